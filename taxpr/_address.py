@@ -1,0 +1,95 @@
+"""Addresses: stable names of the places in a program.
+
+An address names a place, and stays the same when tags come and go:
+
+===========================  ====================================================
+``3:scan``                   the equation numbered 3, a scan; equations that are
+                             tags are not counted
+``t0``                       the first tag; tags are counted apart
+``3:scan/body/4:sin``        an equation of the scan's body
+``3:scan/body/4:sin.0``      the value that it returns first
+``in2``, ``3:scan/body/in2`` an input of the program, of the scan's body
+``const0``                   a closed-over value
+===========================  ====================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from taxpr import _compat
+from taxpr._errors import AddressError
+from taxpr._rules import nested_jaxprs
+from taxpr._walk import Step, numbered
+
+
+class Place(NamedTuple):
+    """What an address names.
+
+    ``kind`` is ``"eqn"``, ``"in"`` or ``"const"``; ``number`` counts inputs or
+    constants, or is the position of an equation; ``out`` the result, or None.
+    """
+
+    steps: tuple[Step, ...]
+    jaxpr: Any
+    kind: str
+    number: int
+    out: int | None
+
+
+def locate(jaxpr: Any, address: str) -> Place:
+    """Find what an address names.
+
+    Raises:
+        AddressError: If there is no such place; it says how far the address leads.
+    """
+    *way, leaf = address.split("/")
+    if len(way) % 2:
+        raise AddressError(
+            f"{address!r} ends at a nested jaxpr. Add what is meant in it, such as "
+            f"{address + '/in0'!r} for its first input."
+        )
+    here, steps, stored = "", [], jaxpr
+    for local, label in zip(way[::2], way[1::2], strict=True):
+        position, eqn = _find_eqn(stored, local, here, address)
+        nested = {n.label: n for n in nested_jaxprs(eqn)}
+        if label not in nested:
+            has = ", ".join(nested) or "no nested jaxpr"
+            raise AddressError(f"{address!r}: {here}{local} has {has}, not {label!r}.")
+        steps.append(Step(position, eqn, local, nested[label], stored))
+        stored = nested[label].stored
+        here += f"{local}/{label}/"
+    inner = _compat.open_jaxpr(stored)
+    for kind, variables in (("in", inner.invars), ("const", inner.constvars)):
+        number = leaf.removeprefix(kind)
+        if leaf.startswith(kind) and number.isdigit():
+            if int(number) >= len(variables):
+                raise AddressError(
+                    f"{address!r}: {here or 'the program'} has {len(variables)} "
+                    f"{'inputs' if kind == 'in' else 'constants'}."
+                )
+            return Place(tuple(steps), stored, kind, int(number), None)
+    local, _, out = leaf.partition(".")
+    if out and not out.isdigit():
+        raise AddressError(f"{address!r}: {out!r} is no number of a result.")
+    position, eqn = _find_eqn(stored, local, here, address)
+    if out and int(out) >= len(eqn.outvars):
+        raise AddressError(f"{address!r}: {here}{local} has {len(eqn.outvars)} results.")
+    return Place(tuple(steps), stored, "eqn", position, int(out) if out else None)
+
+
+def _find_eqn(stored: Any, local: str, here: str, address: str) -> tuple[int, Any]:
+    eqns = numbered(_compat.open_jaxpr(stored))
+    for position, (name, eqn) in enumerate(eqns):
+        if name == local:
+            return position, eqn
+    number = local.split(":")[0]
+    same = [name for name, _ in eqns if name.split(":")[0] == number]
+    where = here.rstrip("/") or "the program"
+    if same:
+        hint = f"there it is {same[0]!r}, so the address may be of another program"
+    elif eqns:
+        hint = f"it has {len(eqns)} equations, {eqns[0][0]!r} to {eqns[-1][0]!r}"
+    else:
+        hint = "it has no equations"
+    raise AddressError(f"{address!r}: there is no equation {local!r} in {where}; {hint}.")

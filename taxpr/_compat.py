@@ -1,0 +1,354 @@
+"""What differs between JAX versions, and all that is private in JAX.
+
+No other module of taxpr imports ``jax._src``. Supported: jax 0.7.2 and newer.
+Where a difference exists a sentence says what changed and when; features are
+tested for, not version numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import jax.extend.core as jex
+import jax.numpy as jnp
+from jax._src import ad_checkpoint as _ad_checkpoint
+from jax._src import core as _core
+from jax._src import effects as _effects
+from jax._src import sharding_impls as _sharding_impls
+from jax._src import source_info_util as _source_info_util
+from jax._src.interpreters import partial_eval as _pe
+from jax._src.lax.control_flow import loops as _loops
+from jax._src.state import types as _state_types
+
+Jaxpr = jex.Jaxpr
+ClosedJaxpr: Any = jex.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
+JaxprEqn = jex.JaxprEqn
+Literal = jex.Literal
+Primitive = jex.Primitive
+Var = jex.Var
+ShapedArray = jax.core.ShapedArray
+
+# Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
+# two classes. From 0.11 they are one, which holds the consts.
+ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
+
+UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
+AbstractRef = _state_types.AbstractRef
+DropVar = _core.DropVar
+
+jit_p = jex.primitives.jit_p
+scan_p = jax.lax.scan_p
+while_p = jax.lax.while_p
+cond_p = jax.lax.cond_p
+remat_p = _ad_checkpoint.remat_p
+
+
+def primitive(module: str, name: str) -> Primitive | None:
+    """The primitive ``name`` of a JAX module, or None where this JAX has none."""
+    import importlib
+
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+    return found if isinstance(found, Primitive) else None
+
+
+# `eval_jaxpr_p` moved from the loops module to core in 0.11; from 0.12 `call_p` and
+# `closed_call_p` are other names of it. xla_pmap went in 0.9.
+core_call_p = primitive("jax._src.core", "call_p")
+closed_call_p = primitive("jax._src.core", "closed_call_p")
+eval_jaxpr_p = getattr(_core, "eval_jaxpr_p", None) or getattr(_loops, "eval_jaxpr_p", None)
+custom_jvp_call_p = jex.primitives.custom_jvp_call_p
+custom_vjp_call_p = jex.primitives.custom_vjp_call_p
+shard_map_p = primitive("jax._src.shard_map", "shard_map_p")
+xla_pmap_p = primitive("jax._src.interpreters.pxla", "xla_pmap_p")
+custom_linear_solve_p = primitive("jax._src.lax.control_flow.solves", "linear_solve_p")
+
+_LAX = "jax._src.lax.lax"
+_SLICING = "jax._src.lax.slicing"
+_WINDOWS = "jax._src.lax.windowed_reductions"
+combiners = tuple(
+    primitive(module, name)
+    for module, name in (
+        (_LAX, "reduce_p"),
+        (_WINDOWS, "reduce_window_p"),
+        (_WINDOWS, "select_and_scatter_p"),
+        (_SLICING, "scatter_p"),
+        (_SLICING, "scatter_add_p"),
+        (_SLICING, "scatter_sub_p"),
+        (_SLICING, "scatter_mul_p"),
+        (_SLICING, "scatter_min_p"),
+        (_SLICING, "scatter_max_p"),
+    )
+)
+kernels = tuple(
+    primitive(module, name)
+    for module, name in (
+        ("jax._src.pallas.pallas_call", "pallas_call_p"),
+        ("jax._src.pallas.core", "core_map_p"),
+        ("jax._src.pallas.mpmd", "mpmd_map_p"),
+        ("jax._src.pallas.primitives", "run_scoped_p"),
+    )
+)
+other_hops = tuple(
+    primitive(module, name)
+    for module, name in (
+        ("jax._src.custom_batching", "custom_vmap_p"),
+        ("jax._src.custom_derivatives", "linear_call_p"),
+        ("jax._src.custom_partitioning", "custom_partitioning_p"),
+        ("jax._src.custom_transpose", "custom_transpose_p"),
+        ("jax._src.lax.lax", "composite_p"),
+        ("jax._src.state.discharge", "run_state_p"),
+        ("jax._src.compute_on", "compute_on_p"),
+        ("jax._src.xla_metadata", "xla_metadata_call_p"),
+        ("jax.experimental.fused", "fused_p"),
+        ("jax._src.hijax", "call_hi_primitive_p"),
+        ("jax._src.hijax", "call_hi_primitive_linearized_p"),
+    )
+)
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether ``value`` is a jaxpr, open or closed."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def open_jaxpr(jaxpr: Any) -> Jaxpr:
+    """The open view of a jaxpr: something with eqns, invars and outvars."""
+    return jaxpr if isinstance(jaxpr, Jaxpr) else jaxpr.jaxpr
+
+
+def hidden(eqn: JaxprEqn) -> dict[str, Any]:
+    """What an equation keeps in an object and not in its params, by attribute name.
+
+    From 0.12 custom_root keeps its jaxpr so, and JAX means to move remat, scan and the
+    custom rules there too.
+    """
+    held = eqn.params.get("_prim")
+    # Its `params` repeat its attributes.
+    return {k: v for k, v in vars(held).items() if k != "params"} if held is not None else {}
+
+
+def consts_of(jaxpr: Any) -> Sequence[Any]:
+    """The values of the constvars; empty for an open jaxpr."""
+    # From 0.11 a jaxpr without bound consts has `consts` None or ().
+    return getattr(jaxpr, "consts", None) or ()
+
+
+def rebuilt(
+    jaxpr: Any,
+    *,
+    eqns: Sequence[JaxprEqn],
+    invars: Sequence[Any] | None = None,
+    outvars: Sequence[Any] | None = None,
+    constvars: Sequence[Any] | None = None,
+    consts: Sequence[Any] | None = None,
+) -> Any:
+    """``jaxpr`` with other parts and fitting effects; closed stays closed.
+
+    Names of arguments and results in its debug info are kept where their number
+    still fits and dropped otherwise.
+    """
+    inner = open_jaxpr(jaxpr)
+    invars = list(inner.invars if invars is None else invars)
+    outvars = list(inner.outvars if outvars is None else outvars)
+    constvars = list(inner.constvars if constvars is None else constvars)
+    debug: Any = inner.debug_info
+    if debug.arg_names is not None and len(debug.arg_names) != len(invars):
+        debug = debug._replace(arg_names=None)
+    if debug.result_paths is not None and len(debug.result_paths) != len(outvars):
+        debug = debug._replace(result_paths=None)
+    parts: dict[str, Any] = {
+        "constvars": constvars,
+        "invars": invars,
+        "outvars": outvars,
+        "eqns": list(eqns),
+        "effects": _pe.make_jaxpr_effects(constvars, invars, outvars, eqns),
+        "debug_info": debug,
+    }
+    values = list(consts_of(jaxpr) if consts is None else consts)
+    if ONE_JAXPR_CLASS:
+        # `Jaxpr(constvars, ...)` without `consts=` loses them; `replace` does not.
+        return inner.replace(consts=values, **parts)
+    new = inner.replace(**parts)
+    return ClosedJaxpr(new, values) if isinstance(jaxpr, ClosedJaxpr) else new
+
+
+def hoisted(jaxpr: Any) -> tuple[Any, list[Any]]:
+    """A closed jaxpr whose consts are leading arguments, and those consts.
+
+    Consts of a rebuilt jaxpr may be tracers (an injector that closes over them), and
+    these must reach a call-like equation as operands.
+    """
+    inner = open_jaxpr(jaxpr)
+    consts = list(consts_of(jaxpr))
+    if not consts:
+        return jaxpr, []
+    invars = [*inner.constvars, *inner.invars]
+    new = rebuilt(jaxpr, eqns=inner.eqns, invars=invars, constvars=(), consts=())
+    return new, consts
+
+
+def closed(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
+    """An open jaxpr closed over ``consts``; a closed one as it is."""
+    if ONE_JAXPR_CLASS:
+        return jaxpr.replace(consts=list(consts)) if consts else jaxpr
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, list(consts))
+
+
+def as_stored(jaxpr: Any, like: Any) -> Any:
+    """A jaxpr without consts in the class that ``like``, a param, is stored in."""
+    if isinstance(like, ClosedJaxpr):
+        return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+    return open_jaxpr(jaxpr)
+
+
+def is_extended(dtype: Any) -> bool:
+    """Whether it is a dtype without arithmetic, such as that of PRNG keys."""
+    return jnp.issubdtype(dtype, jax.dtypes.extended)
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether an operand is a literal and not a variable."""
+    return isinstance(atom, Literal)
+
+
+def is_dropped(var: Any) -> bool:
+    """Whether a result of an equation is not used, shown as ``_``."""
+    return isinstance(var, DropVar)
+
+
+def fresh_var(aval: Any) -> Var:
+    """A new variable."""
+    return Var(aval)
+
+
+def key_impl(dtype: Any) -> str:
+    """The name of the implementation of a PRNG key dtype."""
+    return dtype._impl.name
+
+
+def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
+    """``(num_consts, num_carry)`` of a scan."""
+    params = eqn.params
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    # From 0.11 the split of the operands is a flat tree, (consts, carry, xs).
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
+    """The keywords with which `jax.lax.scan` rebuilds this scan.
+
+    ``linear`` (up to 0.8), a hint that JAX ignores and later dropped, is not
+    among them. ``_split_transpose`` exists up to 0.8.
+    """
+    names = ("length", "reverse", "unroll", "_split_transpose")
+    return {name: eqn.params[name] for name in names if name in eqn.params}
+
+
+def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Bind a call-like primitive with eqn params; always a list of results."""
+    bound = prim.get_bind_params(params)
+    # Until 0.10 `get_bind_params` returns (subfuns, params), later only params.
+    subfuns, bind_params = bound if isinstance(bound, tuple) else ([], bound)
+    out = prim.bind(*subfuns, *operands, **bind_params)
+    return list(out) if prim.multiple_results else [out]
+
+
+class _TagEffect(_effects.Effect):
+    """Marks a kept tag, so that dead code elimination leaves it in place."""
+
+    def __repr__(self) -> str:
+        return "taxpr.keep"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TagEffect)
+
+    def __hash__(self) -> int:
+        return hash(_TagEffect)
+
+
+tag_effect = _TagEffect()
+
+# Each of these sets names the effects that one part of JAX lets through.
+for _allowed in (
+    _effects.lowerable_effects,
+    _effects.control_flow_allowed_effects,
+    _effects.custom_derivatives_allowed_effects,
+    _effects.remat_allowed_effects,
+):
+    _allowed.add_type(_TagEffect)
+
+
+class Source(NamedTuple):
+    """A place in the user's code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def source_of(eqn: JaxprEqn) -> Source | None:
+    """Where the user's code made this equation; None when it is not known."""
+    frame = _source_info_util.user_frame(eqn.source_info.traceback)
+    if frame is None:
+        return None
+    return Source(frame.file_name, frame.start_line, frame.function_name)
+
+
+def scope_of(eqn: JaxprEqn) -> str:
+    """The name stack of an equation, such as ``"block_0/attention"``."""
+    return str(eqn.source_info.name_stack)
+
+
+_source_info_util.register_exclusion(__file__.rsplit("/", 1)[0])
+
+
+_printing = threading.Lock()
+
+
+def var_names(jaxpr: Any) -> dict[Var, str]:
+    """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr."""
+    inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
+    made: list[Any] = []
+
+    class Context(_core.JaxprPpContext):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    # The printer keeps the letters in a context that it makes itself. Which letters it
+    # gives depends on which nested jaxprs it lists first, and that differs by version.
+    with _printing:
+        original, _core.JaxprPpContext = _core.JaxprPpContext, Context
+        try:
+            _core.pp_toplevel_jaxpr(inner)
+        finally:
+            _core.JaxprPpContext = original
+    return {var: str(name) for var, name in made[0].var_names.items()}
+
+
+def strong(aval: Any) -> Any:
+    """The aval without its weak type."""
+    return aval.update(weak_type=False) if getattr(aval, "weak_type", False) else aval
+
+
+def with_weak_type(x: Any, weak: bool) -> Any:
+    """``x`` with the given weak type; its dtype stays."""
+    if bool(getattr(jax.typeof(x), "weak_type", False)) == weak:
+        return x
+    if not weak:
+        return jax.lax.convert_element_type(x, jax.typeof(x).dtype)
+    return jax.lax.convert_element_type_p.bind(
+        x, new_dtype=jax.typeof(x).dtype, weak_type=True, sharding=None
+    )

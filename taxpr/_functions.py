@@ -1,0 +1,123 @@
+"""Functions that make programs, or take programs and jaxprs alike."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._edit import tag_at_address
+from taxpr._selectors import select
+from taxpr._walk import Site, find_sites
+from taxpr.program import Program
+
+
+def trace(
+    fn: Callable[..., Any],
+    *,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Callable[..., Program]:
+    """Trace a function into a `Program`; nothing is run.
+
+    Args:
+        fn: A function of PyTrees of arrays, as for `jax.jit`.
+        static_argnums: Positions of arguments that are Python values, not arrays.
+        static_argnames: Names of such arguments, given by keyword.
+
+    Returns:
+        A function that takes the arguments and returns the program. Arguments may also be
+        of `jax.ShapeDtypeStruct`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> program = trace(lambda x, *, n: x ** n, static_argnames="n")(2.0, n=3)
+        >>> program.in_names, program(2.0)
+        (('x',), Array(8., dtype=float32, weak_type=True))
+    """
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+
+    @functools.wraps(fn)
+    def traced(*args: Any, **kwargs: Any) -> Program:
+        statics = {name: kwargs.pop(name) for name in given if name in kwargs}
+        bound = functools.partial(fn, **statics) if statics else fn
+        positions = tuple(range(len(args))[num] for num in nums)
+        jaxpr, shapes = jax.make_jaxpr(bound, static_argnums=positions, return_shape=True)(
+            *args, **kwargs
+        )
+        dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
+        debug = _compat.open_jaxpr(jaxpr).debug_info
+        paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
+        in_tree = jax.tree.structure((dynamic, kwargs))
+        in_names = debug.arg_names or (None,) * in_tree.num_leaves
+        return Program(
+            jaxpr=jaxpr,
+            in_tree=in_tree,
+            out_tree=jax.tree.structure(shapes),
+            in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
+            out_names=tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths),
+            name=getattr(fn, "__name__", type(fn).__name__),
+        )
+
+    # `wraps` would show the signature of `fn`, but what comes back is a program.
+    del traced.__wrapped__
+    return traced
+
+
+def find_tags(program: Any, where: Any = None) -> list[Site]:
+    """The tags of a program or jaxpr, in program order, through every nested jaxpr.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+        where: A selector: a name; a glob of names; the address of a tag or of the value
+            that it marks; a `Site`; a dict of params; a predicate on sites; a list of these.
+
+    Raises:
+        SelectorError: If a selector matches nothing; it names what is near.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import find_tags, tag, trace
+        >>> def f(xs):
+        ...     return jax.lax.map(lambda x: tag(jnp.sin(x), name="s"), xs)
+        >>> [site] = find_tags(trace(f)(jnp.ones(5)), "s")
+        >>> site.address, site.trips
+        ('0:scan/body/t0', 5)
+    """
+    sites = find_sites(program.jaxpr if isinstance(program, Program) else program)
+    return sites if where is None else select(sites, where)
+
+
+def tag_at(program: Any, site: str, /, **params: Any) -> Any:
+    """Put a tag on a value of a traced program, with no edit of its source.
+
+    Args:
+        program: A `Program`, or a jaxpr.
+        site: The address of a value: ``"3:scan/body/4:sin.0"``, or without ``.0`` where
+            the equation has one result; ``"in0"`` for an input. See `numbered`.
+        **params: What the tag carries, as for `tag`.
+
+    Returns:
+        A program, or jaxpr, of the same type. The addresses of all equations, inputs and
+        values stay. The tag stands first after what makes the value.
+
+    Raises:
+        AddressError: If there is no such value.
+        TagError: If the value is no array, or a param is not hashable.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import scale, tag_at, trace
+        >>> program = trace(lambda x: jnp.sin(x) + 1)(0.5)
+        >>> program = tag_at(program, "0:sin", name="s").inject(scale(0.0), where="s")
+        >>> program(program.ctx, 0.5)[0]
+        Array(1., dtype=float32, weak_type=True)
+    """
+    if isinstance(program, Program):
+        return program.tag_at(site, **params)
+    return tag_at_address(program, site, params)

@@ -1,0 +1,8 @@
+"""The entries of the table of higher-order primitives, a module for each family.
+
+Importing this package fills the table of `taxpr._rules`.
+"""
+
+from taxpr._hops import branches, calls, custom, loops, opaque, parallel
+
+__all__ = ["branches", "calls", "custom", "loops", "opaque", "parallel"]

@@ -1,0 +1,96 @@
+"""Calls: jit, remat, and the equations that only evaluate a jaxpr."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from taxpr import _compat
+from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
+
+
+def _param(eqn: _compat.JaxprEqn) -> str:
+    # eval_jaxpr keeps its jaxpr in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12.
+    return "jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"
+
+
+def _nested_call(eqn: _compat.JaxprEqn, *, title: str) -> tuple[Nested, ...]:
+    name, param = eqn.params.get("name"), _param(eqn)
+    facts = {"name": name} if name else {}
+    shown = f"{title} {name}" if name else title
+    return (plain("call", shown, (param,), eqn.params[param], facts=facts),)
+
+
+def _nested_remat(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    recomputed = bool(eqn.params.get("differentiated"))
+    facts: dict[str, Any] = {"differentiated": True} if recomputed else {}
+    if eqn.params.get("policy") is not None:
+        policy = eqn.params["policy"]
+        # From 0.10 the ready policies are objects, not functions.
+        facts["policy"] = getattr(policy, "__name__", type(policy).__name__)
+    stored = eqn.params["jaxpr"]
+    title = "remat (recomputed)" if recomputed else "remat"
+    return (plain("call", title, ("jaxpr",), stored, recomputed=recomputed, facts=facts),)
+
+
+def _inject_call(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Callable[[str], Threaded],
+    *,
+    pad: Callable[[dict[str, Any], int, int], dict[str, Any]] | None = None,
+) -> tuple[list[Any], list[Any], Emits]:
+    inner = thread("call")
+    jaxpr, consts = inner.hoisted
+    param = _param(eqn)
+    params = {**eqn.params, param: _compat.as_stored(jaxpr, eqn.params[param])}
+    if pad is not None:
+        opened = _compat.open_jaxpr(jaxpr)
+        more_in = len(opened.invars) - len(eqn.invars)
+        more_out = len(opened.outvars) - len(eqn.outvars)
+        params = pad(params, more_in, more_out)
+    return inner.unpack(_compat.bind(eqn.primitive, [*consts, *ctx, *operands], params))
+
+
+def _pad_jit(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context gets no sharding or layout of its own, and is never donated."""
+    return {
+        **params,
+        "in_shardings": (_compat.UNSPECIFIED,) * more_in + tuple(params["in_shardings"]),
+        "in_layouts": (None,) * more_in + tuple(params["in_layouts"]),
+        "donated_invars": (False,) * more_in + tuple(params["donated_invars"]),
+        "out_shardings": tuple(params["out_shardings"]) + (_compat.UNSPECIFIED,) * more_out,
+        "out_layouts": tuple(params["out_layouts"]) + (None,) * more_out,
+    }
+
+
+def _pad_remat(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    del more_out
+    if isinstance(params["prevent_cse"], tuple):  # from 0.11 it may be one for each operand
+        return {**params, "prevent_cse": (True,) * more_in + params["prevent_cse"]}
+    return params
+
+
+register(
+    _compat.jit_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="jit"),
+        inject=functools.partial(_inject_call, pad=_pad_jit),
+    ),
+)
+register(
+    _compat.remat_p,
+    Hop(nested=_nested_remat, inject=functools.partial(_inject_call, pad=_pad_remat)),
+)
+# From 0.12 these three are one primitive, eval_jaxpr.
+for _primitive, _title in (
+    (_compat.core_call_p, "call"),
+    (_compat.closed_call_p, "closed call"),
+    (_compat.eval_jaxpr_p, "eval_jaxpr"),
+):
+    register(
+        _primitive,
+        Hop(nested=functools.partial(_nested_call, title=_title), inject=_inject_call),
+    )

@@ -1,0 +1,159 @@
+"""scan and while; `fori_loop` is one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._hops._rebuild import later, never, select
+from taxpr._rules import Emits, Hop, Nested, Threaded, register
+
+# ---- scan --------------------------------------------------------------------
+
+
+def _nested_scan(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    n_consts, n_carry = _compat.scan_counts(eqn)
+    stored = eqn.params["jaxpr"]
+    inner = _compat.open_jaxpr(stored)
+    n_in, n_out = len(inner.invars), len(inner.outvars)
+    length = eqn.params["length"]
+    facts: dict[str, Any] = {"length": length}
+    if eqn.params["reverse"]:
+        facts["reverse"] = True
+    if eqn.params["unroll"] != 1:
+        facts["unroll"] = eqn.params["unroll"]
+    return (
+        Nested(
+            label="body",
+            title="scan body",
+            param=("jaxpr",),
+            stored=stored,
+            operands=tuple(range(n_in)),
+            in_roles=("const",) * n_consts
+            + ("carry",) * n_carry
+            + ("x",) * (n_in - n_consts - n_carry),
+            results=tuple(range(n_out)),
+            out_roles=("carry",) * n_carry + ("y",) * (n_out - n_carry),
+            back=tuple((k, n_consts + k) for k in range(n_carry)),
+            trips=length,
+            facts=facts,
+        ),
+    )
+
+
+def _inject_scan(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Callable[[str], Threaded],
+) -> tuple[list[Any], list[Any], Emits]:
+    """The context leads the carry, so iterations hand it on in their own order."""
+    n_consts, n_carry = _compat.scan_counts(eqn)
+    consts = operands[:n_consts]
+    carry = operands[n_consts : n_consts + n_carry]
+    xs = operands[n_consts + n_carry :]
+    body = thread("body")
+
+    def step(loop: Any, x: Any) -> Any:
+        ctx, carry = loop
+        ctx, outs, emits = body(ctx, [*consts, *carry, *x])
+        return (ctx, outs[:n_carry]), (outs[n_carry:], emits)
+
+    options = _compat.scan_options(eqn)
+    (ctx, carry), (ys, emits) = jax.lax.scan(step, (ctx, carry), xs, **options)
+    return ctx, [*carry, *ys], emits
+
+
+# ---- while -------------------------------------------------------------------
+
+
+def _nested_while(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    n_carry = len(eqn.invars) - n_cond - n_body
+    carry = tuple(range(n_cond + n_body, len(eqn.invars)))
+    return (
+        Nested(
+            label="cond",
+            title="while condition",
+            param=("cond_jaxpr",),
+            stored=eqn.params["cond_jaxpr"],
+            operands=(*range(n_cond), *carry),
+            in_roles=("const",) * n_cond + ("carry",) * n_carry,
+            results=(None,),
+            out_roles=("predicate",),
+            trips=None,
+        ),
+        Nested(
+            label="body",
+            title="while body",
+            param=("body_jaxpr",),
+            stored=eqn.params["body_jaxpr"],
+            operands=(*range(n_cond, n_cond + n_body), *carry),
+            in_roles=("const",) * n_body + ("carry",) * n_carry,
+            results=tuple(range(n_carry)),
+            out_roles=("carry",) * n_carry,
+            back=tuple((k, n_body + k) for k in range(n_carry)),
+            trips=None,
+            conditional=True,
+        ),
+    )
+
+
+def _inject_while(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Callable[[str], Threaded],
+) -> tuple[list[Any], list[Any], Emits]:
+    """The condition runs once before the loop and at the end of each iteration.
+
+    So its tags fire n + 1 times, as they would in the loop itself. The predicate is
+    carried. Where `jax.vmap` gave the predicate a batch, the loop goes on while any
+    lane does, and lanes that have ended keep their carry; one call of the injector
+    sees the whole batch.
+    """
+    n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    cond_consts = operands[:n_cond]
+    body_consts = operands[n_cond : n_cond + n_body]
+    carry = operands[n_cond + n_body :]
+    condition, body = thread("cond"), thread("body")
+
+    def check(ctx: Any, carry: Any) -> tuple[Any, Any, Emits]:
+        ctx, (pred,), emits = condition(ctx, [*cond_consts, *carry])
+        return pred, ctx, emits
+
+    def step(loop: Any) -> Any:
+        pred, ctx, carry, seen = loop
+        ctx, new, now = body(ctx, [*body_consts, *carry])
+        if pred is not None and pred.ndim:
+            new = select(pred, new, carry)
+        if pred is not None:
+            pred, ctx, from_cond = check(ctx, new)
+            now = {**now, **from_cond}
+        return pred, ctx, new, {key: later(seen[key], now[key]) for key in seen}
+
+    def goes_on(loop: Any) -> Any:
+        pred, ctx, carry, _ = loop
+        if pred is None:
+            pred, _, _ = check(ctx, carry)
+        return jnp.any(pred) if pred.ndim else pred
+
+    seen = {key: never(aval) for key, aval in body.emitted().items()}
+    batched = bool(condition.jaxpr.out_avals[0].ndim)
+    if batched or condition.touched:
+        pred, ctx, from_cond = check(ctx, carry)
+        for key, emission in from_cond.items():
+            seen[key] = later(never(condition.emitted()[key]), emission)
+    else:
+        # The loop keeps the condition that it has, and with it what XLA knows of it.
+        pred = None
+    _, ctx, carry, emits = jax.lax.while_loop(goes_on, step, (pred, ctx, carry, seen))
+    return ctx, carry, emits
+
+
+register(_compat.scan_p, Hop(nested=_nested_scan, inject=_inject_scan))
+register(_compat.while_p, Hop(nested=_nested_while, inject=_inject_while))

@@ -1,0 +1,174 @@
+"""Injection: run a function at each selected tag, with a context threaded through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._errors import InjectorError
+from taxpr._tag import tag_params, tag_tree
+from taxpr._thread import Handled, Handler, thread
+from taxpr._walk import find_sites
+
+InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
+Predicate = Callable[[dict[str, Any], Any], bool]
+
+
+def inject(
+    closed_jaxpr: Any,
+    injector: InjectorFn,
+    ctx: Any,
+    predicate: Predicate | None = None,
+) -> Any:
+    """Run ``injector`` at every tag of a program, with a context threaded through it.
+
+    The context goes through the program in the order of execution, into every nested
+    jaxpr: through the iterations of a scan or a while loop (and its condition), through
+    the branch that is taken, through jit and remat.
+
+    Args:
+        closed_jaxpr: What `jax.make_jaxpr` returns.
+        injector: ``(ctx, token, params) -> (token, ctx)``, called while tracing. It may
+            read and change both, and must keep tree, shapes and dtypes of both.
+        ctx: A PyTree of arrays, or of `jax.ShapeDtypeStruct`: only trees, shapes and
+            dtypes are used here. Weak types become strong.
+        predicate: ``(params, aval_tree) -> bool`` chooses the tags; None chooses all.
+
+    Returns:
+        A closed jaxpr with inputs ``[*ctx, *args]`` and outputs ``[*outs, *ctx]``. The
+        chosen tags are gone, the others stay.
+
+    Raises:
+        InjectorError: If the injector does not keep token and ctx as they were.
+        RefusedError: If a chosen tag is in an equation that cannot be injected.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import inject, tag
+        >>> def f(xs):
+        ...     return jax.lax.scan(lambda c, x: (tag(c + x, name="c"), None), 0.0, xs)[0]
+        >>> def double_and_count(n, token, params):
+        ...     return 2 * token, n + 1
+        >>> jaxpr = inject(jax.make_jaxpr(f)(jnp.ones(3)), double_and_count, 0)
+        >>> n, xs = jnp.int32(0), jnp.ones(3)
+        >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, n, xs)
+        [Array(14., dtype=float32), Array(3, dtype=int32)]
+    """
+    sites = [
+        site
+        for site in find_sites(closed_jaxpr)
+        if predicate is None or predicate(site.params, site.avals)
+    ]
+    leaves, tree = jax.tree.flatten(ctx)
+    handler = handler_for(injector, tree)
+    chosen = [(site, handler) for site in sites]
+    return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves]).jaxpr
+
+
+def ctx_aval(leaf: Any) -> Any:
+    """The strong aval of a leaf of a context."""
+    if isinstance(leaf, (jax.ShapeDtypeStruct, _compat.ShapedArray)):
+        return _compat.ShapedArray(leaf.shape, leaf.dtype)
+    try:
+        return _compat.strong(jax.typeof(leaf))
+    except TypeError:
+        raise InjectorError(
+            f"inject: the ctx holds a {type(leaf).__name__}, {leaf!r}. A ctx is a PyTree of "
+            "arrays and numbers; anything else belongs in the injector itself."
+        ) from None
+
+
+def handler_for(injector: InjectorFn, ctx_tree: Any) -> Handler:
+    """An injector as a handler of `taxpr._thread`, with its results checked."""
+    name = getattr(injector, "__name__", type(injector).__name__)
+
+    def handle(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
+        params = tag_params(eqn)
+        where = f"the injector {name!r} at {_described(address, eqn)}"
+        try:
+            result = injector(
+                jax.tree.unflatten(ctx_tree, ctx),
+                jax.tree.unflatten(tag_tree(eqn), token),
+                params,
+            )
+        except Exception as error:
+            error.add_note(f"taxpr: raised by {where}")
+            raise
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise InjectorError(
+                f"inject: {where} returned a {type(result).__name__}. An injector returns "
+                "(token, ctx)."
+            )
+        new_token, new_ctx = result
+        expected = [atom.aval for atom in eqn.invars]
+        ctx_avals = [jax.typeof(leaf) for leaf in ctx]
+        try:
+            return (
+                _checked("ctx", new_ctx, ctx_tree, ctx_avals, where),
+                _checked("token", new_token, tag_tree(eqn), expected, where),
+                None,
+            )
+        except InjectorError as error:
+            if _swapped(new_token, new_ctx, tag_tree(eqn), expected, ctx_tree, ctx_avals):
+                raise InjectorError(
+                    f"inject: {where} returned (ctx, token). An injector returns (token, ctx)."
+                ) from error
+            raise
+
+    return handle
+
+
+def _described(address: str, eqn: _compat.JaxprEqn) -> str:
+    params, source = tag_params(eqn), _compat.source_of(eqn)
+    named = f"tag {params['name']!r}" if "name" in params else f"tag {params}"
+    return f"{named}, {address}" + (f" ({source})" if source else "")
+
+
+def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str) -> list[Any]:
+    """The leaves of ``value`` as arrays of the expected types, weak types included."""
+    found = jax.tree.structure(value)
+    if found != tree:
+        raise InjectorError(
+            f"inject: {where} changed the structure of the {what}: expected {tree}, got "
+            f"{found}. Return the {what} with the structure that it came with."
+        )
+    paths = jax.tree_util.tree_flatten_with_path(value)[0]
+    out = []
+    for (path, leaf), aval in zip(paths, avals, strict=True):
+        place = f"{what}{jax.tree_util.keystr(path)}"
+        try:
+            array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+        except TypeError:
+            raise InjectorError(
+                f"inject: {where} returned a {type(leaf).__name__} as {place}, where "
+                f"{_short(aval)} is expected."
+            ) from None
+        if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+            cure = (
+                f"Convert it: x.astype({aval.dtype})."
+                if array.shape == aval.shape
+                else "The program goes on with it and needs the shape that it was traced with."
+            )
+            raise InjectorError(
+                f"inject: {where} changed {place}: expected {_short(aval)}, got "
+                f"{_short(jax.typeof(array))}. {cure}"
+            )
+        out.append(_compat.with_weak_type(array, aval.weak_type))
+    return out
+
+
+def _swapped(first: Any, second: Any, tree: Any, avals: Any, ctx_tree: Any, ctx_avals: Any) -> bool:
+    try:
+        _checked("ctx", first, ctx_tree, ctx_avals, "")
+        _checked("token", second, tree, avals, "")
+    except InjectorError:
+        return False
+    return True
+
+
+def _short(aval: Any) -> str:
+    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"

@@ -1,0 +1,70 @@
+"""Building a jaxpr out of another one's equations and of traced pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from taxpr import _compat
+
+
+def substituted(atoms: Sequence[Any], now: Mapping[Any, Any]) -> list[Any]:
+    """The atoms, with the variables that ``now`` replaces replaced."""
+    return [atom if isinstance(atom, _compat.Literal) else now.get(atom, atom) for atom in atoms]
+
+
+def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
+    """The equation with its operands replaced; itself where none is."""
+    invars = substituted(eqn.invars, now)
+    same = all(new is old for new, old in zip(invars, eqn.invars, strict=True))
+    return eqn if same else eqn.replace(invars=invars)
+
+
+class Splice:
+    """Builds a jaxpr out of another one's equations and of traced pieces."""
+
+    def __init__(self, jaxpr: Any, consts: Sequence[Any]):
+        self._jaxpr = jaxpr
+        self._eqns: list[Any] = []
+        self._constvars = list(jaxpr.constvars)
+        self._consts = list(consts)
+        self._const_of: dict[int, Any] = {}
+        self._now: dict[Any, Any] = {}
+
+    def read(self, atoms: Sequence[Any]) -> list[Any]:
+        return substituted(atoms, self._now)
+
+    def write(self, variables: Sequence[Any], atoms: Sequence[Any]) -> None:
+        self._now.update(zip(variables, atoms, strict=True))
+
+    def keep(self, eqn: Any) -> None:
+        self._eqns.append(rewired(eqn, self._now))
+
+    def inline(self, piece: Any, atoms: Sequence[Any]) -> list[Any]:
+        inner = _compat.open_jaxpr(piece)
+        local = dict(zip(inner.invars, atoms, strict=True))
+        for var, value in zip(inner.constvars, _compat.consts_of(piece), strict=True):
+            local[var] = self._const(var, value)
+        for eqn in inner.eqns:
+            self._eqns.append(rewired(eqn, local))
+        return substituted(inner.outvars, local)
+
+    def _const(self, var: Any, value: Any) -> Any:
+        # A value that several injectors close over becomes one constant.
+        if id(value) not in self._const_of:
+            self._const_of[id(value)] = var
+            self._constvars.append(var)
+            self._consts.append(value)
+        return self._const_of[id(value)]
+
+    def finish(self, invars: Sequence[Any], outvars: Sequence[Any]) -> Any:
+        # An open jaxpr (remat's) may have got consts from an injector.
+        base = _compat.closed(self._jaxpr, self._consts[: len(self._jaxpr.constvars)])
+        return _compat.rebuilt(
+            base,
+            eqns=self._eqns,
+            invars=invars,
+            outvars=outvars,
+            constvars=self._constvars,
+            consts=self._consts,
+        )

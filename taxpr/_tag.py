@@ -1,0 +1,198 @@
+"""The tag primitive: an identity that leaves an equation in the jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching, mlir
+
+from taxpr import _compat
+from taxpr._errors import TagError
+
+T = TypeVar("T")
+
+tag_p = _compat.Primitive("tag")
+tag_p.multiple_results = True
+
+# Params of the equation:
+#   user   the user's keywords, a tuple of (name, value) sorted by name
+#   tree   treedef of the token
+#   keep   whether dead code elimination leaves the equation in place
+#   batch  one (size, dims) for each vmap around it, innermost first;
+#          dims holds the mapped axis of each leaf, or None
+
+
+def tag(token: T, /, **params: Any) -> T:
+    """Mark a value, so that it can be found and changed in the traced program.
+
+    Returns its argument. In a jaxpr it leaves one equation, which lowers to
+    nothing: a compiled program is the same with and without its tags.
+
+    A tag marks the primal value: under `jax.grad` and `jax.jvp` tangents and
+    cotangents pass by. Under `jax.vmap` one tag marks the whole batch. A tag
+    whose result is not used is still found after tracing, but transformations
+    that drop dead code, such as ``jax.jit(jax.grad(f))``, may drop it; use
+    `keep` where it must stay.
+
+    Args:
+        token: Any PyTree of array-likes: arrays of every dtype and shape, PRNG
+            keys, Python scalars, ``None``, empty trees.
+        **params: What the tag carries, by convention ``name="..."``. Any keyword
+            will do, and every value must be hashable.
+
+    Returns:
+        The token, with the same structure, shapes, dtypes and weak types. Python
+        scalars and numpy arrays come back as the JAX arrays that they stand for.
+
+    Raises:
+        TagError: If a leaf is no array or is a Ref, or if a param is not hashable.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import iter_tags, tag
+        >>> def f(x):
+        ...     h = tag(jnp.sin(x), name="h")
+        ...     return h * 2
+        >>> jaxpr = jax.make_jaxpr(f)(jnp.ones(3))
+        >>> [(params, str(aval)) for params, aval in iter_tags(jaxpr)]
+        [({'name': 'h'}, 'float32[3]')]
+    """
+    return _bind_tag(token, params, keep=False)
+
+
+def keep(token: T, /, **params: Any) -> T:
+    """A `tag` that dead code elimination leaves in place.
+
+    The equation carries an effect until it is injected or dissolved. JAX then
+    keeps the equation, and all that computes its token, even when nothing uses
+    it. That is the price: work that would have been dropped is done.
+
+    Args:
+        token: As for `tag`.
+        **params: As for `tag`.
+
+    Returns:
+        The token.
+
+    Raises:
+        TagError: As for `tag`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import iter_tags, keep
+        >>> def f(x):
+        ...     keep(jnp.exp(x), name="unused")
+        ...     return x * 2
+        >>> jaxpr = jax.make_jaxpr(jax.grad(jax.jit(f)))(1.0)
+        >>> [params for params, _ in iter_tags(jaxpr)]
+        [{'name': 'unused'}]
+    """
+    return _bind_tag(token, params, keep=True)
+
+
+def _bind_tag(token: T, params: dict[str, Any], *, keep: bool) -> T:
+    for name, value in params.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise TagError(
+                f"tag: the param {name}={value!r} is a {type(value).__name__}, which is not "
+                "hashable. Params become part of the program and must be hashable: use a "
+                "string, a number or a tuple; an array belongs in the token."
+            ) from None
+    leaves, tree = jax.tree.flatten(token)
+    arrays = [_as_array(leaf, index, tree, params) for index, leaf in enumerate(leaves)]
+    user = tuple(sorted(params.items(), key=lambda item: item[0]))
+    out = tag_p.bind(*arrays, user=user, tree=tree, keep=keep, batch=())
+    return jax.tree.unflatten(tree, out)
+
+
+def _as_array(leaf: Any, index: int, tree: Any, params: dict[str, Any]) -> Any:
+    try:
+        aval = jax.typeof(leaf)
+    except TypeError:
+        paths = jax.tree_util.tree_flatten_with_path(
+            jax.tree.unflatten(tree, range(tree.num_leaves))
+        )
+        path = jax.tree_util.keystr(paths[0][index][0])
+        raise TagError(
+            f"tag{_shown(params)}: the token{path} is a {type(leaf).__name__}, which is no "
+            "array. A token is a PyTree of arrays, numbers and PRNG keys."
+        ) from None
+    if isinstance(aval, _compat.AbstractRef):
+        raise TagError(
+            f"tag{_shown(params)}: the token holds a Ref ({aval.str_short()}), which is a place "
+            "and not a value. Tag what is read from it: tag(ref[...], ...)."
+        )
+    return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+
+
+def _shown(params: dict[str, Any]) -> str:
+    return f"(name={params['name']!r})" if "name" in params else ""
+
+
+def is_tag(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation is a tag."""
+    return eqn.primitive is tag_p
+
+
+def tag_params(eqn: _compat.JaxprEqn) -> dict[str, Any]:
+    """The user's params of a tag equation, as a new dict."""
+    return dict(eqn.params["user"])
+
+
+def tag_tree(eqn: _compat.JaxprEqn) -> Any:
+    """The treedef of a tag equation's token."""
+    return eqn.params["tree"]
+
+
+def tag_avals(eqn: _compat.JaxprEqn) -> Any:
+    """The avals of a tag equation's token, in the token's own structure."""
+    return jax.tree.unflatten(eqn.params["tree"], [atom.aval for atom in eqn.invars])
+
+
+@tag_p.def_impl
+def _impl(*leaves: Any, **_: Any) -> list[Any]:
+    return [leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf) for leaf in leaves]
+
+
+@tag_p.def_effectful_abstract_eval
+def _abstract_eval(*avals: Any, keep: bool, **_: Any) -> tuple[list[Any], set[Any]]:
+    return list(avals), {_compat.tag_effect} if keep else set()
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    # The tag marks the primal; symbolic zeros among the tangents stay symbolic.
+    return tag_p.bind(*primals, **params), list(tangents)
+
+
+def _transpose(cotangents: Sequence[Any], *_: Any, **__: Any) -> Sequence[Any]:
+    # Only `jax.linear_transpose` of a tagged linear function gets here.
+    return cotangents
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, batch: Any, **params: Any) -> Any:
+    sizes = {arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None}
+    # A batch axis seen by the injector stands where the data has it. Batching
+    # moves the axes that earlier vmaps put in.
+    mapped = (sizes.pop() if sizes else None, tuple(dims))
+    moved = tuple((size, _shifted(inner, dims)) for size, inner in batch)
+    out = tag_p.bind(*args, batch=(*moved, mapped), **params)
+    return out, list(dims)
+
+
+def _shifted(inner: Sequence[int | None], outer: Sequence[int | None]) -> tuple[int | None, ...]:
+    return tuple(
+        dim if dim is None or new is None or dim < new else dim + 1
+        for dim, new in zip(inner, outer, strict=True)
+    )
+
+
+ad.primitive_jvps[tag_p] = _jvp
+ad.primitive_transposes[tag_p] = _transpose
+batching.primitive_batchers[tag_p] = _batch
+# Without a platform: the rule of every platform.
+mlir.register_lowering(tag_p, lambda ctx, *leaves, **_: leaves)

@@ -1,0 +1,182 @@
+"""Threading a context through a jaxpr.
+
+Flat code is spliced: equations that have nothing to do with a selected tag stay
+the very objects that they were, with their source, scope, effects and params. A
+selected tag is replaced by the equations of its handler; a higher-order equation
+that holds one is traced again by its own rule. Each distinct pair of jaxpr and
+plan is transformed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+
+from taxpr import _compat
+from taxpr._errors import RefusedError
+from taxpr._plan import Plan, plan_key, plan_of
+from taxpr._rules import Emission, Emits, inject_rule, injectable, nested_jaxprs
+from taxpr._splice import Splice
+from taxpr._walk import Site, numbered
+
+# A handler takes the address and the equation of a tag and the leaves of ctx and token. It
+# returns the leaves of ctx and token, and what is emitted: None, or the leaves of a value.
+Handled = tuple[Sequence[Any], Sequence[Any], Sequence[Any] | None]
+Handler = Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
+
+
+class ThreadedJaxpr:
+    """A jaxpr with the context threaded through it; see `taxpr._rules.Threaded`."""
+
+    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool):
+        self.jaxpr = jaxpr
+        # Once for all calls of a shared jaxpr, so that what they call stays shared.
+        self.hoisted = _compat.hoisted(jaxpr)
+        self.touched = touched
+        self._n_ctx = n_ctx
+        self._emits_tree = emits_tree
+
+    def __call__(
+        self, ctx: Sequence[Any], args: Sequence[Any]
+    ) -> tuple[list[Any], list[Any], Emits]:
+        return self.unpack(jex.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
+
+    def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
+        n_emitted = self._emits_tree.num_leaves
+        n_out = len(flat) - n_emitted - self._n_ctx
+        emits = jax.tree.unflatten(self._emits_tree, flat[n_out + self._n_ctx :])
+        return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
+
+    def emitted(self) -> Emits:
+        return self.unpack(self.jaxpr.out_avals)[2]
+
+
+def thread(
+    jaxpr: Any, chosen: Sequence[tuple[Site, Handler]], ctx_avals: Sequence[Any]
+) -> ThreadedJaxpr:
+    """Replace the chosen tags by their handlers, with a context through the program.
+
+    Args:
+        jaxpr: A closed jaxpr.
+        chosen: The selected tags, each with its handler.
+        ctx_avals: The avals of the leaves of the context.
+
+    Returns:
+        The jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted]``.
+
+    Raises:
+        RefusedError: If a selected tag is inside an equation that cannot be injected.
+    """
+    for site, _ in chosen:
+        refuse_if_inside_opaque(site)
+    return _Threader().jaxpr(jaxpr, plan_of(list(chosen)), list(ctx_avals), "", "")
+
+
+def refuse_if_inside_opaque(site: Site) -> None:
+    """Raise where one of the equations around a site has no way for a context."""
+    for address, step in zip(site.chain, site.steps, strict=True):
+        reason = injectable(step.eqn)
+        if reason:
+            source = _compat.source_of(step.eqn)
+            raise RefusedError(
+                f"inject: the {site} is inside {address}"
+                + (f" ({source})" if source else "")
+                + f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
+                "Select other tags with where=, or move the tag out of it."
+            )
+
+
+class _Threader:
+    """One call of `thread`: remembers what it has transformed."""
+
+    def __init__(self) -> None:
+        self._done: dict[Any, ThreadedJaxpr] = {}
+        # Keys of `_done` hold ids; the objects must live as long.
+        self._alive: list[Any] = []
+
+    def jaxpr(
+        self, stored: Any, plan: Plan, ctx_avals: list[Any], label: str, address: str
+    ) -> ThreadedJaxpr:
+        """``address`` is for messages: where two places share a jaxpr, the first one's."""
+        key = (id(stored), plan_key(plan), tuple(ctx_avals), label)
+        if key not in self._done:
+            self._alive.append((stored, plan))
+            self._done[key] = self._build(stored, plan, ctx_avals, label, address)
+        return self._done[key]
+
+    def _build(
+        self, stored: Any, plan: Plan, ctx_avals: list[Any], label: str, address: str
+    ) -> ThreadedJaxpr:
+        inner = _compat.open_jaxpr(stored)
+        splice = Splice(inner, _compat.consts_of(stored))
+        ctx_vars = [_compat.fresh_var(aval) for aval in ctx_avals]
+        ctx: list[Any] = ctx_vars
+        emits: Emits = {}
+        for position, (local, eqn) in enumerate(numbered(inner)):
+            todo = plan.get(position)
+            if todo is None:
+                splice.keep(eqn)
+                continue
+            operands = splice.read(eqn.invars)
+            avals = [atom.aval for atom in (*ctx, *eqn.invars)]
+            if isinstance(todo, dict):
+                run = self._hop(eqn, todo, len(ctx), f"{address}{local}")
+                piece, tree = _traced(run, avals)
+                piece = _with_origin(piece, eqn)
+            else:
+                run = _handled(todo, f"{address}{local}", eqn, len(ctx))
+                piece, tree = _traced(run, avals)
+            flat = splice.inline(piece, [*ctx, *operands])
+            ctx, outs, new = jax.tree.unflatten(tree, flat)
+            splice.write(eqn.outvars, outs)
+            emits |= {f"{label}{local}{key}": value for key, value in new.items()}
+        leaves, tree = jax.tree.flatten(emits)
+        outvars = [*splice.read(inner.outvars), *ctx, *leaves]
+        jaxpr = splice.finish([*ctx_vars, *inner.invars], outvars)
+        return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan))
+
+    def _hop(
+        self, eqn: Any, plans: Mapping[str, Plan], n_ctx: int, address: str
+    ) -> Callable[..., Any]:
+        rule = inject_rule(eqn)
+        assert rule is not None, "refused before"
+        nested = {n.label: n for n in nested_jaxprs(eqn)}
+
+        def run(*flat: Any) -> Any:
+            ctx_avals = [jax.typeof(x) for x in flat[:n_ctx]]
+
+            def threaded(label: str) -> ThreadedJaxpr:
+                stored = nested[label].stored
+                plan = plans.get(label, {})
+                below = f"{address}/{label}/"
+                return self.jaxpr(stored, plan, ctx_avals, f"{label}/", below)
+
+            ctx, outs, emits = rule(eqn, list(flat[:n_ctx]), list(flat[n_ctx:]), threaded)
+            return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
+
+        return run
+
+
+def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:
+    def run(*flat: Any) -> Any:
+        ctx, token, emitted = handler(address, eqn, list(flat[:n_ctx]), list(flat[n_ctx:]))
+        emits = {} if emitted is None else {"": Emission(list(emitted), None)}
+        return list(ctx), list(token), emits
+
+    return run
+
+
+def _traced(run: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
+    """The jaxpr of ``run``, and the tree of what it returns."""
+    jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+    return jaxpr, jax.tree.structure(shapes)
+
+
+def _with_origin(piece: Any, eqn: Any) -> Any:
+    """Equations that stand for ``eqn``, with its source, scope and context."""
+    inner = _compat.open_jaxpr(piece)
+    eqns = [e.replace(source_info=eqn.source_info, ctx=eqn.ctx) for e in inner.eqns]
+    return _compat.rebuilt(piece, eqns=eqns)

@@ -1,0 +1,200 @@
+"""Finding the tags of a program: nested jaxprs, numbers of equations, sites."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
+from taxpr._rules import Nested, nested_jaxprs
+from taxpr._tag import is_tag, tag_avals, tag_params
+
+
+class Step(NamedTuple):
+    """One step down into a nested jaxpr: an equation and the jaxpr's label."""
+
+    position: int
+    """Index among all equations of the jaxpr, tags included."""
+    eqn: _compat.JaxprEqn
+    local: str
+    """The equation's own part of the address, such as ``"3:scan"``."""
+    nested: Nested
+    home: Any
+    """The jaxpr that holds the equation, as stored."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What tells two steps from the same jaxpr apart."""
+        return self.position, self.nested.label
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Site:
+    """A tag in a program.
+
+    Attributes:
+        address: Its stable address, such as ``"3:scan/body/t0"``.
+        params: The params that the user gave to `tag`.
+        avals: The token's avals, in the token's structure.
+        value_address: The address of the tagged value; None for a token of several.
+        batch: One ``(size, dims)`` for each `jax.vmap` around it, innermost first;
+            ``dims`` holds the mapped axis of each leaf, or None.
+        steps: The way down to it.
+        position: Index of its equation in the jaxpr that holds it.
+        eqn: Its equation.
+    """
+
+    address: str
+    params: dict[str, Any]
+    avals: Any
+    value_address: str | None
+    batch: tuple[Any, ...]
+    steps: tuple[Step, ...] = dataclasses.field(repr=False)
+    position: int = dataclasses.field(repr=False)
+    eqn: _compat.JaxprEqn = dataclasses.field(repr=False)
+
+    @property
+    def name(self) -> Any:
+        """The param ``name``, or None."""
+        return self.params.get("name")
+
+    @property
+    def source(self) -> _compat.Source | None:
+        """Where the user's code made the tag."""
+        return _compat.source_of(self.eqn)
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The addresses of the equations around it, outermost first."""
+        names, prefix = [], ""
+        for step in self.steps:
+            names.append(f"{prefix}{step.local}")
+            prefix = f"{names[-1]}/{step.nested.label}/"
+        return tuple(names)
+
+    @property
+    def trips(self) -> int | None:
+        """How often it fires at most; None where only a run can tell."""
+        trips = 1
+        for step in self.steps:
+            if step.nested.trips is None:
+                return None
+            trips *= step.nested.trips
+        return trips
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some run may pass it over."""
+        return any(step.nested.conditional for step in self.steps)
+
+    @property
+    def recomputed(self) -> bool:
+        """Whether it stands in the part of a backward pass that repeats the forward pass."""
+        return any(step.nested.recomputed for step in self.steps)
+
+    def __str__(self) -> str:
+        source = self.source
+        named = f"tag {self.name!r}" if "name" in self.params else f"tag {self.params}"
+        return f"{named} at {self.address}" + (f" ({source})" if source else "")
+
+
+def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
+    """The equations of one jaxpr with their own part of the address.
+
+    Args:
+        jaxpr: An open or closed jaxpr, or anything with ``eqns``.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import numbered, tag, trace
+        >>> program = trace(lambda x: tag(jnp.sin(x), name="h") * 2)(1.0)
+        >>> [local for local, eqn in numbered(program)]
+        ['0:sin', 't0', '1:mul']
+    """
+    eqns = jaxpr.eqns if hasattr(jaxpr, "eqns") else _compat.open_jaxpr(jaxpr).eqns
+    out, count, tags = [], 0, 0
+    for eqn in eqns:
+        if is_tag(eqn):
+            out.append((f"t{tags}", eqn))
+            tags += 1
+        else:
+            out.append((f"{count}:{eqn.primitive.name}", eqn))
+            count += 1
+    return out
+
+
+def find_sites(jaxpr: Any) -> list[Site]:
+    """All tags of a jaxpr, in program order, through every nested jaxpr."""
+    found: list[Site] = []
+    for prefix, steps, position, local, eqn, home in _tags(jaxpr, {}):
+        found.append(
+            Site(
+                address=f"{prefix}{local}",
+                params=tag_params(eqn),
+                avals=tag_avals(eqn),
+                value_address=_value_address(eqn, home, prefix),
+                batch=eqn.params["batch"],
+                steps=steps,
+                position=position,
+                eqn=eqn,
+            )
+        )
+    return found
+
+
+class _Found(NamedTuple):
+    prefix: str
+    steps: tuple[Step, ...]
+    position: int
+    local: str
+    eqn: _compat.JaxprEqn
+    home: dict[Any, str]
+
+
+def _tags(jaxpr: Any, seen: dict[int, list[_Found]]) -> list[_Found]:
+    """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once."""
+    inner = _compat.open_jaxpr(jaxpr)
+    if id(inner) in seen:
+        return seen[id(inner)]
+    found: list[_Found] = []
+    home: dict[Any, str] = {}
+    eqns = numbered(inner)
+    for position, (local, eqn) in enumerate(eqns):
+        if is_tag(eqn):
+            home = home or _homes(inner, eqns)
+            found.append(_Found("", (), position, local, eqn, home))
+            continue
+        for nested in nested_jaxprs(eqn):
+            step = Step(position, eqn, local, nested, jaxpr)
+            found += [
+                below._replace(
+                    prefix=f"{local}/{nested.label}/{below.prefix}", steps=(step, *below.steps)
+                )
+                for below in _tags(nested.stored, seen)
+            ]
+    seen[id(inner)] = found
+    return found
+
+
+def _homes(jaxpr: Any, eqns: list[tuple[str, _compat.JaxprEqn]]) -> dict[Any, str]:
+    """Where each value of a jaxpr comes from: variable to local address."""
+    homes = {var: f"in{k}" for k, var in enumerate(jaxpr.invars)}
+    homes |= {var: f"const{k}" for k, var in enumerate(jaxpr.constvars)}
+    for local, eqn in eqns:
+        homes |= {var: f"{local}.{k}" for k, var in enumerate(eqn.outvars)}
+    return homes
+
+
+def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, str], prefix: str) -> str | None:
+    if len(eqn.invars) != 1 or isinstance(eqn.invars[0], _compat.Literal):
+        return None
+    return f"{prefix}{home[eqn.invars[0]]}"
+
+
+def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.JaxprEqn]]:
+    """Every equation of a program with its whole address, nested ones after their own."""
+    for local, eqn in numbered(jaxpr):
+        yield f"{prefix}{local}", eqn
+        for nested in nested_jaxprs(eqn):
+            yield from iter_eqns(nested.stored, f"{prefix}{local}/{nested.label}/")

@@ -1,0 +1,19 @@
+"""Zeros of any dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of zeros; for a PRNG key dtype, keys whose data is zero."""
+    if not _compat.is_extended(dtype):
+        return jnp.zeros(shape, dtype)
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
+    impl = _compat.key_impl(dtype)
+    return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=impl)

@@ -1,0 +1,30 @@
+"""See, tag, change and run a JAX program in a notebook.
+
+``%load_ext taxpr_jupyter`` brings ``%taxpr f(x)`` and ``%%taxpr``; `panel` does the
+same as a plain function. All give a `Session`, which shows itself as a panel in
+a notebook and as text elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._panel import panel
+from taxpr_jupyter._session import Session
+
+__all__ = ["PanelError", "Session", "load_ipython_extension", "panel", "unload_ipython_extension"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext taxpr_jupyter`` calls."""
+    from taxpr_jupyter import _magic
+
+    _magic.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What ``%unload_ext taxpr_jupyter`` calls."""
+    from taxpr_jupyter import _magic
+
+    _magic.unload(shell)

@@ -1,0 +1,128 @@
+"""A cell: everything before the last expression is run, the call at its end is taken apart.
+
+The function of the call and its arguments are evaluated, the call itself is not
+made: taxpr traces the function. Code is compiled so that the line numbers in
+tracebacks, and in JAX's source info, are those that the user sees in the cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from taxpr_jupyter._errors import PanelError
+
+_WANTED = "End the cell with a call such as `f(x)`, or put the call after the magic: `{magic} f(x)`"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call that was not made.
+
+    Attributes:
+        fn: What is called.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        text: The call as written, in one line.
+    """
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where code stands: the name of its file and the number of lines before it."""
+
+    filename: str
+    lines_before: int = 0
+
+
+def transformed(cell: str, shell: Any) -> str:
+    """The cell as Python, with as many lines: IPython drops empty ones at the beginning."""
+    body = shell.transform_cell(cell)
+    lines = cell.splitlines(keepends=True)
+    empty = next((k for k, line in enumerate(lines) if line.strip()), 0)
+    return "\n" * empty + body
+
+
+def run(source: str, shell: Any, place: Place) -> None:
+    """Runs statements in the namespace of the shell, and shows nothing."""
+    tree = shell.transform_ast(_parsed(source, place))
+    if tree.body:
+        exec(shell.compile(tree, place.filename, "exec"), shell.user_global_ns, shell.user_ns)
+
+
+def run_to_call(source: str, shell: Any, place: Place, *, magic: str) -> Call:
+    """Runs all of ``source`` but the call at its end, which is taken apart.
+
+    Raises:
+        PanelError: The last statement is no call.
+    """
+    tree = shell.transform_ast(_parsed(source, place))
+    last = tree.body.pop() if tree.body else None
+    call = _checked(last, source, place, magic)
+    if tree.body:
+        exec(shell.compile(tree, place.filename, "exec"), shell.user_global_ns, shell.user_ns)
+    code = shell.compile(_taken_apart(call), place.filename, "eval")
+    fn, args, parts = eval(code, shell.user_global_ns, shell.user_ns)
+    kwargs: dict[str, Any] = {}
+    for part in parts:
+        twice = next((key for key in part if key in kwargs), None)
+        if twice is not None:
+            raise PanelError(f"The call gives the argument `{twice}` twice")
+        kwargs.update(part)
+    return Call(fn=fn, args=args, kwargs=kwargs, text=_text(call, source, place))
+
+
+def _parsed(source: str, place: Place) -> ast.Module:
+    """The module of ``source`` with the line numbers of the cell."""
+    return ast.parse("\n" * place.lines_before + source, place.filename)
+
+
+def _checked(last: ast.stmt | None, source: str, place: Place, magic: str) -> ast.Call:
+    """The call of the last statement.
+
+    Raises:
+        PanelError: There is none.
+    """
+    wanted = _WANTED.format(magic=magic)
+    if last is None:
+        raise PanelError(f"There is no call to trace. {wanted}")
+    if not isinstance(last, ast.Expr):
+        name = type(last).__name__.lower().replace("def", " definition")
+        words = "an assignment" if "assign" in name else f"a statement ({name.strip()})"
+        raise PanelError(f"The cell ends with {words}, not with a call. {wanted}")
+    if not isinstance(last.value, ast.Call):
+        text = _text(last.value, source, place)
+        raise PanelError(
+            f"`{text}` is no call, and taxpr traces one call of a function. {wanted}; put other "
+            "expressions into a function"
+        )
+    return last.value
+
+
+def _taken_apart(call: ast.Call) -> ast.Expression:
+    """``f(a, *b, k=c, **d)`` as the expression ``(f, (a, *b), ({"k": c}, {**d}))``.
+
+    All parts are evaluated once, in the order of the call.
+    """
+    keywords: list[ast.expr] = [
+        ast.Dict(keys=[ast.Constant(word.arg) if word.arg else None], values=[word.value])
+        for word in call.keywords
+    ]
+    load = ast.Load()
+    parts = [call.func, ast.Tuple(call.args, load), ast.Tuple(keywords, load)]
+    apart = ast.copy_location(ast.Tuple(parts, load), call)
+    return ast.fix_missing_locations(ast.Expression(apart))
+
+
+def _text(node: ast.expr, source: str, place: Place) -> str:
+    """The node as written, in one line."""
+    segment = ast.get_source_segment("\n" * place.lines_before + source, node)
+    lines = (segment or ast.unparse(node)).splitlines()
+    return lines[0] if len(lines) == 1 else ast.unparse(node)

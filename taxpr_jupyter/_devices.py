@@ -1,0 +1,36 @@
+"""The devices on which a program can run."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import jax
+from jax.extend import backend
+
+
+def devices() -> dict[str, Any]:
+    """The devices of this process by name, such as ``cpu:0``, JAX's default first.
+
+    The CPU is among them also where the default is an accelerator.
+    """
+    found: list[Any] = []
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if chosen is not None and not isinstance(chosen, str):
+        found.append(chosen)
+    found += jax.local_devices(backend=chosen if isinstance(chosen, str) else None)
+    for platform in backend.backends():
+        with contextlib.suppress(RuntimeError):  # a platform without devices in this process
+            found += jax.local_devices(backend=platform)
+    return {device_name(device): device for device in found}
+
+
+def device_name(device: Any) -> str:
+    """``cpu:0``."""
+    return f"{device.platform}:{device.id}"
+
+
+def placed_on(tree: Any) -> set[Any]:
+    """The devices on which the arrays of a tree are."""
+    arrays = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
+    return {device for array in arrays for device in array.sharding.device_set}

@@ -1,0 +1,103 @@
+"""Cures for what goes wrong most often while JAX traces a function.
+
+`hint` looks at public error classes where JAX has one and at the message where
+it has not.
+"""
+
+from __future__ import annotations
+
+import re
+
+import jax
+
+_STATIC = "make that argument static (`%%taxpr --static NAME`, `panel(f, static_argnames='NAME')`)"
+
+LEAKED = (
+    "A traced value left the function that was traced, by way of a global, an attribute or a "
+    "list, and was used later. Return it from the function instead."
+)
+
+# Most special first: each class here may derive from one below it.
+_BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
+    (
+        jax.errors.TracerBoolConversionError,
+        "A Python `if`, `while`, `and`, `or`, `not` or `assert` needs the truth of a traced value, "
+        "which is not known yet. Use `jnp.where`, `jax.lax.cond` or `jax.lax.while_loop`, or "
+        f"{_STATIC}.",
+    ),
+    (
+        jax.errors.TracerArrayConversionError,
+        "A NumPy function was given a traced value. Use the function of the same name from "
+        "`jax.numpy`.",
+    ),
+    (
+        jax.errors.TracerIntegerConversionError,
+        "A traced value was used where Python needs an integer (`range`, an index of a list, a "
+        f"size). Use `jax.lax.fori_loop` or index an array, or {_STATIC}.",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "A mask as index gives a shape that depends on values. Use `jnp.where(mask, x, 0)`, or "
+        "`jnp.nonzero(mask, size=...)`.",
+    ),
+    (
+        jax.errors.UnexpectedTracerError,
+        LEAKED,
+    ),
+    (
+        jax.errors.ConcretizationTypeError,
+        "A traced value was used where Python needs a known one (`float`, `int`, `.item()`, a "
+        f"size). Stay in `jax.numpy`, or {_STATIC}.",
+    ),
+)
+
+_BY_MESSAGE: tuple[tuple[str, str], ...] = (
+    (
+        r"Non-hashable static arguments.*Tracer",
+        "An argument that `jax.jit` holds static is traced here, for numbers are traced unless "
+        f"told otherwise: {_STATIC}.",
+    ),
+    (
+        r"Non-hashable static arguments",
+        "A static argument must be hashable: pass a tuple instead of a list, a frozen dataclass "
+        "instead of a dict, and arrays as arguments that are not static.",
+    ),
+    (
+        r"Shapes must be 1D sequences of concrete values",
+        "A shape must be known while tracing, and it depends on a traced value here. Take it from "
+        f"`x.shape`, or {_STATIC}.",
+    ),
+    (
+        r"carry input and carry output must have|body_fun output and input must have",
+        "What a loop's body returns as carry must have the shape and dtype that it was given: "
+        "look at the first value of the carry (`0` is int32, `0.0` is float32).",
+    ),
+    (
+        r"branch(es)? .*must have",
+        "All branches must return the same structure, shapes and dtypes.",
+    ),
+    (
+        r"incompatible shapes|contracting dimensions|cannot reshape|"
+        r"Incompatible shapes for broadcasting|must have equal shapes",
+        "Two shapes do not fit. Print `x.shape` in the function: shapes are known while tracing, "
+        "only values are not.",
+    ),
+    (
+        r"not a valid JAX type",
+        "A traced function takes and returns arrays and numbers, and lists, tuples and dicts of "
+        "these.",
+    ),
+)
+
+
+def hint(error: BaseException) -> str | None:
+    """One or two sentences with the cure for a tracing error of JAX, or None."""
+    for kind, text in _BY_CLASS:
+        if isinstance(error, kind):
+            return text
+    message = " ".join(str(error).split())
+    if isinstance(error, (TypeError, ValueError)):
+        for pattern, text in _BY_MESSAGE:
+            if re.search(pattern, message):
+                return text
+    return None

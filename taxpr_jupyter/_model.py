@@ -1,0 +1,173 @@
+"""What a picture of a program consists of: plain frozen data, without JAX and without IPython.
+
+`_build` makes a `Picture` from a program, `_dot` writes it down, `_svg` joins it with a layout.
+
+Addresses are the program's own. An element of a picture has an `id` besides, which is its address
+except where several elements stand for one thing: a stub is drawn next to each equation that uses
+a value from far away, and has the value's address and an id of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+NodeKind = Literal[
+    "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
+    "hop",  # a folded equation with nested jaxprs
+    "group",  # a folded run of equations
+    "tag",
+    "injected",  # a tag with an injector
+    "input",
+    "output",
+    "const",
+    "literal",
+    "result",  # where the branches of an open equation meet again
+    "empty",  # stands in a nested jaxpr that has nothing else to show
+]
+EdgeKind = Literal[
+    "value",  # a value, from where it is made to where it is used
+    "back",  # a carry's way back to the next iteration
+    "control",  # decides what runs: a while condition, the index of a cond
+]
+ClusterKind = Literal[
+    "jaxpr",  # a nested jaxpr
+    "hop",  # an open equation that holds more than one nested jaxpr
+    "group",  # an open run of equations
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One thing in a picture.
+
+    Attributes:
+        id: Unique in the picture.
+        address: What it stands for.
+        kind: One of `NodeKind`.
+        lines: Its label.
+        tooltip: More about it, in several lines.
+        cluster: The id of the cluster around it, or None.
+        marks: More about its looks: "stub", "added" (a tag that was added interactively),
+            "choice" (it decides what runs), "many" (it stands for several inputs or outputs).
+        fold: The address to unfold, where that can be done.
+    """
+
+    id: str
+    address: str
+    kind: NodeKind
+    lines: tuple[str, ...]
+    tooltip: str
+    cluster: str | None = None
+    marks: tuple[str, ...] = ()
+    fold: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A line between two nodes.
+
+    Attributes:
+        id: Unique in the picture.
+        source: The id of the node where it starts.
+        target: The id of the node where it ends.
+        kind: One of `EdgeKind`.
+        value: The address of the value that goes along it, "" where it is more than one, or none.
+        tooltip: Its letter, type and role.
+        tail: Which output of the source it is, "" where there is one only.
+        head: Which operand of the target it is, "" where the order means nothing.
+        into: The id of a cluster at whose border it ends, or None.
+    """
+
+    id: str
+    source: str
+    target: str
+    kind: EdgeKind = "value"
+    value: str = ""
+    tooltip: str = ""
+    tail: str = ""
+    head: str = ""
+    into: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A box around nodes and other clusters.
+
+    Attributes:
+        id: Unique in the picture; the address.
+        kind: One of `ClusterKind`.
+        lines: Its label.
+        tooltip: More about it, in several lines.
+        parent: The id of the cluster around it, or None.
+        fold: The address to fold, so that this becomes a node.
+    """
+
+    id: str
+    kind: ClusterKind
+    lines: tuple[str, ...]
+    tooltip: str
+    parent: str | None
+    fold: str
+
+    @property
+    def address(self) -> str:
+        """What it stands for."""
+        return self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many equations of the program are where.
+
+    Equations of nested jaxprs count once for each place where they stand, tags are counted too.
+    ``drawn + sum(folded.values()) == total``, always.
+
+    Attributes:
+        drawn: Equations with a node, or a cluster, of their own.
+        folded: Equations hidden in a node, by the node's address.
+        total: Equations of the program.
+    """
+
+    drawn: int
+    folded: Mapping[str, int]
+    total: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a program.
+
+    Attributes:
+        name: The program's name.
+        nodes: In program order.
+        edges: In program order of their targets.
+        clusters: Outer ones first.
+        counts: What is drawn and what is folded.
+        unfolded: Addresses of the open equations and groups.
+        foldable: Addresses that can be folded or unfolded in this picture.
+        note: One sentence for the user, such as why something stays folded; "" for none.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    clusters: tuple[Cluster, ...]
+    counts: Counts
+    unfolded: frozenset[str]
+    foldable: frozenset[str]
+    note: str = ""
+    _by_address: dict[str, Node | Cluster] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        elements = (*self.nodes, *self.clusters)
+        self._by_address.update({element.id: element for element in elements})
+        for element in elements:
+            self._by_address.setdefault(element.address, element)
+
+    def find(self, address: str) -> Node | Cluster | None:
+        """The element that stands for an address, before others that have it too, such as stubs."""
+        return self._by_address.get(address)

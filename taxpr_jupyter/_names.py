@@ -1,0 +1,106 @@
+"""How a call reads in Python, and which functions of a namespace can be injectors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+_INJECTOR_ARGUMENTS = ("ctx", "token", "params")
+
+
+def call_text(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+) -> str:
+    """The call ``fn(*args, **kwargs)`` in the words of the namespace.
+
+    What has no name there is called ``args[0]`` or ``kwargs['k']``, the function by its own
+    name or ``fn``.
+    """
+    parts = [expression(arg, namespace) or f"args[{i}]" for i, arg in enumerate(args)]
+    parts += [
+        f"{key}={expression(value, namespace) or f'kwargs[{key!r}]'}"
+        for key, value in kwargs.items()
+    ]
+    own = getattr(fn, "__name__", "")
+    name = expression(fn, namespace) or (own if own.isidentifier() else "fn")
+    return f"{name}({', '.join(parts)})"
+
+
+def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:
+    """Python that gives ``value`` in the namespace: its name, a literal, a display of these."""
+    name = _name(value, namespace)
+    if name is not None:
+        return name
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        text = repr(value)
+        return text if _is_literal(text) else None
+    if type(value) in (tuple, list):
+        items = [expression(item, namespace) for item in value]
+        if any(item is None for item in items):
+            return None
+        inner = ", ".join(item for item in items if item)
+        if type(value) is list:
+            return f"[{inner}]"
+        return f"({inner},)" if len(items) == 1 else f"({inner})"
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        pairs = {key: expression(item, namespace) for key, item in value.items()}
+        if all(pairs.values()):
+            return "{" + ", ".join(f"{key!r}: {text}" for key, text in pairs.items()) + "}"
+    return None
+
+
+def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """The functions whose arguments begin with ``ctx, token, params`` and need no others."""
+    found = {}
+    for name, value in list(namespace.items()):
+        if name.startswith("_") or not callable(value) or inspect.isclass(value):
+            continue
+        try:
+            arguments = list(inspect.signature(value).parameters.values())
+        except (TypeError, ValueError):
+            continue
+        names = tuple(argument.name for argument in arguments[:3])
+        needed = [a for a in arguments[3:] if a.default is a.empty and a.kind not in _REST]
+        if names == _INJECTOR_ARGUMENTS and not needed:
+            found[name] = value
+    return found
+
+
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _name(value: Any, namespace: Mapping[str, Any]) -> str | None:
+    """A name or dotted name of the object itself; none for numbers and strings."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return None
+    public = [(n, v) for n, v in list(namespace.items()) if n.isidentifier() and n[0] != "_"]
+    own = getattr(value, "__name__", None)
+    for name, found in sorted(public, key=lambda pair: pair[0] != own):
+        if found is value and not keyword.iskeyword(name):
+            return name
+    owner = getattr(value, "__self__", None)  # a bound method: `model.apply`
+    if isinstance(own, str) and own.isidentifier() and owner is not None:
+        name = None if isinstance(owner, ModuleType) else _name(owner, namespace)
+        if name is not None and getattr(owner, own, None) == value:
+            return f"{name}.{own}"
+    if isinstance(own, str) and own.isidentifier() and callable(value):
+        for name, found in public:  # `jnp.sin`
+            if isinstance(found, ModuleType) and getattr(found, own, None) is value:
+                return f"{name}.{own}"
+    return None
+
+
+def _is_literal(text: str) -> bool:
+    """Whether Python reads the text back (``nan`` and ``inf`` it does not)."""
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True

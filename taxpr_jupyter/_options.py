@@ -1,0 +1,88 @@
+"""The options of ``%taxpr``: one table for parsing, help and completion."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from typing import Any
+
+from taxpr_jupyter._errors import PanelError
+
+_OPTION = re.compile(r"\s*(--?[A-Za-z][\w-]*)(=|(?=\s|$))")
+_VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|\S+)""")
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option. Without ``metavar`` it is a switch."""
+
+    flag: str
+    help: str
+    metavar: str | None = None
+    type: type = str
+    repeated: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Keyword arguments of argparse's ``add_argument``."""
+        if self.metavar is None:
+            return {"action": "store_true", "help": self.help}
+        settings: dict[str, Any] = {"metavar": self.metavar, "type": self.type, "help": self.help}
+        return {**settings, "action": "append", "default": []} if self.repeated else settings
+
+
+OPTIONS = (
+    Option("--name", "bind the session to this variable", "NAME"),
+    Option("--text", "show text and a table of the tags, no picture"),
+    Option(
+        "--static",
+        "an argument that is not traced: its name, or its position counted from 0 (repeatable)",
+        "ARGUMENT",
+        repeated=True,
+    ),
+    Option("--unfold", "address of an equation drawn open (repeatable)", "ADDRESS", repeated=True),
+    Option("--fold", "address of an equation drawn closed (repeatable)", "ADDRESS", repeated=True),
+    Option("--budget", "draw at most about this many nodes", "NODES", int),
+    Option("--timeout", "seconds that the layout may take", "SECONDS", float),
+    Option("--device", "where Run runs, such as cpu:0", "DEVICE"),
+)
+_BY_FLAG = {option.flag: option for option in OPTIONS}
+
+
+def split(line: str) -> tuple[list[str], str]:
+    """The words of the options at the start of the line, and the rest as written: the call.
+
+    The rest never goes through a shell's splitting, which would spoil its spaces
+    and quotes.
+
+    Raises:
+        PanelError: An unknown option, or a missing value.
+    """
+    words: list[str] = []
+    rest = line
+    while match := _OPTION.match(rest):
+        flag, equals = match.groups()
+        option = _BY_FLAG.get(flag)
+        if option is None:
+            raise PanelError(_unknown(flag))
+        rest = rest[match.end() :]
+        words.append(flag)
+        if option.metavar is None:
+            if equals:
+                raise PanelError(f"{flag} takes no value")
+            continue
+        value = _VALUE.match(rest)
+        if value is None:
+            raise PanelError(f"{flag} needs a value: {flag} {option.metavar}")
+        text = value[1]
+        quoted = len(text) > 1 and text[0] in "'\"" and text[0] == text[-1]
+        words[-1] = f"{flag}={text[1:-1] if quoted else text}"
+        rest = rest[value.end() :]
+    return words, rest.strip()
+
+
+def _unknown(flag: str) -> str:
+    close = difflib.get_close_matches(flag, _BY_FLAG, n=1, cutoff=0.5)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"Unknown option {flag}: {meant}The options are {', '.join(_BY_FLAG)}"

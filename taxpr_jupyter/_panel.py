@@ -1,0 +1,78 @@
+"""`panel`, the magic as a plain function, and what both do with a call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from taxpr_jupyter._cells import CELLS
+from taxpr_jupyter._names import call_text
+from taxpr_jupyter._session import Session
+from taxpr_jupyter._show import running_shell
+from taxpr_jupyter._tracebacks import for_the_user
+
+
+def panel(
+    fn: Callable[..., Any],
+    *,
+    name: str | None = None,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    **options: Any,
+) -> Callable[..., Session]:
+    """A function that takes the arguments of ``fn`` and gives a session instead of calling it.
+
+    Strings and functions among the arguments are static without being named.
+
+    Args:
+        fn: The function to look at. It is traced, not run.
+        name: Its name in the panel.
+        static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
+        static_argnames: Names of arguments that are not traced, as in `jax.jit`.
+        **options: ``budget``, ``timeout`` and ``device`` of `Session`.
+
+    Returns:
+        The function from arguments to the session.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr_jupyter import panel
+        >>> session = panel(jnp.sin)(1.0)
+        >>> session.name
+        'sin'
+    """
+    # The names of the arguments, and functions to inject, are looked up where `panel` stands.
+    namespace = sys._getframe(1).f_globals
+
+    def call(*args: Any, **kwargs: Any) -> Session:
+        shell = running_shell()
+        with for_the_user(shell, sys._getframe(1)):
+            return open_session(
+                fn,
+                args,
+                kwargs,
+                shell=shell,
+                call=call_text(fn, args, kwargs, namespace),
+                namespace=namespace,
+                name=name,
+                static_argnums=static_argnums,
+                static_argnames=static_argnames,
+                **options,
+            )
+
+    return call
+
+
+def open_session(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    shell: Any,
+    **options: Any,
+) -> Session:
+    """A session for the running cell, in place of the one that the cell had."""
+    session = Session(fn, args, kwargs, **options)
+    CELLS.enter(session, shell)
+    return session

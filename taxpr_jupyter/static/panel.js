@@ -1,0 +1,405 @@
+// @ts-check
+/**
+ * The browser's half of `taxpr_jupyter._widget`: draws what the model's traits say, and turns
+ * clicks and keys into a new `selected` or into a message. It decides nothing about programs.
+ *
+ * All names, params and messages are hostile text. They enter the page as text nodes only; the
+ * picture enters through `parseSvg` of `picture.js`.
+ *
+ * @typedef {{ get(name: string): any, set(name: string, value: unknown): void, save_changes(): void,
+ *   send(content: object): void, on(event: string, callback: () => void): void,
+ *   off(event: string, callback: () => void): void }} Model
+ * @typedef {Record<string, string | ((event: any) => void)>} Attributes
+ * @typedef {{ running: boolean, label: string, fraction: number | null, elapsed: number }} Progress
+ * @typedef {{ address: string, name: string, type: string, where: string, added: boolean,
+ *   injector: string }} Tag
+ * @typedef {{ address: string, text: string, tag: Tag | null, refused: string }} Value
+ * @typedef {[string, string][]} Facts
+ * @typedef {{ address: string, title: string, kind: string, facts: Facts, inputs: string[],
+ *   outputs: string[], values: Value[], source: string, line: string, scope: string,
+ *   tag: Tag | null, tagParams: Facts, toggle: "" | "fold" | "unfold", note: string }} Inspection
+ * @typedef {{ name: string, type: string, before: string, after: string, largest: string,
+ *   mean: string, same: boolean, note: string }} Output
+ * @typedef {{ name: string, address: string, facts: Facts, values: string, note: string }} Recorded
+ * @typedef {{ title: string, status: string, error: string, times: [string, number][],
+ *   injectors: { address: string, text: string }[], outputs: Output[], records: Recorded[] }} Results
+ */
+
+/** @typedef {import("./picture.js").Place} Place */
+
+const SAVE_AFTER = 300; // milliseconds after the last move of the picture
+
+/**
+ * Makes an element; strings among the children become text nodes.
+ * @param {string} name
+ * @param {Attributes} attributes
+ * @param {...(Node | string | null)} children
+ * @returns {HTMLElement}
+ */
+function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(key, value);
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** @param {HTMLElement} element @param {(Node | string | null)[]} children */
+const fill = (element, children) =>
+  element.replaceChildren(...children.filter((child) => child !== null));
+
+/** @param {string} label @param {(event: MouseEvent) => void} act @param {Attributes} more */
+const button = (label, act, more = {}) =>
+  h("button", { type: "button", class: "tx-button", ...more, click: act }, label);
+
+/** @param {string} title @param {...(Node | string | null)} children */
+const section = (title, ...children) =>
+  h("section", { class: "tx-section" }, h("h4", {}, title), ...children);
+
+/** @param {[string, string][]} rows */
+const facts = (rows) =>
+  h("dl", { class: "tx-facts" }, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
+
+/** @param {string[]} heads @param {HTMLElement[]} rows @param {string} label */
+const table = (heads, rows, label) =>
+  h(
+    "div",
+    { class: "tx-scroll" },
+    h(
+      "table",
+      { "aria-label": label },
+      h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, ...rows),
+    ),
+  );
+
+/** @param {string} text @param {string} kind */
+const chip = (text, kind) => h("b", { class: `tx-chip tx-chip-${kind}` }, text);
+
+/** @param {string} text */
+const line = (text) => h("code", { class: "tx-line" }, text);
+
+/** @param {Tag} tag */
+const tagChip = (tag) => chip(tag.name, tag.injector ? "injected" : "tag");
+
+/**
+ * What the inspector shows with nothing selected: the tags.
+ * @param {Tag[]} tags
+ * @param {(address: string) => void} select
+ */
+function drawTags(tags, select) {
+  const row = (/** @type {Tag} */ tag) => {
+    const item = button("", () => select(tag.address), { class: "tx-button tx-tag", title: tag.address });
+    item.append(tagChip(tag), h("code", {}, tag.type), h("span", {}, tag.injector || tag.where));
+    return item;
+  };
+  return [
+    h("p", { class: "tx-hint" }, "Select a node of the picture to inspect it and to tag it."),
+    tags.length ? section("Tags", ...tags.map(row)) : null,
+  ];
+}
+
+/**
+ * A value of the selected node: its tag, or a field to tag it, or why it cannot be tagged.
+ * @param {Value} value
+ * @param {(message: object) => void} send
+ */
+function drawValue({ address, text, tag, refused }, send) {
+  if (refused) return h("div", { class: "tx-value" }, line(text), h("p", { class: "tx-hint" }, refused));
+  if (tag) {
+    const remove = button("Remove tag", () => send({ do: "untag", address }));
+    return h("div", { class: "tx-value" }, line(text), tagChip(tag), tag.added ? remove : null);
+  }
+  const tagIt = () => send({ do: "tag", address, name: name.value.trim() });
+  const name = /** @type {HTMLInputElement} */ (
+    h("input", {
+      class: "tx-field",
+      "aria-label": `Name of a tag for ${text}`,
+      placeholder: "name",
+      spellcheck: "false",
+      autocomplete: "off",
+      // Not by a form: JupyterLab keeps Enter from submitting one.
+      keydown: (event) => event.key === "Enter" && tagIt(),
+    })
+  );
+  const form = h("div", { class: "tx-name" }, name, button("Tag", tagIt));
+  return h("div", { class: "tx-value" }, line(text), form);
+}
+
+/**
+ * @param {Inspection} node
+ * @param {(message: object) => void} send
+ * @param {() => void} close
+ */
+function drawInspection(node, send, close) {
+  const { address, tag, toggle } = node;
+  const change = toggle === "fold" ? "Fold" : "Unfold";
+  const values = node.values.map((value) => drawValue(value, send));
+  const ofEquation = node.kind === "eqn"; // then its values are what it returns
+  return [
+    h(
+      "header",
+      { class: "tx-head" },
+      h("h3", {}, node.title),
+      chip(node.kind, node.kind),
+      toggle ? button(change, () => send({ do: toggle, address })) : null,
+      button("×", close, { "aria-label": "Clear the selection", class: "tx-button tx-close" }),
+    ),
+    h("code", { class: "tx-address" }, address),
+    node.note ? h("p", { class: "tx-note" }, node.note) : null,
+    tag ? section("Tag", facts(node.tagParams), h("p", { class: "tx-hint" }, tag.where)) : null,
+    tag?.added
+      ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
+      : null,
+    values.length ? section(ofEquation ? "Out" : "Values", ...values) : null,
+    node.kind === "jaxpr" ? section("Out", ...node.outputs.map(line)) : null,
+    node.inputs.length ? section("In", ...node.inputs.map(line)) : null,
+    node.facts.length ? section("Params", facts(node.facts)) : null,
+    node.source ? section("Source", node.line ? line(node.line) : null, node.source) : null,
+    node.scope ? section("Scope", line(node.scope)) : null,
+  ];
+}
+
+/** @param {number} seconds */
+const duration = (seconds) =>
+  seconds < 1 ? `${(1000 * seconds).toPrecision(3)} ms` : `${seconds.toPrecision(3)} s`;
+
+/** @param {[string, number][]} times */
+function drawTimes(times) {
+  const total = times.reduce((sum, [, seconds]) => sum + seconds, 0);
+  if (!total) return null;
+  return h(
+    "dl",
+    { class: "tx-times", "aria-label": "Times of the run" },
+    ...times.map(([phase, seconds]) => {
+      const part = h("div", {}, h("dt", {}, phase), h("dd", {}, duration(seconds)));
+      part.style.setProperty("--share", String(seconds / total));
+      return part;
+    }),
+  );
+}
+
+/** @param {Results} run */
+function drawResults(run) {
+  const named = (/** @type {string} */ name, /** @type {string} */ detail) =>
+    h("th", { scope: "row" }, name, h("code", {}, detail));
+  const outputs = run.outputs.map((row) =>
+    h(
+      "tr",
+      { class: row.same ? "tx-same" : "tx-changed" },
+      named(row.name, row.type),
+      ...[row.before, row.after].map((text) => h("td", {}, h("pre", {}, text))),
+      ...[row.largest, row.mean].map((text) => h("td", { class: "tx-number" }, text)),
+      h("td", { class: "tx-hint" }, row.note),
+    ),
+  );
+  const records = run.records.map((row) =>
+    h(
+      "tr",
+      {},
+      named(row.name, row.address),
+      h("td", {}, facts(row.facts)),
+      h("td", {}, h("pre", {}, row.values)),
+      h("td", { class: "tx-hint" }, row.note),
+    ),
+  );
+  const outputHeads = ["output", "untouched", "injected", "max |Δ|", "mean |Δ|", ""];
+  const recordHeads = ["tag", "statistics", "values", ""];
+  return [
+    h(
+      "header",
+      { class: "tx-head" },
+      h("h3", {}, run.title),
+      ...run.injectors.map(({ address, text }) => {
+        const item = chip(text, "injected");
+        item.title = address;
+        return item;
+      }),
+      h("span", { class: "tx-outdated" }, "The tags or injectors have changed since."),
+    ),
+    run.error ? h("pre", { class: "tx-error" }, run.error) : null,
+    run.status === "cancelled" ? h("p", { class: "tx-note" }, "This run was cancelled.") : null,
+    drawTimes(run.times),
+    outputs.length ? table(outputHeads, outputs, "Outputs") : null,
+    records.length ? table(recordHeads, records, "Recorded at tags") : null,
+  ];
+}
+
+/** Python code with a button that copies it. @param {string} code @param {(s: string) => void} say */
+function drawCode(code, say) {
+  const text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Python code" }, code);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(code);
+      say("Copied.");
+    } catch {
+      // No permission, or no clipboard on plain http: leave it to the user's own keys.
+      getSelection()?.selectAllChildren(text);
+      say("Selected. Copy it with Ctrl+C or Cmd+C.");
+    }
+  };
+  return [h("summary", {}, "Python code that redoes this"), button("Copy", copy), text];
+}
+
+/**
+ * Loads a module from its text, as anywidget loads this one: so there are two files, no bundler.
+ * @param {string} source
+ * @returns {Promise<typeof import("./picture.js")>}
+ */
+async function load(source) {
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  try {
+    return await import(url);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+/** One view of the model. @param {{ model: Model, el: HTMLElement }} context */
+async function render({ model, el }) {
+  const send = (/** @type {object} */ message) => model.send(message);
+  const set = (/** @type {string} */ trait, /** @type {unknown} */ value) => {
+    model.set(trait, value);
+    model.save_changes();
+  };
+  const select = (/** @type {string} */ address) => set("selected", address);
+
+  const scale = h("span", { class: "tx-scale" });
+  const call = h("code");
+  const counts = h("span", { class: "tx-hint" });
+  const message = h("p", { class: "tx-message", role: "status", "aria-live": "polite" });
+  const bar = h("progress", { "aria-label": "Progress" });
+  const label = h("span", {});
+  const cancel = button("Cancel", () => send({ do: "cancel" }));
+  const progress = h("div", { class: "tx-progress" }, bar, label, cancel);
+  const note = h("p", { class: "tx-hint tx-picture-note" });
+  const stage = h("div", { class: "tx-stage" }, note);
+  const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
+  const results = h("section", { class: "tx-results", "aria-label": "Results" });
+  const code = h("details", {});
+  const outline = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Program as text" });
+  const text = h("details", {}, h("summary", {}, "Program as text"), outline);
+
+  const { Picture } = await load(model.get("_picture_js"));
+  let saving = 0;
+  const act = {
+    select,
+    toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
+    placed: (/** @type {Place} */ place, /** @type {boolean} */ moved) => {
+      scale.textContent = `${Math.round(100 * place.scale)}%`;
+      clearTimeout(saving);
+      saving = setTimeout(() => set("place", moved ? place : {}), SAVE_AFTER);
+    },
+  };
+  const picture = new Picture(stage, act, model.get("place"));
+  const tools = h(
+    "div",
+    { class: "tx-tools", role: "group", "aria-label": "Zoom" },
+    button("−", () => picture.zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
+    scale,
+    button("+", () => picture.zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
+    button("Fit", () => picture.fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+  );
+  el.classList.add("taxpr-view");
+  el.append(
+    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tools),
+    stage,
+    inspector,
+    h("div", { class: "tx-status" }, progress, message),
+    results,
+    h("div", { class: "tx-more" }, code, text),
+  );
+
+  const say = (/** @type {string} */ words, error = false) => {
+    message.textContent = words;
+    message.classList.toggle("tx-error", error);
+  };
+  const inspect = () => {
+    const [node, selected] = [model.get("inspection"), model.get("selected")];
+    const waiting = (node.address ?? "") !== selected; // for the kernel
+    inspector.classList.toggle("tx-waiting", waiting);
+    if (waiting) return;
+    const focused = inspector.contains(document.activeElement);
+    const children = selected
+      ? drawInspection(node, send, () => select(""))
+      : drawTags(model.get("tags"), select);
+    fill(inspector, children);
+    if (focused) inspector.focus({ preventScroll: true });
+  };
+
+  /** What to draw again when a trait changes. @type {Record<string, (value: any) => void>} */
+  const draw = {
+    svg: (svg) => {
+      picture.show(svg);
+      if (!svg) text.setAttribute("open", "");
+    },
+    note: (words) => (note.textContent = words),
+    call: (words) => (call.textContent = words),
+    counts: (words) => (counts.textContent = words),
+    marks: (marks) => picture.mark(marks),
+    selected: (address) => {
+      picture.select(address);
+      inspect();
+    },
+    inspection: inspect,
+    tags: () => model.get("selected") || inspect(),
+    message: (said) => say(said.text ?? "", said.error),
+    outline: (words) => (outline.textContent = words),
+    code: (words) => code.replaceChildren(...drawCode(words, say)),
+    stale: (stale) => results.classList.toggle("tx-stale", stale),
+    results: (run) => fill(results, run.title ? drawResults(run) : []),
+    progress: ({ running, label: doing, fraction, elapsed }) => {
+      progress.hidden = !running;
+      if (!running) return;
+      label.textContent = `${doing} · ${elapsed.toFixed(1)} s`;
+      if (fraction === null) bar.removeAttribute("value");
+      else bar.setAttribute("value", String(fraction));
+    },
+  };
+  const off = Object.entries(draw).map(([trait, redraw]) => {
+    const listener = () => redraw(model.get(trait));
+    listener();
+    model.on(`change:${trait}`, listener);
+    return () => model.off(`change:${trait}`, listener);
+  });
+
+  let panel = /** @type {HTMLElement | null} */ (null); // known once this is in the page
+  // Notebook 7 takes keys from focused elements unless the element itself says this, and Notebook 6
+  // takes what reaches the page. So do both for all of the panel, the ipywidgets included, and give
+  // these the name that stands before them. Escape gives the keys back to the notebook.
+  const claim = (/** @type {Event} */ event) => {
+    const target = /** @type {Element} */ (event.target);
+    target.setAttribute("data-lm-suppress-shortcuts", "true");
+    const name = target.closest(".taxpr-param")?.querySelector(".widget-label")?.textContent;
+    if (name) target.setAttribute("aria-label", name);
+  };
+  const keep = (/** @type {KeyboardEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey) return;
+    event.stopPropagation();
+    const outside = panel?.parentElement?.closest("[tabindex]"); // the cell, where it takes keys
+    if (event.key === "Escape" && outside instanceof HTMLElement) {
+      outside.focus({ preventScroll: true });
+    }
+  };
+  const ended = new AbortController();
+  const sizes = new ResizeObserver(() => {
+    if (!panel && el.isConnected) {
+      panel = el.closest(".taxpr-panel") ?? el;
+      panel.addEventListener("focusin", claim, { signal: ended.signal });
+      panel.addEventListener("keydown", keep, { signal: ended.signal });
+    }
+    picture.resized();
+  });
+  sizes.observe(stage);
+
+  return () => {
+    clearTimeout(saving);
+    sizes.disconnect();
+    ended.abort();
+    off.forEach((stop) => stop());
+  };
+}
+
+export default { render };

@@ -1,0 +1,317 @@
+// @ts-check
+/**
+ * A picture of a program in the page: pan, zoom, selecting, and walking through it with the keys.
+ *
+ * It knows nothing of Jupyter. Elements are looked up by `data-address` inside this one picture
+ * only. Several of them can have the same address, since values used far away are drawn again.
+ *
+ * @typedef {{ x: number, y: number }} Point
+ * @typedef {{ x: number, y: number, scale: number }} Place
+ */
+
+const DRAG_PIXELS = 4; // a press that moves less is a click
+const ZOOM_STEP = 1.25;
+const ZOOM_RANGE = [0.05, 8];
+const READABLE = 0.75; // big pictures start no smaller than this, at their top
+const MARGIN = 16; // pixels around a fitted picture
+const BORDER = 64; // an element nearer to the edge than this is moved into sight
+
+const FORBIDDEN = new Set(
+  "script foreignobject iframe object embed image audio video animate set".split(" "),
+);
+
+/**
+ * Parses the SVG text and drops what could run a script or load something. The text is clean
+ * already; this is the second line of defence.
+ * @param {string} text
+ * @returns {SVGSVGElement | null} null if the text is no SVG
+ */
+export function parseSvg(text) {
+  const root = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+  if (root.localName !== "svg") return null;
+  for (const element of [root, ...root.querySelectorAll("*")]) {
+    const loads = element.localName === "style" && /@import|url\(/i.test(element.textContent ?? "");
+    if (loads || FORBIDDEN.has(element.localName.toLowerCase())) element.remove();
+    for (const attribute of [...element.attributes]) {
+      const name = attribute.localName.toLowerCase();
+      const leads = (name === "href" || name === "src") && !attribute.value.startsWith("#");
+      if (name.startsWith("on") || leads) element.removeAttributeNode(attribute);
+    }
+  }
+  return /** @type {any} */ (document.importNode(root, true));
+}
+
+/** @param {Element} item */
+const addressOf = (item) => item.getAttribute("data-address") ?? "";
+
+export class Picture {
+  /**
+   * @param {HTMLElement} stage The picture is shown in this, whatever its size.
+   * @param {{ select(address: string): void, toggle(address: string): void,
+   *   placed(place: Place, moved: boolean): void }} act What to call when something has happened.
+   * @param {Partial<Place>} place Where the user had it before, or an empty object.
+   */
+  constructor(stage, act, place) {
+    this.stage = stage;
+    this.act = act;
+    /** @type {SVGSVGElement | null} */
+    this.svg = null;
+    this.place = { x: 0, y: 0, scale: 1, ...place };
+    this.moved = "scale" in place; // by the user; then a new size of the stage changes nothing
+    this.whole = false; // what `fit` was asked for
+    this.selected = "";
+    /** @type {Record<string, string>} */
+    this.marks = {};
+    stage.addEventListener("keydown", (event) => this.#key(event));
+    stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    stage.addEventListener("pointerdown", (event) => this.#press(event));
+    stage.addEventListener("dblclick", (event) => {
+      const item = this.#itemAt(event.target);
+      if (item) act.toggle(addressOf(item));
+    });
+  }
+
+  /** Shows another picture; what is selected stays where it was on the screen. */
+  show(/** @type {string} */ text) {
+    const before = this.#find(this.selected)[0];
+    const from = before && this.#middle(before);
+    const focused = this.stage.contains(document.activeElement);
+    this.svg?.remove();
+    this.svg = parseSvg(text);
+    if (!this.svg) return;
+    this.#prepare(this.svg);
+    this.stage.prepend(this.svg);
+    this.mark(this.marks);
+    this.select(this.selected);
+    const [after] = this.#find(this.selected);
+    if (this.moved) this.#put(this.place, true);
+    else this.fit(this.whole);
+    if (after && focused) this.#focus(after);
+    if (!from || !after || (this.whole && !this.moved)) return;
+    const to = this.#middle(after);
+    this.#moveBy(from.x - to.x, from.y - to.y, this.moved);
+    this.#reveal(after);
+  }
+
+  /** Marks all elements of this address as selected. */
+  select(/** @type {string} */ address) {
+    this.selected = address;
+    for (const item of this.#items()) {
+      item.setAttribute("aria-selected", String(addressOf(item) === address));
+    }
+    for (const edge of this.svg?.querySelectorAll("[data-value]") ?? []) {
+      const value = edge.getAttribute("data-value") ?? "";
+      const leaves = address && (value === address || value.startsWith(`${address}.`));
+      edge.classList.toggle("tx-leaving", Boolean(leaves));
+    }
+    const [first = this.#items()[0]] = this.#find(address);
+    this.#makeReachable(first);
+  }
+
+  /** Gives the elements of these addresses the class `tx-…`, and takes the old ones away. */
+  mark(/** @type {Record<string, string>} */ marks) {
+    for (const [address, name] of Object.entries(this.marks)) {
+      for (const item of this.#find(address)) item.classList.remove(`tx-${name}`);
+    }
+    for (const [address, name] of Object.entries(marks)) {
+      for (const item of this.#find(address)) item.classList.add(`tx-${name}`);
+    }
+    this.marks = marks;
+  }
+
+  /** Puts the picture into the stage. `whole`: all of it, even if too small to read. */
+  fit(/** @type {boolean} */ whole) {
+    const { clientWidth, clientHeight } = this.stage;
+    this.whole = whole;
+    if (!this.svg || !clientWidth) return;
+    const [width, height] = [this.svg.width, this.svg.height].map((side) => side.baseVal.value);
+    const [across, down] = [clientWidth - 2 * MARGIN, clientHeight - 2 * MARGIN];
+    const all = Math.min(across / width, down / height, 1);
+    const scale = whole ? all : Math.max(all, READABLE);
+    const x = (clientWidth - width * scale) / 2;
+    const y = Math.max(MARGIN, (clientHeight - height * scale) / 2);
+    this.#put({ x, y, scale }, false);
+  }
+
+  zoomIn() {
+    this.#zoom(ZOOM_STEP);
+  }
+
+  zoomOut() {
+    this.#zoom(1 / ZOOM_STEP);
+  }
+
+  /** To be called when the stage has got another size. */
+  resized() {
+    if (!this.moved) this.fit(this.whole);
+  }
+
+  /** Makes the picture usable with keyboard and screen reader. */
+  #prepare(/** @type {SVGSVGElement} */ svg) {
+    svg.setAttribute("role", "listbox");
+    svg.setAttribute("aria-label", "Picture of the program. Arrow keys move, Enter selects.");
+    for (const item of svg.querySelectorAll("[data-address]")) {
+      const lines = [...item.querySelectorAll("text")].map((text) => text.textContent?.trim());
+      item.setAttribute("role", "option");
+      item.setAttribute("aria-label", [...lines, addressOf(item)].join(", "));
+      item.setAttribute("data-lm-suppress-shortcuts", "true");
+    }
+  }
+
+  #items() {
+    return [...(this.svg?.querySelectorAll("[data-address]") ?? [])];
+  }
+
+  #find(/** @type {string} */ address) {
+    if (!address || !this.svg) return [];
+    return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
+  }
+
+  #itemAt(/** @type {EventTarget | null} */ target) {
+    return target instanceof Element ? target.closest("[data-address]") : null;
+  }
+
+  #put(/** @type {Place} */ place, /** @type {boolean} */ moved) {
+    this.place = place;
+    this.moved = moved;
+    const { x, y, scale } = place;
+    if (this.svg) this.svg.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    this.act.placed(place, moved);
+  }
+
+  #moveBy(/** @type {number} */ dx, /** @type {number} */ dy, byUser = true) {
+    const { x, y, scale } = this.place;
+    this.#put({ x: x + dx, y: y + dy, scale }, byUser);
+  }
+
+  /** Zooms about a point of the stage, which is its middle unless given. */
+  #zoom(/** @type {number} */ factor, /** @type {Point | null} */ about = null) {
+    const { clientWidth, clientHeight } = this.stage;
+    const { x, y } = about ?? { x: clientWidth / 2, y: clientHeight / 2 };
+    const wanted = this.place.scale * factor;
+    const scale = Math.min(Math.max(wanted, ZOOM_RANGE[0]), ZOOM_RANGE[1]);
+    const change = scale / this.place.scale;
+    const at = { x: x - (x - this.place.x) * change, y: y - (y - this.place.y) * change };
+    this.#put({ ...at, scale }, true);
+  }
+
+  /** Where an element is, in pixels of the stage. For a cluster that is where its title is. */
+  #middle(/** @type {Element} */ item) {
+    const drawn = item.classList.contains("cluster") ? item.querySelector("text") : item;
+    const box = (drawn ?? item).getBoundingClientRect();
+    const stage = this.stage.getBoundingClientRect();
+    return { x: box.x + box.width / 2 - stage.x, y: box.y + box.height / 2 - stage.y };
+  }
+
+  /** Moves the picture if this element is out of sight. */
+  #reveal(/** @type {Element} */ item) {
+    const { x, y } = this.#middle(item);
+    const { clientWidth, clientHeight } = this.stage;
+    const inside = (/** @type {number} */ at, /** @type {number} */ end) =>
+      Math.min(Math.max(at, BORDER), end - BORDER);
+    const [dx, dy] = [inside(x, clientWidth) - x, inside(y, clientHeight) - y];
+    if (dx || dy) this.#moveBy(dx, dy);
+  }
+
+  /** The Tab key reaches this element of the picture and no other. */
+  #makeReachable(/** @type {Element | undefined} */ item) {
+    for (const other of this.#items()) other.setAttribute("tabindex", other === item ? "0" : "-1");
+  }
+
+  #focus(/** @type {Element} */ item) {
+    this.#makeReachable(item);
+    /** @type {SVGElement} */ (item).focus({ preventScroll: true });
+    this.#reveal(item);
+  }
+
+  #key(/** @type {KeyboardEvent} */ event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const item = this.#itemAt(event.target);
+    const items = this.#items();
+    const go = (/** @type {Element | undefined} */ to) => to && this.#focus(to);
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowUp: () => go(item ? this.#neighbour(item, 0, -1) : items[0]),
+      ArrowDown: () => go(item ? this.#neighbour(item, 0, 1) : items[0]),
+      ArrowLeft: () => go(item ? this.#neighbour(item, -1, 0) : items[0]),
+      ArrowRight: () => go(item ? this.#neighbour(item, 1, 0) : items[0]),
+      Home: () => go(items.at(0)),
+      End: () => go(items.at(-1)),
+      Enter: () => item && this.act.select(addressOf(item)),
+      " ": () => item && this.act.select(addressOf(item)),
+      Escape: () => this.act.select(""),
+      "+": () => this.zoomIn(),
+      "=": () => this.zoomIn(),
+      "-": () => this.zoomOut(),
+      0: () => this.fit(true),
+    };
+    const leaves = event.key === "Escape" && !this.selected; // that is for the page
+    if (leaves || !Object.hasOwn(keys, event.key)) return;
+    keys[event.key]();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** The nearest element to the right (1) or left (-1), or below (1) or above (-1). */
+  #neighbour(
+    /** @type {Element} */ item,
+    /** @type {number} */ right,
+    /** @type {number} */ below,
+  ) {
+    const from = this.#middle(item);
+    /** @type {Element | undefined} */
+    let best;
+    let least = Infinity;
+    for (const other of this.#items()) {
+      const to = this.#middle(other);
+      const ahead = (to.x - from.x) * right + (to.y - from.y) * below;
+      const aside = Math.abs((to.x - from.x) * below) + Math.abs((to.y - from.y) * right);
+      const cost = ahead + 2 * aside;
+      if (ahead > 1 && aside < 2 * ahead && cost < least) [best, least] = [other, cost];
+    }
+    return best;
+  }
+
+  /** Zooms with Ctrl or Cmd held; without it the wheel scrolls the page. */
+  #wheel(/** @type {WheelEvent} */ event) {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = this.stage.getBoundingClientRect();
+    const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+    const turn = Math.min(Math.max(event.deltaY * lines, -80), 80);
+    this.#zoom(Math.exp(-turn / 250), { x: event.clientX - box.x, y: event.clientY - box.y });
+  }
+
+  /** A press that moves some pixels drags the picture; one that does not is a click. */
+  #press(/** @type {PointerEvent} */ down) {
+    if (down.button !== 0 || !this.svg) return;
+    let last = { x: down.clientX, y: down.clientY };
+    let dragging = false;
+    const listeners = new AbortController();
+    const listen = (/** @type {string} */ name, /** @type {(event: any) => void} */ listener) =>
+      this.stage.addEventListener(name, listener, { signal: listeners.signal });
+    const stop = () => {
+      listeners.abort();
+      this.stage.classList.remove("tx-dragging");
+    };
+    listen("pointermove", ({ clientX: x, clientY: y }) => {
+      if (!dragging) {
+        if (Math.hypot(x - last.x, y - last.y) < DRAG_PIXELS) return;
+        dragging = true; // captured only now: a captured click would not reach its element
+        this.stage.setPointerCapture(down.pointerId);
+        this.stage.classList.add("tx-dragging");
+      }
+      this.#moveBy(x - last.x, y - last.y);
+      last = { x, y };
+    });
+    listen("pointerup", (up) => {
+      stop();
+      if (dragging) return;
+      const item = this.#itemAt(up.target);
+      if (item) this.#focus(item);
+      this.act.select(item ? addressOf(item) : "");
+    });
+    listen("pointercancel", stop);
+    listen("pointerleave", stop);
+  }
+}

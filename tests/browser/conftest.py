@@ -1,0 +1,158 @@
+"""A Jupyter server and a Chromium for all browser tests of one session.
+
+Without Chromium or playwright the tests are skipped; with TAXPR_REQUIRE_BROWSER=1 they fail.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+CHROMIUM = shutil.which("chromium")
+REQUIRED = os.environ.get("TAXPR_REQUIRE_BROWSER") == "1"
+PACKAGES = ("jupyterlab", "notebook", "playwright", "pytest_playwright")
+MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+if CHROMIUM is None:
+    MISSING.append("chromium")
+
+
+def pytest_configure() -> None:
+    if MISSING and REQUIRED:
+        raise pytest.UsageError(f"browser tests are required: install {', '.join(MISSING)}")
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict:
+    """Debian's Chromium, which makes no connection of its own."""
+    flags = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    flags += " disable-component-update disable-sync force-prefers-reduced-motion"
+    args = [f"--{flag}" for flag in flags.split()]
+    return {"executable_path": CHROMIUM, "args": args}
+
+
+@pytest.fixture(scope="session")
+def browser_context_args() -> dict:
+    """A window in which the whole panel can be seen."""
+    return {"viewport": {"width": 1400, "height": 1500}}
+
+
+class Server:
+    """A running Jupyter server.
+
+    Attributes:
+        url: Of the server, without a slash at the end.
+        folder: Where its notebooks are.
+    """
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self._count = 0
+
+    def add(self, notebook: dict) -> str:
+        """Writes a notebook under a new name, since one opened again keeps its old kernel."""
+        self._count += 1
+        name = f"notebook{self._count}.ipynb"
+        (self.folder / name).write_text(json.dumps(notebook))
+        return name
+
+    def end_kernels(self) -> None:
+        """Ends all kernels: with JAX loaded, each of them takes some hundred megabytes."""
+        kernels = f"{self.url}/api/kernels"
+        with urllib.request.urlopen(kernels, timeout=20) as answer:
+            running = json.load(answer)
+        for kernel in running:
+            request = urllib.request.Request(f"{kernels}/{kernel['id']}", method="DELETE")
+            urllib.request.urlopen(request, timeout=20).close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """JupyterLab and Notebook 7 on one server, with all of its folders in a temporary one."""
+    if MISSING:
+        pytest.skip(f"browser tests need {', '.join(MISSING)}")
+    home = tmp_path_factory.mktemp("jupyter")
+    folders = {
+        name: home / name.lower()
+        for name in (
+            "HOME",
+            "IPYTHONDIR",
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+            "JUPYTERLAB_SETTINGS_DIR",
+            "JUPYTERLAB_WORKSPACES_DIR",
+        )
+    }
+    notebooks = home / "notebooks"
+    for folder in (notebooks, *folders.values()):
+        folder.mkdir()
+    labconfig = folders["JUPYTER_CONFIG_DIR"] / "labconfig"
+    labconfig.mkdir()
+    notifications = {"fetchNews": "false", "checkForUpdates": False}
+    (labconfig / "default_setting_overrides.json").write_text(
+        json.dumps({"@jupyterlab/apputils-extension:notification": notifications})
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += [
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={notebooks}",
+        "--IdentityProvider.token=",
+        "--PasswordIdentityProvider.hashed_password=",
+        "--ServerApp.disable_check_xsrf=True",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+        "--LabApp.expose_app_in_browser=True",  # tests change the theme
+    ]
+    python_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, **{name: str(path) for name, path in folders.items()}}
+    env |= {"PYTHONPATH": python_path, "JAX_PLATFORMS": "cpu"}
+    log = home / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=home, env=env, stdout=out, stderr=out)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_up(f"{url}/api", process, log)
+        yield Server(url, notebooks)
+    finally:
+        process.terminate()  # also ends the kernels
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+@pytest.fixture(autouse=True)
+def _no_kernels_left(server: Server) -> Iterator[None]:
+    yield
+    server.end_kernels()
+
+
+def wait_until_up(url: str, process: subprocess.Popen, log: Path) -> None:
+    """Waits until the server answers."""
+    give_up = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > give_up:
+                raise RuntimeError(f"no Jupyter server:\n{log.read_text()}") from None
+            time.sleep(0.2)

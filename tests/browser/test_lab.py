@@ -1,0 +1,297 @@
+"""The panel in JupyterLab."""
+
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import NotebookPage, expect, in_python, notebook
+from browser.programs import ADD, IMPORTS, SCAN, SCANNED, TANH, whole_way
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\" ' &amp; </style>"
+
+
+@pytest.fixture
+def url(server):
+    return lambda content: f"{server.url}/lab/tree/{server.add(content)}?reset"
+
+
+@pytest.fixture
+def opened(page, url):
+    """Opens a notebook with these cells after the imports and the scan, and runs these two."""
+
+    def open_notebook(*cells):
+        book = NotebookPage(page, url(notebook(IMPORTS, SCAN, *cells)))
+        book.run(0)
+        book.run(1)
+        return book, book.panel(1)
+
+    return open_notebook
+
+
+def test_from_a_click_to_the_changed_value_in_python(page, url):
+    whole_way(page, url, BUILD / "panel-lab.png")
+
+
+def test_hostile_names_stay_text(opened):
+    book, panel = opened(in_python("[tag['name'] for tag in p.tags.values()]"))
+    panel.select(TANH)
+    panel.tag(HOSTILE)
+    panel.attach("scale")
+    panel.run(1)
+    expect(panel.results.locator("tbody th").last).to_be_visible()
+    names = panel.results.locator("tbody th").all_inner_texts()
+    assert any(HOSTILE in name for name in names)
+    panel.button("Clear the selection").click()
+    expect(panel.inspector.locator(".tx-chip-injected")).to_have_text(HOSTILE)
+    assert panel.root.locator("img, script").count() == 0
+    assert book.python(2) == [HOSTILE]
+    assert book.dialogs == []
+
+
+def test_a_picture_that_could_run_something_is_cleaned(page, opened):
+    book, panel = opened(
+        "from taxpr_jupyter._widget import view_for\n"
+        "view_for(p).graph.svg = '''<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'\n"
+        "  width='90' height='90' onload='alert(1)'><script>alert(2)</script>\n"
+        "  <foreignObject><img xmlns='http://www.w3.org/1999/xhtml' src='x' onerror='alert(3)'/>\n"
+        "  </foreignObject><style>@import 'http://127.0.0.1:9/x.css'</style>\n"
+        "  <a href='javascript:alert(4)'><rect data-address='safe' class='node' width='9'\n"
+        "  height='9' onclick='alert(5)'/></a></svg>'''"
+    )
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    book.run(2)
+    panel.node("safe").click()
+    assert panel.stage.locator("script, foreignObject, img, style").count() == 0
+    assert panel.stage.locator("[onload], [onclick], [href]").count() == 0
+    assert book.dialogs == []
+    assert not any(":9/" in address for address in asked)
+
+
+def test_folding_and_unfolding(opened):
+    book, panel = opened(in_python("sorted(p.picture().unfolded)"))
+    panel.node(f"{SCANNED}/body", "cluster").locator("text").dblclick()
+    expect(panel.node(SCANNED, "hop")).to_be_visible()
+    expect(panel.node(TANH)).to_have_count(0)
+    assert book.python(2) == []
+    panel.select(SCANNED)
+    panel.button("Unfold").click()
+    expect(panel.node(TANH)).to_be_visible()
+    assert book.python(2) == [SCANNED]
+    panel.button("Fold").click()
+    expect(panel.node(SCANNED, "hop")).to_be_visible()
+
+
+def test_the_keyboard_is_enough(page, opened):
+    book, panel = opened(in_python("[list(p.tags), list(p.injectors)]"))
+    panel.button("Fit the picture").focus()
+    page.keyboard.press("Tab")  # into the picture: it is one stop of the Tab key
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    focused = panel.stage.locator(":focus")
+    for _ in range(12):
+        if focused.get_attribute("data-address") == ADD:
+            break
+        page.keyboard.press("ArrowDown")
+    expect(panel.node(ADD)).to_be_focused()
+    page.keyboard.press("Enter")
+    panel.expect_selected(ADD)
+    page.keyboard.press("ArrowDown")
+    expect(panel.node(TANH)).to_be_focused()
+    panel.expect_selected(ADD)  # moving alone selects nothing
+    page.keyboard.press(" ")
+    panel.expect_selected(TANH)
+    _, _, scale = panel.place()
+    page.keyboard.press("+")
+    assert panel.place()[2] > scale
+    page.keyboard.press("-")
+    assert abs(panel.place()[2] - scale) < 1e-6
+    page.keyboard.press("0")
+    page.keyboard.press("Tab")  # ×, then the name of the tag
+    page.keyboard.press("Tab")
+    page.keyboard.type("h")
+    page.keyboard.press("Enter")
+    expect(panel.inspector.locator(".tx-chip-tag")).to_have_text("h")
+    panel.injector.focus()
+    page.keyboard.press("ArrowDown")
+    expect(panel.node(kind="injected")).to_have_count(1)
+    panel.node(TANH).focus()
+    page.keyboard.press("Escape")
+    expect(panel.address).to_have_count(0)
+    assert book.python(2) == [[f"{TANH}.0"], [f"{TANH}.0"]]
+
+
+def test_moving_and_zooming(page, opened):
+    book, panel = opened(in_python("[p.view_state.get('selected'), p.view_state.get('place')]"))
+    box = panel.stage.bounding_box()
+    x, y = box["x"] + 40, box["y"] + 300
+    panel.select(TANH)
+    start = panel.place()
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, 200)  # scrolls the page
+    page.mouse.wheel(0, -200)
+    assert panel.place() == start
+    page.mouse.down()
+    page.mouse.move(x + 50, y + 30, steps=5)
+    page.mouse.up()
+    moved = panel.place()
+    assert [round(b - a, 3) for a, b in zip(start, moved, strict=True)] == [50, 30, 0]
+    panel.expect_selected(TANH)  # dragging is no click
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    expect(panel.root.locator(".tx-scale")).not_to_have_text("75%")
+    assert panel.place()[2] > moved[2]
+    place = panel.place()
+    expect(panel.root.locator(".tx-scale")).to_have_text(f"{round(100 * place[2])}%")
+    page.mouse.click(x, y)  # beside all nodes
+    expect(panel.address).to_have_count(0)
+    page.wait_for_timeout(400)  # the place is sent a little later than it changes
+    selected, kept = book.python(2)
+    assert selected == ""
+    assert [round(kept[name], 3) for name in ("x", "y", "scale")] == [round(v, 3) for v in place]
+    panel.button("Fit the picture").click()
+    inside = panel.stage.locator("svg").bounding_box()
+    assert inside["height"] <= box["height"]
+
+
+def test_panels_on_one_page(opened):
+    other = SCAN.replace("--name p", "--name q")
+    book, panel = opened(other, "q", in_python("[p.tags, q.tags]"))
+    book.run(2)
+    book.run(3)
+    second, again = book.panel(2), book.panel(3)
+    second.select(TANH)
+    again.expect_selected(TANH)  # two views of one session are in step
+    expect(panel.stage.locator("[aria-selected=true]")).to_have_count(0)
+    again.tag("h")
+    expect(second.inspector.locator(".tx-chip-tag")).to_have_text("h")
+    expect(second.node(kind="added")).to_have_count(1)
+    expect(panel.node(kind="added")).to_have_count(0)
+    assert book.python(4) == [{}, {f"{TANH}.0": {"name": "h"}}]
+
+
+def test_a_cell_that_is_run_again_has_the_same_panel(page, opened):
+    book, panel = opened(in_python("p.tags"))
+    panel.select(TANH)
+    panel.tag("h")
+    panel.attach("scale")
+    panel.button("Zoom in").click()
+    place = panel.place()
+    page.wait_for_timeout(400)  # the place is sent a little later than it changes
+    book.run(1)
+    panel = book.panel(1)
+    expect(panel.root).to_have_count(1)
+    panel.expect_selected(TANH)
+    expect(panel.node(kind="injected")).to_have_count(1)
+    expect(panel.injector).to_have_value("scale")
+    assert [round(v) for v in panel.place()] == [round(v) for v in place]
+    assert book.python(2) == {f"{TANH}.0": {"name": "h"}}
+
+
+def test_an_injector_that_changes_a_shape(opened):
+    book, panel = opened(in_python("[p.last.ok, p.last.error, list(p.tags)]"))
+    panel.select(TANH)
+    panel.tag("h")
+    panel.attach("cut")
+    failure = panel.root.locator(".taxpr-failed")
+    expect(failure).to_contain_text("cut")
+    expect(failure).to_contain_text("float32[2]")
+    expect(panel.node(kind="tx-failed")).to_have_count(1)
+    panel.run(1)
+    expect(panel.results.locator(".tx-error")).to_contain_text("float32[2]")
+    assert "Traceback" not in panel.root.inner_text()
+    panel.injector.select_option("zero")
+    expect(failure).to_be_hidden()
+    expect(panel.results.locator(".tx-outdated")).to_be_visible()
+    panel.run(2)
+    assert panel.output("out['loss']")[1] == "0"
+    assert book.python(2) == [True, None, [f"{TANH}.0"]]
+
+
+def test_the_kernel_is_usable_during_a_run_that_can_be_cancelled(opened):
+    hold = (
+        "import threading\n"
+        "go_on, armed = threading.Event(), []\n"
+        "def slow(ctx, token, params):\n"
+        "    if armed:\n"
+        "        go_on.wait(60)\n"
+        "    return token, ctx\n"
+        "p.attach('sum', slow)\n"
+        "armed.append(True)"
+    )
+    book, panel = opened(hold, in_python("p.running"), "go_on.set()")
+    book.run(2)
+    progress = panel.root.locator(".tx-progress")
+    panel.run_button.click()
+    expect(progress).to_contain_text("injected · trace")
+    assert book.python(3) is True
+    panel.run_button.click()
+    expect(panel.message).to_have_text("A run is under way.")
+    panel.button("Cancel").click()
+    expect(panel.message).to_contain_text("Cancelled")
+    book.run(4)
+    expect(progress).to_be_hidden()
+    expect(panel.results).to_contain_text("This run was cancelled.")
+    panel.run(2)
+    assert len(panel.output("out['loss']")) == 4
+
+
+def test_a_mistake_is_one_message(page, opened):
+    book, panel = opened(in_python("list(p.tags)"))
+    panel.select(TANH)
+    field = panel.inspector.locator(".tx-field")
+    field.fill("sum")
+    page.keyboard.press("Enter")
+    expect(panel.message).to_have_text("The name 'sum' is taken by the tag at 1:scan/body/t0")
+    expect(field).to_have_value("sum")
+    assert book.python(2) == []
+    panel.tag("h")
+    expect(panel.message).to_have_text("")
+    assert book.python(2) == [f"{TANH}.0"]
+
+
+def test_the_code_can_be_copied(page, opened):
+    _, panel = opened()
+    panel.select(TANH)
+    panel.tag("h")
+    panel.root.get_by_text("Python code").click()
+    expect(panel.code).to_contain_text("name='h'")
+    code = panel.code.inner_text().strip()
+    assert code.startswith("import jax")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    panel.button("Copy").click()
+    expect(panel.message).to_have_text("Copied.")
+    assert page.evaluate("navigator.clipboard.readText()").strip() == code
+    page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject())")
+    panel.button("Copy").click()
+    expect(panel.message).to_contain_text("Ctrl+C")
+    assert page.evaluate("getSelection().toString()").strip() == code
+
+
+def test_the_dark_theme(page, opened):
+    _, panel = opened()
+    change = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
+    page.evaluate(change, "JupyterLab Dark")
+    try:
+        page.locator("[data-jp-theme-light=false]").wait_for(state="attached")
+        page.wait_for_function(
+            "getComputedStyle(document.querySelector('.taxpr-panel')).backgroundColor"
+            " != 'rgb(255, 255, 255)'"
+        )
+        panel.select(TANH)
+        panel.attach("scale")
+        panel.run(1)
+        panel.screenshot(BUILD / "panel-lab-dark.png")
+        lightness = panel.root.evaluate(
+            "root => [root, root.querySelector('.tx-stage .tag text')].map((element, i) => {"
+            "  const style = getComputedStyle(element);"
+            "  const canvas = document.createElement('canvas').getContext('2d');"
+            "  canvas.fillStyle = i ? style.fill : style.backgroundColor;"
+            "  canvas.fillRect(0, 0, 1, 1);"
+            "  return canvas.getImageData(0, 0, 1, 1).data[1];"
+            "})"
+        )
+        assert lightness[0] < 64
+        assert lightness[1] > 192
+    finally:
+        page.evaluate(change, "JupyterLab Light")
+        page.locator("[data-jp-theme-light=true]").wait_for(state="attached")

@@ -1,0 +1,71 @@
+"""A real IPython shell in this process, as found at the start of every test."""
+
+import atexit
+import re
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+from taxpr_jupyter._cells import CELLS
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Cell:
+    """What became of one cell."""
+
+    def __init__(self, result, captured):
+        self.result = result.result
+        self.error = result.error_before_exec or result.error_in_exec
+        self.shown = ANSI.sub("", captured.stdout + captured.stderr)
+
+
+class Notebook:
+    """Runs cells as a notebook does, with the ids of cells where a test asks for them."""
+
+    def __init__(self, shell):
+        self.shell = shell
+        self.names = shell.user_ns
+        self._messages = 0
+
+    def run(self, source, cell_id=None, metadata=None):
+        """Runs a cell; the test goes on also when there is an error in it."""
+        if cell_id:
+            metadata = {"cellId": cell_id}
+        self._messages += 1
+        parent = {"header": {"msg_id": str(self._messages)}, "metadata": metadata or {}}
+        self.shell.get_parent = lambda: {**parent, "content": {"code": source}}
+        with capture_output() as captured:
+            result = self.shell.run_cell(source, store_history=True)
+        return Cell(result, captured)
+
+    def good(self, source, **where):
+        """The result of a cell without an error."""
+        cell = self.run(source, **where)
+        assert cell.error is None, cell.shown
+        return cell.result
+
+
+@pytest.fixture
+def bare_notebook(tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    InteractiveShell.clear_instance()
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    notebook = Notebook(shell)
+    yield notebook
+    CELLS.clear()
+    atexit.unregister(shell.atexit_operations)
+    shell.atexit_operations()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def notebook(bare_notebook):
+    """The shell with the extension, and the usual imports."""
+    bare_notebook.good("%load_ext taxpr_jupyter")
+    bare_notebook.good("import jax, jax.numpy as jnp, taxpr\nx = jnp.arange(3.0)")
+    return bare_notebook

@@ -1,0 +1,500 @@
+"""What a picture shows, and that it shows all of it."""
+
+import itertools
+import re
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from drawn_programs import HOSTILE, PROGRAMS, V, X
+from jax import lax
+
+import taxpr
+from taxpr_jupyter._build import build_picture
+from taxpr_jupyter._fold import HARD_LIMIT, MANY
+
+every_program = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def equations(jaxpr, prefix=""):
+    """All equations at all places, by address: what pictures are compared with."""
+    for local, eqn in taxpr.numbered(jaxpr):
+        yield f"{prefix}{local}", eqn
+        for nested in taxpr.nested_jaxprs(eqn):
+            yield from equations(nested.jaxpr, f"{prefix}{local}/{nested.label}/")
+
+
+def opened(program, **more):
+    """The picture in which all is open that can be."""
+    picture = build_picture(program, budget=10**6, **more)
+    while picture.foldable - picture.unfolded:
+        picture = build_picture(program, picture.foldable, budget=10**6, **more)
+    return picture
+
+
+def shown(picture):
+    """Addresses of the equations that have a node or a cluster."""
+    nodes = {n.address for n in picture.nodes if n.kind in {"eqn", "hop", "tag", "injected"}}
+    return nodes | {c.fold for c in picture.clusters if c.kind != "group"}
+
+
+def node(picture, address):
+    found = picture.find(address)
+    assert found is not None, address
+    return found
+
+
+def lines(picture, address):
+    return node(picture, address).lines
+
+
+def sources(picture, target):
+    return [e.source for e in picture.edges if e.target == target and e.kind == "value"]
+
+
+def edges(picture, kind):
+    return {(e.source, e.target) for e in picture.edges if e.kind == kind}
+
+
+def trace(fn, *args):
+    return taxpr.trace(fn)(*args)
+
+
+# --- nothing is lost ------------------------------------------------------------------------------
+
+
+@every_program
+def test_every_equation_is_drawn_once_when_all_is_open(name):
+    program = PROGRAMS[name]()
+    picture = opened(program)
+    addresses = [address for address, _ in equations(program)]
+    assert shown(picture) == set(addresses)
+    assert (picture.counts.drawn, picture.counts.total) == (len(addresses), len(addresses))
+    assert sum(picture.counts.folded.values()) == 0
+
+
+@every_program
+@pytest.mark.parametrize("unfolded", [None, frozenset()], ids=["by budget", "all folded"])
+def test_drawn_and_folded_equations_add_up(name, unfolded):
+    program = PROGRAMS[name]()
+    picture = build_picture(program, unfolded)
+    addresses = [address for address, _ in equations(program)]
+    assert picture.counts.total == len(addresses)
+    assert picture.counts.drawn == len(shown(picture))
+    assert picture.counts.drawn + sum(picture.counts.folded.values()) == len(addresses)
+    folded = {n.address for n in picture.nodes if n.kind in {"hop", "group"}}
+    assert picture.counts.folded.keys() == folded
+
+
+@every_program
+def test_every_operand_is_an_edge_or_stands_in_the_label(name):
+    program = PROGRAMS[name]()
+    picture = opened(program)
+    by_address = {n.address: n for n in picture.nodes}
+    merging = {n.id for n in picture.nodes if "many" in n.marks}
+    incoming = Counter(e.target for e in picture.edges if e.kind == "value")
+    for address, eqn in equations(program):
+        drawn = by_address.get(address)
+        if drawn is None or drawn.kind not in {"eqn", "tag"} or taxpr.is_hop(eqn):
+            continue
+        literals = [a for a in eqn.invars if taxpr.is_literal(a)]
+        in_label = literals if drawn.kind == "eqn" else []
+        assert all("(" in drawn.lines[0] for _ in in_label)
+        if merging.isdisjoint(sources(picture, drawn.id)):
+            assert incoming[drawn.id] == len(eqn.invars) - len(in_label), address
+
+
+@every_program
+def test_ends_of_edges_exist_and_ids_are_unique(name):
+    picture = build_picture(PROGRAMS[name]())
+    nodes, clusters = {n.id for n in picture.nodes}, {c.id for c in picture.clusters}
+    ids = [e.id for e in (*picture.nodes, *picture.clusters, *picture.edges)]
+    assert len(ids) == len(set(ids))
+    assert all({e.source, e.target} <= nodes for e in picture.edges)
+    assert {e.into for e in picture.edges} <= clusters | {None}
+    assert {n.cluster for n in picture.nodes} <= clusters | {None}
+    assert {c.parent for c in picture.clusters} <= clusters | {None}
+    assert clusters <= {n.cluster for n in picture.nodes} | {c.parent for c in picture.clusters}
+
+
+@every_program
+def test_labels_are_short_and_never_empty(name):
+    picture = build_picture(PROGRAMS[name]())
+    assert picture.nodes
+    for drawn in (*picture.nodes, *picture.clusters):
+        assert drawn.lines
+        assert all(0 < len(line) <= 60 for line in drawn.lines)
+        assert all(len(line) <= 160 for line in drawn.tooltip.split("\n"))
+
+
+# --- how things are drawn -------------------------------------------------------------------------
+
+
+def test_equation():
+    picture = build_picture(trace(lambda x: jnp.sin(x) * 2.0, np.ones((3, 4), np.float32)))
+    assert lines(picture, "0:sin") == ("sin", "f32[3,4]")
+    assert lines(picture, "1:mul") == ("mul(•, 2.0)", "f32[3,4]")
+    address, text, place = node(picture, "1:mul").tooltip.split("\n")
+    assert (address, text) == ("1:mul", "c:f32[3,4] = mul b 2.0")
+    assert re.fullmatch(r"test_build\.py:\d+ in <lambda>", place)
+    assert [e.tooltip for e in picture.edges if e.target == "1:mul"] == ["b:f32[3,4]"]
+    assert [e.value for e in picture.edges if e.target == "1:mul"] == ["0:sin.0"]
+
+
+def test_letters_are_those_of_print():
+    program = PROGRAMS["mlp_step"]()
+    printed = str(program.jaxpr)
+    picture = opened(program)
+    texts = [n.tooltip.split("\n")[1] for n in picture.nodes if n.kind == "eqn"]
+    assert len(texts) > 10
+    for result in (text.split(" = ")[0] for text in texts):
+        assert result in printed
+
+
+def test_order_of_operands():
+    picture = build_picture(PROGRAMS["operand_order"]())
+    heads = {
+        t: [(e.head, e.source) for e in picture.edges if e.target == t]
+        for t in ("0:sub", "1:sub", "2:mul", "3:div", "4:mul")
+    }
+    assert heads == {
+        "0:sub": [("0", "in0"), ("1", "in1")],
+        "1:sub": [("0", "in1"), ("1", "in0")],
+        "2:mul": [("", "in0"), ("", "in0")],
+        "3:div": [("0", "in0"), ("1", "in1")],
+        "4:mul": [("", "in0"), ("", "in1")],
+    }
+
+
+def test_literals_keep_their_place():
+    picture = build_picture(PROGRAMS["literals"]())
+    heads = [n.lines[0] for n in picture.nodes if n.kind == "eqn"]
+    assert "sub(1.0, •)" in heads
+    assert "sub(•, 1.0)" in heads
+    assert "mul(•, 2.0)" in heads
+    power = next(n for n in picture.nodes if n.lines[0] == "integer_pow")
+    assert power.lines[1] == "y=3"
+
+
+def test_several_results_are_numbered():
+    picture = build_picture(PROGRAMS["several_results"]())
+    assert lines(picture, "0:split")[0] == "split"
+    assert lines(picture, "0:split")[-1] == "3×f32[4,2]"
+    tails = {e.target: e.tail for e in picture.edges if e.source == "0:split"}
+    assert tails == {"1:top_k": "0", "2:sub": "2"}
+    assert {e.tail for e in picture.edges if e.source == "1:top_k"} == {"0", "1"}
+
+
+def test_inputs_and_outputs_have_the_users_names():
+    def layer(params, x):
+        return {"y": x @ params["w"] + params["b"]}
+
+    args = {"w": np.zeros((3, 2), np.float32), "b": np.zeros((4, 2), np.float32)}
+    picture = build_picture(trace(layer, args, np.zeros((4, 3), np.float32)))
+    names = {n.lines for n in picture.nodes if n.kind == "input"}
+    expected = {("params['b']", "f32[4,2]"), ("params['w']", "f32[3,2]"), ("x", "f32[4,3]")}
+    assert names == expected
+    (output,) = (n for n in picture.nodes if n.kind == "output")
+    assert "y" in output.lines[0]
+    assert output.lines[1] == "f32[4,2]"
+
+
+def test_constants_show_their_value_or_type():
+    scalar, array = jnp.float32(2.5) + 0, jnp.arange(3.0) + 0
+    picture = build_picture(trace(lambda x: x * scalar + array, V))
+    assert {n.lines for n in picture.nodes if n.kind == "const"} <= {
+        ("const 2.5",),
+        ("const f32[3]",),
+    }
+    assert ("const f32[3]",) in {n.lines for n in picture.nodes}
+
+
+def test_tags():
+    def fn(x):
+        x = taxpr.tag(x, name="h", layer=3, kind="out")
+        return taxpr.tag(x * 2)
+
+    program = trace(fn, X)
+    picture = build_picture(program)
+    assert lines(picture, "t0") == ("tag h", "kind='out'", "layer=3", "f32[]")
+    assert lines(picture, "t1") == ("tag", "f32[]")
+    assert {node(picture, t).kind for t in ("t0", "t1")} == {"tag"}
+    assert "layer=3" in node(picture, "t0").tooltip
+    picture = build_picture(program, injected={"t0"}, added={"t1"})
+    assert node(picture, "t0").kind == "injected"
+    assert lines(picture, "t0")[-1] == "injected"
+    assert node(picture, "t1").marks == ("added",)
+
+
+def test_a_tagged_literal_and_an_empty_token():
+    picture = build_picture(PROGRAMS["flat_literal"]())
+    tag = next(n for n in picture.nodes if n.lines[0] == "tag literal")
+    (source,) = sources(picture, tag.id)
+    assert node(picture, source).kind == "literal"
+    assert lines(picture, source) == ("1.0",)
+    empty = next(n for n in picture.nodes if n.lines[0] == "tag empty")
+    assert empty.lines == ("tag empty",)
+
+
+def test_functions_without_equations():
+    assert edges(build_picture(PROGRAMS["identity"]()), "value") == {("in0", "out0")}
+    picture = build_picture(PROGRAMS["constant"]())
+    assert {n.kind for n in picture.nodes} == {"input", "output", "literal", "const"}
+    assert [n.kind for n in build_picture(PROGRAMS["nothing"]()).nodes] == ["empty"]
+
+
+def test_an_output_returned_twice():
+    picture = build_picture(PROGRAMS["duplicated_outputs"]())
+    outs = [e for e in picture.edges if e.target.startswith("out")]
+    assert sorted(e.source for e in outs) == ["0:sin", "0:sin", "0:sin", "in0", "out3~0"]
+
+
+# --- nested jaxprs --------------------------------------------------------------------------------
+
+
+def test_scan():
+    def fn(c, xs):
+        def body(carry, x):
+            a, b = carry
+            return (a + x, b * c), (a, b)
+
+        return lax.scan(body, (0.0, c), xs, length=3, reverse=True)
+
+    picture = build_picture(trace(fn, X, V))
+    assert lines(picture, "0:scan/body") == ("scan body ×3 reverse",)
+    assert node(picture, "0:scan/body").fold == "0:scan"
+    ins = [lines(picture, f"0:scan/body/in{i}")[0] for i in range(4)]
+    assert ins == ["const f32[]", "carry 0 f32[]", "carry 1 f32[]", "x f32[]"]
+    outs = [lines(picture, f"0:scan/body/out{i}")[0] for i in range(4)]
+    assert outs == ["carry 0 f32[]", "carry 1 f32[]", "y 0 f32[]", "y 1 f32[]"]
+    assert edges(picture, "back") == {
+        ("0:scan/body/out0", "0:scan/body/in1"),
+        ("0:scan/body/out1", "0:scan/body/in2"),
+    }
+    assert sources(picture, "0:scan/body/in0") == ["in0"]
+    assert sources(picture, "0:scan/body/in2") == ["in0"]
+    assert sources(picture, "0:scan/body/in3") == ["in1"]
+    (literal,) = sources(picture, "0:scan/body/in1")
+    assert lines(picture, literal) == ("0.0",)
+    for k in range(4):
+        assert sources(picture, f"out{k}") == [f"0:scan/body/out{k}"]
+
+
+def test_while():
+    picture = build_picture(PROGRAMS["while_both"]())
+    assert lines(picture, "0:while") == ("while",)
+    assert lines(picture, "0:while/cond") == ("while condition",)
+    assert lines(picture, "0:while/body") == ("while body",)
+    assert {node(picture, f"0:while/{part}").parent for part in ("cond", "body")} == {"0:while"}
+    predicate = node(picture, "0:while/cond/out0")
+    assert predicate.lines == ("continue?",)
+    assert predicate.marks == ("choice",)
+    (control,) = (e for e in picture.edges if e.kind == "control")
+    assert (control.source, control.into) == ("0:while/cond/out0", "0:while/body")
+    assert edges(picture, "back") == {("0:while/body/out0", "0:while/body/in0")}
+    assert sources(picture, "0:while/cond/in0") == ["in0"]
+    assert sources(picture, "0:while/body/in0") == ["in0"]
+    assert sources(picture, "out0") == ["0:while/body/out0"]
+
+
+def test_cond():
+    picture = build_picture(PROGRAMS["cond_true"]())
+    cond = next(c for c in picture.clusters if c.kind == "hop")
+    branches = [c for c in picture.clusters if c.parent == cond.id]
+    assert [b.lines for b in branches] == [("branch 0 (false)",), ("branch 1 (true)",)]
+    choice = next(n for n in picture.nodes if "choice" in n.marks)
+    assert choice.address == cond.id
+    assert len(sources(picture, choice.id)) == 1
+    controls = [e for e in picture.edges if e.kind == "control"]
+    assert [(e.source, e.into) for e in controls] == [(choice.id, b.id) for b in branches]
+    meeting = node(picture, f"{cond.id}.0")
+    assert meeting.kind == "result"
+    assert len(sources(picture, meeting.id)) == 2
+
+
+def test_switch_and_platforms():
+    picture = build_picture(PROGRAMS["switch"]())
+    titles = [c.lines[0] for c in picture.clusters if c.kind == "jaxpr"]
+    assert titles == ["branch 0", "branch 1", "branch 2"]
+    titles = [c.lines[0] for c in build_picture(PROGRAMS["by_platform"]()).clusters]
+    assert {"on cpu", "on any other platform"} <= set(titles)
+
+
+def test_branches_without_inputs_have_something_to_point_at():
+    picture = build_picture(PROGRAMS["branches_without_inputs"]())
+    assert sorted(n.lines[0] for n in picture.nodes if n.kind == "literal") == ["1.0", "2.0"]
+    picture = build_picture(PROGRAMS["a_branch_without_anything"]())
+    assert len([n for n in picture.nodes if n.kind == "empty"]) == 1
+
+
+def test_jit_and_remat_have_names():
+    picture = build_picture(PROGRAMS["jit_twice"]())
+    assert [c.lines for c in picture.clusters] == [("jit twice",), ("jit twice",)]
+    assert sources(picture, "1:jit/call/in0") == ["0:jit/call/t0"]
+    picture = build_picture(PROGRAMS["remat"]())
+    assert {c.lines[0].split()[0] for c in picture.clusters} == {"remat"}
+
+
+def test_a_combiner_is_folded_until_asked_for():
+    program = PROGRAMS["combiner"]()
+    picture = build_picture(program)
+    (scatter,) = (n for n in picture.nodes if n.kind == "hop")
+    assert scatter.lines == ("scatter-add", "1 equation", "f32[5]")
+    picture = build_picture(program, {scatter.address})
+    assert node(picture, scatter.address).lines == ("scatter-add",)
+    (bare,) = (n for n in picture.nodes if n.id == f"{scatter.address}@")
+    assert bare.address == scatter.address
+    assert len(sources(picture, bare.id)) == 3
+    assert sources(picture, "out0") == [bare.id]
+
+
+# --- folding --------------------------------------------------------------------------------------
+
+
+def test_a_small_program_is_open_and_can_be_folded():
+    program = PROGRAMS["deep"]()
+    picture = build_picture(program)
+    assert picture.unfolded == picture.foldable
+    assert picture.note == ""
+    folded = build_picture(program, picture.unfolded - {"0:jit/call/0:scan"})
+    scan = node(folded, "0:jit/call/0:scan")
+    assert scan.kind == "hop"
+    assert scan.fold == scan.address
+    assert scan.lines[0] == "scan ×3"
+    assert re.fullmatch(r"\d+ equations · 4 tags", scan.lines[1])
+    assert folded.counts.folded[scan.address] == picture.counts.total - 2
+    assert folded.unfolded == {"0:jit"}
+
+
+def test_the_budget_folds_what_is_deepest():
+    program = PROGRAMS["deeply_nested"]()
+    shallow = build_picture(program, budget=10)
+    deep = build_picture(program, budget=20)
+    assert shallow.unfolded < deep.unfolded < build_picture(program).unfolded
+    assert len(shallow.nodes) <= 10
+    assert len(deep.nodes) <= 20
+    (hop,) = (n for n in shallow.nodes if n.kind == "hop")
+    assert all(hop.address.startswith(address) for address in shallow.unfolded)
+
+
+def test_asking_for_too_much_is_answered():
+    def fn(x):
+        for _ in range(8):
+            x = jax.jit(lambda y: _chain(y, 90))(x)
+        return x
+
+    program = trace(fn, X)
+    everything = frozenset(f"{i}:jit" for i in range(8))
+    picture = build_picture(program, everything)
+    assert len(picture.nodes) <= HARD_LIMIT
+    assert picture.unfolded < everything
+    assert re.match(r"\d:jit stays folded: .* 500 is the limit", picture.note)
+    assert build_picture(program, everything - {"7:jit", "6:jit", "5:jit"}).note == ""
+
+
+def _chain(x, steps):
+    for _ in range(steps):
+        x = jnp.sin(x)
+    return x
+
+
+def test_long_code_is_cut_into_groups():
+    program = PROGRAMS["long_and_flat"]()
+    picture = build_picture(program)
+    groups = [n for n in picture.nodes if n.kind == "group"]
+    spans = [tuple(map(int, re.findall(r"\d+", g.address))) for g in groups]
+    assert spans[0][0] == 0
+    assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(spans))
+    assert groups[0].lines[0] == "_flat"
+    assert re.fullmatch(r"\d+ equations", groups[0].lines[-1])
+    assert len([n for n in picture.nodes if n.kind == "tag"]) == 4
+    assert picture.unfolded == frozenset()
+    opened_one = build_picture(program, {groups[1].address})
+    box = node(opened_one, groups[1].address)
+    assert box.kind == "group"
+    inside = [n for n in opened_one.nodes if n.cluster == box.id]
+    assert len(inside) >= spans[1][1] - spans[1][0] + 1
+    assert opened_one.unfolded == {groups[1].address}
+
+
+def test_tags_move_no_group():
+    program = PROGRAMS["long_and_flat"]()
+    addresses = [address for address, eqn in taxpr.numbered(program) if not taxpr.is_tag(eqn)]
+    tagged = program.tag_at(f"{addresses[0]}.0", name="a").tag_at(f"{addresses[250]}.0", name="b")
+    groups = [
+        {n.id for n in build_picture(p).nodes if n.kind == "group"} for p in (program, tagged)
+    ]
+    assert groups[0] == groups[1]
+
+
+def test_many_tags_are_folded_with_the_code_around_them():
+    picture = build_picture(PROGRAMS["long_in_a_jit"]())
+    assert picture.unfolded == {"0:jit"}
+    groups = [n for n in picture.nodes if n.kind == "group"]
+    assert "tags" in groups[0].lines[-1]
+    assert not [n for n in picture.nodes if n.kind == "tag"]
+
+
+def test_very_long_code_has_groups_in_groups():
+    program = trace(lambda x: _chain(x, 5000), X)
+    picture = build_picture(program)
+    assert len(picture.nodes) <= 60
+    first = next(n for n in picture.nodes if n.kind == "group")
+    inner = build_picture(program, {first.address})
+    below = [n for n in inner.nodes if n.cluster == first.address]
+    assert {n.kind for n in below} == {"group"}
+    assert inner.counts.total == picture.counts.total == 5000
+
+
+def test_many_inputs_share_a_node_for_each_argument():
+    picture = build_picture(PROGRAMS["many_inputs"]())
+    bundle = node(picture, "group:in1-60")
+    assert bundle.lines == ("params", "60 arrays")
+    assert "many" in bundle.marks
+    inputs = [n for n in picture.nodes if n.kind == "input" and "stub" not in n.marks]
+    assert [n.address for n in inputs] == ["in0", bundle.address]
+    # Far away its arrays are drawn one by one; what takes them all takes them at once.
+    far = [n for n in picture.nodes if n.address == "in50"]
+    assert [n.lines for n in far] == [("params['w53']",)]
+    (edge,) = (e for e in picture.edges if e.target == "group:out1-60")
+    assert edge.tail == "×60"
+    assert lines(picture, "group:out1-60") == ("out[1]", "60 arrays")
+    picture = build_picture(PROGRAMS["many_carries"]())
+    ((source, target),) = edges(picture, "back")
+    assert source.startswith("0:scan/body/group:out")
+    assert target.startswith("0:scan/body/group:in")
+    many = build_picture(trace(lambda *xs: sum(xs), *[X] * (MANY * 3)))
+    assert len([n for n in many.nodes if n.kind == "input" and "stub" not in n.marks]) <= MANY
+
+
+def test_what_is_used_far_away_is_drawn_again_there():
+    picture = build_picture(PROGRAMS["far_use"]())
+    stubs = [n for n in picture.nodes if "stub" in n.marks]
+    assert {s.address for s in stubs} >= {"in0"}
+    (stub,) = (s for s in stubs if s.address == "in0")
+    assert stub.id != "in0"
+    assert stub.lines == ("x",)
+    assert node(picture, "in0").marks == ()
+
+
+def test_names_of_tags_and_arguments_do_not_break_lines():
+    picture = build_picture(PROGRAMS["hostile"]())
+    texts = [line for n in picture.nodes for line in n.lines]
+    assert not any("\n" in line or "\x00" in line or "\u202e" in line for line in texts)
+    assert len([n for n in picture.nodes if n.kind == "tag"]) == len(HOSTILE)
+
+
+def test_places_can_be_written_by_the_caller():
+    picture = build_picture(PROGRAMS["far_use"](), where=lambda source: f"in {source.function}!")
+    assert node(picture, "0:sin").tooltip.endswith("in far_use!")
+
+
+def test_a_picture_is_frozen_and_knows_its_elements():
+    picture = build_picture(PROGRAMS["scan_plain"]())
+    with pytest.raises(AttributeError):
+        picture.name = "other"
+    assert picture.find("0:scan/body").kind == "jaxpr"
+    assert picture.find("nowhere") is None
+    assert picture == build_picture(PROGRAMS["scan_plain"]())

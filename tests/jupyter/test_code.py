@@ -1,0 +1,226 @@
+"""The code of a session: run by itself it gives the same, bit by bit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jupyter_samples import XS, H, W, nested
+
+import taxpr
+from taxpr_jupyter import Session, panel
+from taxpr_jupyter._names import call_text
+
+
+def double(ctx, token, params):
+    return token * 2.0, ctx
+
+
+def counting(ctx, token, params):
+    return token + ctx, ctx + 1.0
+
+
+@taxpr.injector(rate=taxpr.Param(0.5))
+def fade(token, rate):
+    return token * rate
+
+
+def executed(session, namespace):
+    """What the code of a session leaves behind."""
+    names = dict(namespace)
+    exec(compile(session.code(), "<code>", "exec"), names)
+    return names
+
+
+def same(session, namespace):
+    run = session.run()
+    assert run.ok, run.error
+    assert run.code == session.code()
+    names = executed(session, namespace)
+    expected, found = jax.tree.leaves(run.outputs), jax.tree.leaves(names["out"])
+    for one, other in zip(expected, found, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    return names
+
+
+NAMESPACE = {"f": nested, "w": W, "xs": XS}
+
+
+def test_nothing_added():
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
+    same(session, NAMESPACE)
+    assert session.code() == (
+        "import jax\n"
+        "import taxpr\n"
+        "\n"
+        "program = taxpr.trace(f)(w, xs)\n"
+        "out = jax.jit(program)(w, xs)\n"
+    )
+
+
+def test_tags_and_values():
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
+    session.tag("0:scan/body/0:add", "sum", layer=2)
+    session.attach("sum", "clip", low=-0.5)
+    session.attach("h", "scale", factor=0.3)
+    session.attach("v", "count")
+    session.set_value("h", "factor", 0.7)
+    names = same(session, NAMESPACE)
+    assert session.code() == (
+        "import jax\n"
+        "import taxpr\n"
+        "\n"
+        "program = taxpr.trace(f)(w, xs)\n"
+        "program = program.tag_at('0:scan/body/0:add.0', name='sum', layer=2)\n"
+        "injected = program.inject({\n"
+        "    'sum': taxpr.clip(low=-0.5, high=1.0),\n"
+        "    'h': taxpr.scale(factor=0.7),\n"
+        "    'v': taxpr.count(),\n"
+        "})\n"
+        "out, ctx = jax.jit(injected)(injected.ctx, w, xs)\n"
+        "report = injected.report(ctx)\n"
+    )
+    (counted,) = names["report"]["v"].values()
+    assert int(counted["count"]) == int(session.last.outputs["i"])
+
+
+@pytest.mark.parametrize(
+    ("injector", "values", "names"),
+    [
+        ("double", {}, {"double": double}),
+        (double, {}, {"double": double}),
+        (counting, {"ctx": jnp.float32(0.5)}, {"counting": counting}),
+        (counting, {"ctx": np.float32(0.25)}, {"counting": counting}),
+        ("fade", {"rate": 0.25}, {"fade": fade}),
+        (fade, {"rate": 0.25}, {"fade": fade}),
+        (taxpr.add(value=2.0), {}, {}),
+        (taxpr.replace(jnp.array([1.0, 2.0])), {}, {}),
+        (taxpr.replace(jnp.array([1.0, np.inf])), {}, {}),
+        ("mine", {}, {"mine": taxpr.scale(0.125)}),
+        ("mine", {"factor": 4.0}, {"mine": taxpr.scale(0.125)}),
+        ("mine", {"rate": 0.75}, {"mine": fade(rate=0.25)}),
+        (taxpr.record(slots=2), {}, {}),
+        ("clip", {"low": -np.inf, "high": 0.25}, {}),
+    ],
+)
+def test_every_kind_of_injector(injector, values, names):
+    namespace = {**NAMESPACE, **names}
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=namespace)
+    attached = session.attach("h", injector, **values)
+    assert attached.error is None, attached.error
+    same(session, namespace)
+
+
+def test_names_that_are_no_selectors():
+    def f(x):
+        x = taxpr.tag(x, name="a*")
+        x = taxpr.tag(x * 2.0, name="twice")
+        x = taxpr.tag(x * 3.0, name="twice")
+        x = taxpr.tag(x + 1.0)
+        return taxpr.tag(x * 5.0, **{"name": "last", "not an identifier": 1})
+
+    namespace = {"f": f, "x": 1.5}
+    session = Session(f, (1.5,), call="f(x)", namespace=namespace)
+    for site in session.sites():
+        session.attach(site.address, "scale", factor=1.5)
+    same(session, namespace)
+
+
+def test_params_of_added_tags():
+    namespace = {"f": jnp.sin, "x": 1.5}
+    session = Session(jnp.sin, (1.5,), call="f(x)", namespace=namespace)
+    params = {"not an identifier": (1, "a"), "flag": True, "none": None, "number": float("inf")}
+    session.tag("in0", "x", **params)
+    names = same(session, namespace)
+    assert names["program"].tags()[0].params == {"name": "x", **params}
+
+
+def g(x, n, *rest, mode="plain", act=None, k=1.0):
+    for _ in range(n):
+        x = act(x) if mode == "act" else x
+    return taxpr.tag(x, name="x") * k + sum(rest)
+
+
+@pytest.mark.parametrize(
+    ("call", "static"),
+    [
+        ("g(x, 3, mode='act', act=jnp.tanh)", {"static_argnums": 1}),
+        ("g(x, n=3, mode='act', act=jnp.tanh, k=2.0)", {"static_argnames": "n"}),
+        ("g(x, 2, x, x, k=x)", {"static_argnums": 1}),
+        ("g(*[x, 2, x])", {"static_argnums": 1}),
+        ("g(*[x, 2], **{'k': 2.0})", {"static_argnames": "n"}),
+        ("jax.grad(lambda v: g(v, 2).sum())(x)", {}),
+        ("jax.jit(g, static_argnums=1)(x, 2)", {"static_argnums": 1}),
+    ],
+)
+def test_static_and_starred_arguments(call, static):
+    import ast
+
+    namespace = {"g": g, "x": jnp.arange(3.0), "jnp": jnp, "jax": jax}
+    node = ast.parse(call, mode="eval").body
+    fn = eval(ast.unparse(node.func), namespace)
+    inner = ast.unparse(ast.Call(ast.Name("dict_of"), node.args, node.keywords))
+    args, kwargs = eval(inner, {**namespace, "dict_of": lambda *args, **kwargs: (args, kwargs)})
+    session = Session(fn, args, kwargs, call=call, namespace=namespace, **static)
+    session.attach(session.sites()[0].address, "scale", factor=0.5)
+    same(session, namespace)
+
+
+def test_what_has_no_name_is_said():
+    session = Session(lambda x, y: x + y["k"], (jnp.ones(2), {"k": jnp.ones(2)}))
+    assert "# As given to `panel`: fn, args\n" in session.code()
+    assert "taxpr.trace(fn)(args[0], args[1])" in session.code()
+    here = {"fn": lambda x, y: x + y["k"], "args": (jnp.ones(2), {"k": jnp.ones(2)})}
+    same(session, here)
+    assert "As given" not in panel(nested)(W, XS).code()
+
+
+class Model:
+    def apply(self, x):
+        return x
+
+
+def test_the_words_of_a_call():
+    model, x = Model(), jnp.ones(2)
+    namespace = {"model": model, "x": x, "jnp": jnp, "_x": x, "class": x}
+    cases = [
+        (call_text(model.apply, (x, 1), {}, namespace), "model.apply(x, 1)"),
+        (call_text(jnp.sin, (x,), {}, namespace), "jnp.sin(x)"),
+        (
+            call_text(jnp.sin, ([x, 1.5], (x,), {"a": x}), {}, namespace),
+            "jnp.sin([x, 1.5], (x,), {'a': x})",
+        ),
+        (
+            call_text(jnp.sin, (jnp.ones(2),), {"k": jnp.ones(1), "s": "t"}, namespace),
+            "jnp.sin(args[0], k=kwargs['k'], s='t')",
+        ),
+        (call_text(lambda: 1, (float("nan"),), {}, namespace), "fn(args[0])"),
+    ]
+    for found, expected in cases:
+        assert found == expected
+
+
+def test_a_value_that_cannot_be_written_is_said():
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
+    session.attach("in1", taxpr.add(jnp.zeros((100, 3, 2))[0]))
+    same(session, NAMESPACE)
+    session.attach("0:scan.1", taxpr.replace(jnp.ones((3, 2))))
+    big = jnp.zeros((9, 9))
+    other = Session(jnp.sin, (big,), call="jnp.sin(x)", namespace={})
+    other.attach("in0", taxpr.replace(big + 1.0))
+    assert "value=..." in other.code()
+    assert "# ... stands for a value that has no name in the notebook" in other.code()
+    other.namespace["big"] = other.injectors["in0"].injector.values["value"]
+    assert "taxpr.replace(value=big)" in other.code()
+
+
+def test_it_uses_public_names_of_taxpr_only():
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
+    session.tag("in0")
+    session.attach(H, "scale")
+    code = session.code()
+    import re
+
+    for name in re.findall(r"taxpr\.(\w+)", code):
+        assert name in taxpr.__all__
+    assert "taxpr_jupyter" not in code

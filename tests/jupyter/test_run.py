@@ -1,0 +1,459 @@
+"""Runs: against the untouched program, what the tags saw, what is compiled, where it runs."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jupyter_samples import XS, H, W, nested
+
+import taxpr
+from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._compare import compare, stats
+
+
+@pytest.fixture
+def session():
+    return Session(nested, (W, XS))
+
+
+def tagged(x):
+    return taxpr.tag(x, name="x")
+
+
+def equal(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def test_without_injectors_nothing_changes(session):
+    run = session.run()
+    assert run.ok
+    assert run.error is None
+    assert [d.name for d in run.differences] == ["out['c']", "out['i']", "out['v']", "out['ys']"]
+    assert all(d.equal and d.max == 0.0 and d.mean == 0.0 for d in run.differences)
+    equal(run.outputs, run.baseline)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-6), run.baseline, nested(W, XS))
+    assert session.runs == (run,)
+    assert session.last is run
+
+
+def test_an_injector_changes_the_outputs_and_not_the_baseline(session):
+    session.attach("h", "scale", factor=0.5)
+
+    def by_hand(w, xs):
+        def step(c, x):
+            h = jnp.tanh(c + x) * 0.5
+            c = jax.lax.cond(h.sum() > 1.0, lambda c: c * 2.0, lambda c: c - 1.0, h)
+            return c, jnp.sin(c)
+
+        return jax.lax.scan(step, w, xs)
+
+    run = session.run()
+    c, ys = jax.jit(by_hand)(W, XS)
+    np.testing.assert_allclose(run.outputs["c"], c, rtol=1e-6)
+    np.testing.assert_allclose(run.outputs["ys"], ys, rtol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-6), run.baseline, nested(W, XS))
+    by_name = {d.name: d for d in run.differences}
+    gap = np.abs(
+        np.asarray(run.outputs["ys"], np.float64) - np.asarray(run.baseline["ys"], np.float64)
+    )
+    assert by_name["out['ys']"].max == pytest.approx(gap.max())
+    assert by_name["out['ys']"].mean == pytest.approx(gap.mean())
+    assert by_name["out['ys']"].aval == "f32[3,2]"
+    assert not by_name["out['ys']"].equal
+
+
+# ---- what is compiled ----------------------------------------------------------
+
+
+class Work:
+    """Counts what JAX traces and compiles."""
+
+    def __init__(self):
+        self.traces = self.compiles = 0
+
+    def __call__(self, event, duration, **more):
+        self.traces += event.endswith("jaxpr_trace_duration")
+        self.compiles += event.endswith("backend_compile_duration")
+
+
+@pytest.fixture
+def work():
+    found = Work()
+    jax.monitoring.register_event_duration_secs_listener(found)
+    yield found
+    jax.monitoring.clear_event_listeners()
+
+
+def test_a_new_value_only_runs(work):
+    calls = {"f": 0, "edit": 0}
+
+    def f(xs):
+        calls["f"] += 1
+        return jax.lax.scan(lambda c, x: (taxpr.tag(c * x, name="c"), None), jnp.float32(1.0), xs)[
+            0
+        ]
+
+    @taxpr.injector(rate=taxpr.Param(1.0))
+    def edit(token, rate):
+        calls["edit"] += 1
+        return token * rate
+
+    session = Session(f, (jnp.arange(1.0, 4.0),))
+    session.attach("c", edit)
+    first = session.run()
+    assert not first.reused
+    assert all(first.times[phase] > 0 for phase in ("trace", "lower", "compile", "run"))
+    assert float(first.outputs) == 6.0
+    session.run()  # small computations on the way are compiled once in a process
+    before = dict(calls)
+    work.traces = work.compiles = 0
+    for rate in (2.0, -1.0, 0.5):
+        session.set_value("c", "rate", rate)
+        run = session.run()
+        assert float(run.outputs) == 6.0 * rate**3
+        assert float(run.baseline) == 6.0
+        assert run.reused
+        assert run.times["trace"] == run.times["lower"] == run.times["compile"] == 0.0
+        assert run.injectors[session.sites()[0].key].values == {"rate": rate}
+    assert work.compiles == 0
+    assert calls == before
+
+
+def test_the_untouched_program_is_compiled_once(session):
+    session.run()
+    phases = []
+    session.attach("h", "scale")
+    session.run(on_phase=phases.append)
+    assert [(p.program, p.name) for p in phases] == [
+        ("untouched", "run"),
+        ("injected", "trace"),
+        ("injected", "lower"),
+        ("injected", "compile"),
+        ("injected", "run"),
+    ]
+    assert [p.step for p in phases] == [4, 5, 6, 7, 8]
+    session.attach("h", "zero")
+    assert not session.run().reused
+    session.attach("h", "scale", factor=3.0)
+    assert session.run().reused  # it had been compiled before
+
+
+def test_structure_is_more_than_names(session):
+    def make(factor):
+        def edit(ctx, token, params):
+            return token * factor, ctx
+
+        return edit
+
+    session.attach("h", make(1.0))
+    one = session.run()
+    session.attach("h", make(0.0))
+    two = session.run()
+    assert not two.reused
+    assert one.differences[0].equal
+    assert not two.differences[0].equal
+    session.attach("h", taxpr.record(slots=1))
+    session.run()
+    session.attach("h", taxpr.record(slots=2))
+    assert not session.run().reused
+
+
+def test_phases_in_order(session):
+    phases = []
+    session.run(on_phase=phases.append)
+    assert [p.step for p in phases] == list(range(1, 9))
+    assert {p.steps for p in phases} == {8}
+    assert [p.name for p in phases] == ["trace", "lower", "compile", "run"] * 2
+
+
+# ---- what the tags saw ---------------------------------------------------------
+
+
+def test_records_of_every_tag(session):
+    session.attach("h", "scale", factor=0.0)
+    session.tag("in0", "w")
+    run = session.run()
+    by_name = {record.name: record for record in run.records.values()}
+    assert set(by_name) == {"h", "pos", "v", "w"}
+    np.testing.assert_array_equal(by_name["w"].value, W)  # fires once: not stacked
+    assert by_name["w"].note == ""
+    np.testing.assert_array_equal(by_name["h"].value, np.zeros((3, 2)))  # after the injector
+    assert by_name["h"].note == "3 firings"
+    assert by_name["pos"].value is None  # zeros never take that branch
+    assert by_name["pos"].note == "did not fire"
+    fired = int(run.outputs["i"])
+    assert by_name["v"].note == f"the last of {fired} firings"
+    np.testing.assert_array_equal(by_name["v"].value[-1], run.outputs["v"])
+    assert by_name["w"].stats["mean"] == 1.0
+    assert by_name["w"].stats["nonfinite"] == 0.0
+
+
+def test_records_are_exact(session):
+    run = session.run()
+    kept = session.program.collect(["h"])
+    values = jax.jit(kept)(W, XS)[1]["h"]
+    np.testing.assert_array_equal(run.records[H].value, values)
+
+
+def test_what_an_injector_reports(session):
+    session.attach("h", "count")
+    run = session.run()
+    assert int(run.records[H].report["count"]) == 3
+    assert "count 3" in str(run)
+    state = jax.tree.leaves(run.ctx[H]["state"])
+    assert [int(leaf) for leaf in state] == [3]
+
+    def keep_sum(ctx, token, params):
+        return token, ctx + token.sum()
+
+    session.attach("h", keep_sum, ctx=jnp.float32(0.0))
+    run = session.run()
+    total = float(np.asarray(run.records[H].value).sum())
+    assert float(run.records[H].report["ctx"]) == pytest.approx(total, rel=1e-6)
+
+
+def test_tokens_of_all_kinds():
+    def f(key, tree, flag, small):
+        key = taxpr.tag(key, name="key")
+        tree = taxpr.tag(tree, name="tree")
+        flag = taxpr.tag(flag, name="flag")
+        small = taxpr.tag(small, name="small")
+        taxpr.tag((), name="empty")
+        return jax.random.split(key), tree, ~flag, small
+
+    args = (
+        jax.random.key(1),
+        {"a": jnp.arange(3), "b": (jnp.ones(2, jnp.bfloat16),)},
+        jnp.array([True, False]),
+        jnp.ones(2, jnp.float8_e4m3fn),
+    )
+    session = Session(f, args)
+    run = session.run()
+    assert run.ok, run.error
+    by_name = {record.name: record for record in run.records.values()}
+    assert jax.tree.structure(by_name["tree"].value) == jax.tree.structure(args[1])
+    equal(by_name["tree"].value, args[1])
+    assert jnp.array_equal(jax.random.key_data(by_name["key"].value), jax.random.key_data(args[0]))
+    assert by_name["flag"].stats["mean"] == 0.5
+    assert by_name["small"].stats["mean"] == 1.0
+    assert all(difference.equal for difference in run.differences)
+    assert "key" in str(run)
+
+
+# ---- differences ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "largest", "mean", "note"),
+    [
+        (jnp.float32(1.0), jnp.float32(3.0), 2.0, 2.0, ""),
+        (jnp.array([1, -5]), jnp.array([4, -5]), 3.0, 1.5, ""),
+        (jnp.array([-(2**31), 0]), jnp.array([2**31 - 1, 0]), 2.0**32 - 1, 2.0**31 - 0.5, ""),
+        (jnp.array([1, 9], jnp.uint8), jnp.array([3, 8], jnp.uint8), 2.0, 1.5, ""),
+        (jnp.array([True, False]), jnp.array([True, True]), 1.0, 0.5, ""),
+        (jnp.ones(2, jnp.bfloat16), jnp.array([1.0, 3.0], jnp.bfloat16), 2.0, 1.0, ""),
+        (jnp.array([1, 2], jnp.int4), jnp.array([2, -2], jnp.int4), 4.0, 2.5, ""),
+        (jnp.array([3 + 4j]), jnp.array([0j]), 5.0, 5.0, ""),
+        (
+            jnp.array([1.0, jnp.nan, 2.0]),
+            jnp.array([jnp.nan, jnp.nan, 4.0]),
+            2.0,
+            1.0,
+            "NaN in 1 of 3 places only with injectors",
+        ),
+        (
+            jnp.array([jnp.nan]),
+            jnp.array([1.0]),
+            None,
+            None,
+            "NaN in 1 of 1 places only without injectors",
+        ),
+        (jnp.array([jnp.inf, 1.0]), jnp.array([jnp.inf, 1.5]), 0.5, 0.25, ""),
+        (jnp.array([jnp.inf]), jnp.array([-jnp.inf]), np.inf, np.inf, ""),
+        (jnp.zeros((0, 2)), jnp.zeros((0, 2)), None, None, "no elements"),
+        (jax.random.key(0), jax.random.key(1), None, None, "1 of 1 keys differ"),
+        (np.zeros(2, jax.dtypes.float0), np.zeros(2, jax.dtypes.float0), None, None, ""),
+    ],
+)
+def test_differences(before, after, largest, mean, note):
+    found = compare("out", before, after)
+    assert found.max == (None if largest is None else pytest.approx(largest))
+    assert found.mean == (None if mean is None else pytest.approx(mean))
+    assert found.note == note
+    assert compare("out", before, before).equal
+    assert compare("out", before, before).max in (0.0, None)
+
+
+def test_short_texts_and_stats():
+    many = compare("out", jnp.zeros((3, 4)), jnp.ones((3, 4)))
+    assert many.before == "[0, 0, 0, 0, 0, 0, …]"
+    assert many.aval == "f32[3,4]"
+    found = stats(jnp.array([1.0, 3.0, jnp.nan, jnp.inf]))
+    assert found["nonfinite"] == 2.0
+    assert found["mean"] == 2.0
+    assert found["norm"] == pytest.approx(10**0.5)
+    assert stats(jnp.array([jnp.nan])) == {"nonfinite": 1.0}
+    assert stats(jnp.zeros(0)) == {}
+
+
+# ---- what goes wrong -----------------------------------------------------------
+
+
+def test_an_interrupt_leaves_the_session_usable(session):
+    session.attach("h", "scale", factor=0.5)
+
+    def interrupt(phase):
+        if phase.name == "compile":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run(on_phase=interrupt)
+    assert not session.running
+    assert session.runs == ()
+    assert session.injectors[H].values == {"factor": 0.5}
+    assert session.run().ok
+
+
+@pytest.mark.parametrize("program", ["untouched", "injected"])
+def test_cancelling_between_phases(session, program):
+    cancel = threading.Event()
+
+    def on_phase(phase):
+        if (phase.program, phase.name) == (program, "lower"):
+            cancel.set()
+
+    run = session.run(on_phase=on_phase, cancel=cancel)
+    assert run.cancelled
+    assert not run.ok
+    assert run.error is None
+    assert run.times["compile"] == 0.0 or program == "injected"
+    assert str(run).endswith("was cancelled")
+    assert session.run().ok
+
+
+def test_one_run_at_a_time(session):
+    mistakes = []
+
+    def again(phase):
+        with pytest.raises(PanelError, match="A run is under way") as caught:
+            session.run()
+        mistakes.append(caught.value)
+
+    assert session.run(on_phase=again).ok
+    assert len(mistakes) == 8
+    assert not session.running
+
+
+def test_the_session_can_be_changed_while_it_runs(session):
+    def change(phase):
+        if phase.name == "compile" and phase.program == "injected":
+            thread = threading.Thread(target=session.tag, args=("in0", "w"))
+            thread.start()
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+
+    run = session.run(on_phase=change)
+    assert run.ok
+    assert "in0" not in run.records
+    assert "in0" in session.tags
+    assert "in0" in session.run().records
+
+
+def test_an_error_while_running_is_in_the_run():
+    def fails(x):
+        raise RuntimeError("on the host")
+
+    def f(x):
+        y = jax.pure_callback(fails, jax.ShapeDtypeStruct((), jnp.float32), x)
+        return taxpr.tag(y, name="y")
+
+    session = Session(f, (jnp.float32(1.0),))
+    session.attach("y", "scale")
+    run = session.run()
+    assert not run.ok
+    assert "on the host" in run.error
+    assert run.outputs is None
+    assert "failed" in str(run)
+    assert list(session.injectors) == [session.sites()[0].key]
+    assert session.last is run
+
+
+def test_an_unknown_device(session):
+    assert session.run("tpu:9").error == "There is no device 'tpu:9'. There are cpu:0"
+    with pytest.raises(PanelError, match="There is no device 'tpu:9'"):
+        Session(tagged, (1.0,), device="tpu:9")
+
+
+def test_only_shapes():
+    session = Session(tagged, (jax.ShapeDtypeStruct((2,), jnp.float32),))
+    assert "tag[name='x']" in session.text()
+    assert "only shapes" in session.run().error
+
+
+def test_only_the_last_runs_are_kept(session):
+    for _ in range(12):
+        session.run()
+    assert [run.number for run in session.runs] == list(range(3, 13))
+
+
+def test_the_report_as_text(session):
+    session.attach("h", "scale", factor=0.0)
+    text = str(session.run())
+    assert text.startswith("Run 1 on cpu:0 with 1 injector (trace ")
+    assert "max |Δ|" in text
+    assert "pos: did not fire" in text
+    same = str(Session(tagged, (2.0,)).run())
+    assert "out f32[]: unchanged, 2" in same
+
+
+# ---- where it runs -------------------------------------------------------------
+
+TWO_DEVICES = """
+    import jax, jax.numpy as jnp, numpy as np, taxpr
+    from jax.sharding import NamedSharding, PartitionSpec
+    from taxpr_jupyter import Session
+
+    def where(tree):
+        return {d for leaf in jax.tree.leaves(tree) for d in leaf.devices()}
+
+    table = jnp.arange(3.0)
+    one = Session(lambda x: taxpr.tag(x * table, name="h"), (2.0,))
+    none = Session(lambda: taxpr.tag(jnp.ones(2), name="h") * 2.0)
+    for session in (one, none):
+        session.attach("h", "scale", factor=3.0)
+        assert session.devices() == ["cpu:0", "cpu:1"]
+        for number in (0, 1, 0):
+            run = session.run(f"cpu:{number}")
+            assert run.ok, run.error
+            assert run.device == f"cpu:{number}", run.device
+            assert where((run.outputs, run.baseline)) == {jax.devices()[number]}
+        assert session.run().device == "cpu:0"
+    assert Session(jnp.sin, (1.0,), device="cpu:1").run().device == "cpu:1"
+    np.testing.assert_array_equal(run.outputs, [6.0, 6.0])
+
+    committed = jax.device_put(jnp.ones(2), jax.devices()[1])
+    assert Session(jnp.sin, (committed,)).run().device == "cpu:1"
+    assert Session(jnp.sin, (committed,)).run("cpu:0").device == "cpu:0"
+
+    apart = (committed, jax.device_put(jnp.ones(2), jax.devices()[0]))
+    assert "incompatible devices" in Session(jnp.add, apart).run().error
+    assert Session(jnp.add, apart).run("cpu:0").device == "cpu:0"
+
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spread = jax.device_put(jnp.arange(4.0), NamedSharding(mesh, PartitionSpec("i")))
+    run = Session(lambda x: taxpr.tag(x, name="h") + 1.0, (spread,)).run("cpu:0")
+    assert run.ok, run.error
+    np.testing.assert_array_equal(run.outputs, [1.0, 2.0, 3.0, 4.0])
+"""
+
+
+def test_two_devices():
+    code = "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=2'\n"
+    code += textwrap.dedent(TWO_DEVICES)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,450 @@
+"""The session: tags, injectors, values and folding, and that nothing is lost on a mistake."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jupyter_samples import XS, H, W, nested
+
+import taxpr
+from taxpr_jupyter import PanelError, Session
+
+
+@pytest.fixture
+def session():
+    return Session(nested, (W, XS))
+
+
+def snapshot(session):
+    return session.tags, session.injectors, session.unfolded, session.text()
+
+
+def double(ctx, token, params):
+    """Twice the token."""
+    return token * 2.0, ctx
+
+
+def test_a_new_session_has_the_tags_of_the_source(session):
+    rows = session.sites()
+    assert [row.name for row in rows] == ["h", "pos", "v"]
+    assert [row.trips for row in rows] == [3, 3, None]
+    assert [row.where.split(" (")[0] for row in rows] == ["scan body", "scan body", "while body"]
+    assert rows[0].key == H
+    assert rows[0].address == "0:scan/body/t0"
+    assert "samples.py:" in rows[0].source
+    assert not any(row.added for row in rows)
+    assert session.tags == {}
+    assert session.injectors == {}
+
+
+def test_tag_names_and_keys(session):
+    assert session.tag("in0") == "in0"
+    assert session.tag("0:scan/body/0:add") == "0:scan/body/0:add.0"
+    assert session.tag("0:scan.1", layer=3) == "0:scan.1"
+    assert session.tag("in1", "input") == "in1"
+    assert [tag["name"] for tag in session.tags.values()] == ["tag1", "tag2", "tag3", "input"]
+    assert session.tags["0:scan.1"] == {"name": "tag3", "layer": 3}
+    names = [row.name for row in session.sites()]
+    assert sorted(names) == ["h", "input", "pos", "tag1", "tag2", "tag3", "v"]
+    assert session.program.tags() != session.edited.tags()
+
+
+def test_keys_stay_when_addresses_move(session):
+    session.attach("h", "scale", factor=2.0)
+    session.tag("0:scan/body/0:add.0")  # a tag before `h`
+    row = next(row for row in session.sites() if row.name == "h")
+    assert row.address == "0:scan/body/t1"
+    assert row.key == H
+    assert row.injector.values == {"factor": 2.0}
+    # An address means what it means in the picture now.
+    session.attach("0:scan/body/t0", "zero")
+    assert session.injectors["0:scan/body/0:add.0"].name == "zero"
+
+
+def test_tags_of_several_values_and_doubled_tags():
+    def f(x):
+        a, b = taxpr.tag((x, x + 1.0), name="pair")
+        return taxpr.tag(taxpr.tag(a * b, name="first"), name="second")
+
+    session = Session(f, (1.0,))
+    keys = {row.name: row.key for row in session.sites()}
+    assert keys["pair"] == "t0"
+    assert keys["second"] == "t2"
+    session.attach("pair", "scale", factor=2.0)
+    session.attach("second", "add", value=1.0)
+    session.tag("in0")
+    again = {row.name: row for row in session.sites()}
+    assert again["pair"].address == "t1"
+    assert again["pair"].key == "t0"
+    assert again["pair"].injector.name == "scale"
+    assert again["second"].injector.name == "add"
+    assert again["tag1"].injector is None
+    assert float(session.run().outputs) == 2.0 * 4.0 + 1.0
+
+
+def test_untag_takes_the_injector_along(session):
+    session.attach("in0", "zero")
+    assert session.tags == {"in0": {"name": "tag1"}}
+    session.untag("tag1")
+    assert session.tags == {}
+    assert session.injectors == {}
+
+
+def test_rename_keeps_the_injector(session):
+    session.attach("in0", "zero")
+    session.rename("tag1", "start")
+    session.rename("start", "start")
+    assert session.tags == {"in0": {"name": "start"}}
+    assert session.injectors["in0"].name == "zero"
+
+
+def test_attach_takes_everything_that_is_an_injector():
+    ready = taxpr.scale(2.0)
+    session = Session(nested, (W, XS), namespace={"double": double, "ready": ready})
+    made = [
+        session.attach("h", "scale", factor=2),
+        session.attach("h", "double"),
+        session.attach("h", double),
+        session.attach("h", taxpr.scale(2.0)),
+        session.attach("h", taxpr.scale, factor=2.0),
+        session.attach("h", "ready"),
+        session.attach("h", "ready", factor=3.0),
+        session.attach("h", lambda ctx, token, params: (token, ctx + 1), ctx=0),
+    ]
+    assert [one.error for one in made] == [None] * len(made)
+    assert [one.name for one in made[:6]] == [
+        "scale",
+        "double",
+        "double",
+        "scale",
+        "scale",
+        "ready",
+    ]
+    assert made[0].values == {"factor": 2.0}
+    assert isinstance(made[0].values["factor"], float)
+    assert made[6].values == {"factor": 3.0}
+    assert list(session.injectors) == [H]
+    session.detach("h")
+    assert session.injectors == {}
+
+
+def test_choices_are_the_ready_ones_and_functions_of_the_namespace():
+    @taxpr.injector(rate=taxpr.Param(0.5, 0.0, 1.0))
+    def fade(token, rate):
+        """Fade it."""
+        return token * (1 - rate)
+
+    def takes_more(ctx, token, params, extra):
+        return token, ctx
+
+    def optional(ctx, token, params, extra=1):
+        return token, ctx
+
+    namespace = {
+        "double": double,
+        "fade": fade,
+        "optional": optional,
+        "takes_more": takes_more,
+        "_hidden": double,
+        "np": np,
+        "dict": dict,
+        "x": 3,
+    }
+    choices = Session(nested, (W, XS), namespace=namespace).choices()
+    ready = list(taxpr.ready_injectors())
+    assert list(choices) == [*ready, "fade", "double", "optional"]
+    assert choices["double"].doc == "Twice the token."
+    assert choices["double"].kind == "function"
+    assert choices["scale"].params["factor"].default == 1.0
+    assert choices["fade"].params["rate"].high == 1.0
+
+
+def test_a_function_defined_anew_is_taken_up_by_the_next_run():
+    namespace = {"edit": double}
+    session = Session(lambda x: taxpr.tag(x, name="x"), (3.0,), namespace=namespace)
+    session.attach("x", "edit")
+    assert float(session.run().outputs) == 6.0
+
+    def edit(ctx, token, params):
+        return token * 10.0, ctx
+
+    namespace["edit"] = edit
+    assert float(session.run().outputs) == 30.0
+    del namespace["edit"]
+    assert float(session.run().outputs) == 30.0
+
+
+def test_a_broken_injector_stays_with_its_reason_and_can_be_mended():
+    def edit(ctx, token, params):
+        raise ValueError("not today")
+
+    namespace = {"edit": edit}
+    session = Session(lambda x: taxpr.tag(x, name="x"), (3.0,), namespace=namespace)
+    attached = session.attach("x", "edit")
+    assert "not today" in attached.error
+    assert session.injectors["in0"].error == attached.error
+    assert not session.run().ok
+    namespace["edit"] = double
+    assert session.run().ok
+    assert session.injectors["in0"].error is None
+
+
+def test_set_value(session):
+    session.attach("h", "clip")
+    session.set_value("h", "low", 0)
+    session.set_value(H, "high", np.float32(0.5))
+    assert session.injectors[H].values == {"low": 0.0, "high": 0.5}
+    assert all(type(value) is float for value in session.injectors[H].values.values())
+
+
+def test_a_value_that_mends_an_injector():
+    session = Session(lambda n: taxpr.tag(n, name="n"), (3,))
+    assert "float" in session.attach("n", "scale", factor=0.5).error
+    session.set_value("n", "factor", 2.0)
+    assert session.injectors["in0"].error is None
+    assert int(session.run().outputs) == 6
+
+
+def test_fold_and_unfold(session):
+    session.fold("0:scan")
+    assert "0:scan" not in session.picture().unfolded
+    session.unfold("0:scan")
+    assert "0:scan" in session.picture().unfolded
+    session.fold("0:scan/body")  # its cluster
+    assert "0:scan" not in session.picture().unfolded
+    session.fold_default()
+    assert session.unfolded is None
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda s: s.tag("nowhere"),
+        lambda s: s.tag("h"),
+        lambda s: s.tag(H),
+        lambda s: s.tag("0:scan/body/t0"),
+        lambda s: s.tag("0:scan/body/t0.0"),
+        lambda s: s.tag("0:scan"),
+        lambda s: s.tag("0:scan/body"),
+        lambda s: s.tag("in0", "h"),
+        lambda s: s.tag("in0", bad=[1]),
+        lambda s: s.untag("h"),
+        lambda s: s.untag("in0"),
+        lambda s: s.rename("h", "g"),
+        lambda s: s.attach("in0", "nothing"),
+        lambda s: s.attach("in0", "scale", wrong=1),
+        lambda s: s.attach("in0", 3),
+        lambda s: s.attach("in0", double, factor=1),
+        lambda s: s.attach("nowhere", "scale"),
+        lambda s: s.detach("v"),
+        lambda s: s.set_value("tag1", "wrong", 1.0),
+        lambda s: s.set_value("tag1", "factor", "much"),
+        lambda s: s.set_value("v", "factor", 1.0),
+        lambda s: s.fold("in0"),
+    ],
+)
+def test_a_mistake_changes_nothing_and_is_kept(session, mistake):
+    session.attach("0:scan/body/0:add", "scale", factor=0.5)
+    before = snapshot(session)
+    with pytest.raises(PanelError) as caught:
+        mistake(session)
+    assert snapshot(session) == before
+    assert session.error == str(caught.value)
+    assert "\n" not in session.error
+    session.tag("in0")
+    assert session.error is None
+    assert session.run().ok
+
+
+def test_changes_are_told_outside_the_lock(session):
+    told = []
+
+    def in_another_thread(what):
+        # A view on another thread can look at the session while it is being told.
+        thread = threading.Thread(target=lambda: told.append((what, len(session.sites()))))
+        thread.start()
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+    unsubscribe = session.on_change(in_another_thread)
+    session.tag("in0")
+    session.attach("in0", "scale")
+    session.set_value("in0", "factor", 2.0)
+    session.fold("0:scan")
+    with pytest.raises(PanelError):
+        session.tag("in0")
+    session.run()
+    session.close()
+    assert [what for what, _ in told] == [
+        "tags",
+        "injectors",
+        "values",
+        "folding",
+        "error",
+        "run",
+        "closed",
+    ]
+    unsubscribe()
+    unsubscribe()
+    session.untag("in0")
+    assert len(told) == 7
+
+
+def test_a_view_that_fails_stops_nobody(session):
+    told = []
+
+    def broken(what):
+        raise RuntimeError("gone")
+
+    session.on_change(broken)
+    session.on_change(told.append)
+    with pytest.warns(UserWarning, match="RuntimeError: gone"):
+        session.tag("in0")
+    assert told == ["tags"]
+    assert session.error is None
+
+
+def test_many_threads(session):
+    errors = []
+
+    def work(number):
+        try:
+            for k in range(5):
+                name = f"n{number}_{k}"
+                session.tag("in0", name)
+                session.untag(name)
+        except PanelError as error:
+            if "tagged already" not in str(error):
+                errors.append(error)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(session.tags) <= 1
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "title"),
+    [
+        ("0:scan", "eqn", "scan"),
+        ("0:scan/body", "jaxpr", "scan body"),
+        ("0:scan/body/t0", "tag", "tag h"),
+        ("in0", "input", "input w"),
+        ("0:scan/body/in1", "input", "input x"),
+        ("out0", "output", "output out['c']"),
+        ("0:scan/body/out1", "output", "output y"),
+        (H, "eqn", H),
+        ("", "jaxpr", "nested"),
+        ("nowhere", "unknown", "nothing is here"),
+        ("out9", "unknown", "nothing is here"),
+        ("in9", "unknown", "nothing is here"),
+        ("x/y/z", "unknown", "nothing is here"),
+    ],
+)
+def test_inspect(session, address, kind, title):
+    found = session.inspect(address)
+    assert (found.address, found.kind, found.title) == (address, kind, title)
+
+
+def test_inspect_an_equation(session):
+    found = session.inspect("0:scan")
+    assert found.primitive == "scan"
+    assert dict(found.params)["length"] == "3"
+    assert "jaxpr of" in dict(found.params)["jaxpr"]
+    assert [row.address for row in found.values] == ["0:scan.0", "0:scan.1"]
+    assert [row.text.split(":")[1] for row in found.values] == ["f32[2]", "f32[3,2]"]
+    assert found.foldable
+    assert "samples.py:" in found.source
+    assert found.source_line.startswith("c, ys = jax.lax.scan")
+    tanh = session.inspect("0:scan/body/1:tanh")
+    assert tanh.values[0].tag.name == "h"
+    assert tanh.outputs[0].endswith(":f32[2]")
+
+
+def test_inspect_never_raises_for_what_the_picture_shows(session):
+    session.unfold("0:scan")
+    picture = session.picture()
+    for element in (*picture.nodes, *picture.clusters):
+        found = session.inspect(element.address)
+        assert found.title
+        assert found.kind != "unknown", element
+
+
+def test_places_where_no_injector_can_work():
+    def f(x):
+        return jax.lax.reduce(x, 0.0, lambda a, b: taxpr.tag(a + b, name="inner"), (0,))
+
+    session = Session(f, (jnp.ones(3),))
+    if not session.sites():
+        pytest.skip("this JAX turns the reduction into one without a jaxpr")
+    (row,) = session.sites()
+    assert row.refused
+    assert session.inspect(row.address).refused == row.refused
+    with pytest.raises(PanelError, match="inner"):
+        session.attach("inner", "scale")
+    assert session.injectors == {}
+    run = session.run()
+    assert run.ok, run.error
+    assert "not recorded" in run.records[row.key].note
+
+
+def test_text_marks_tags_and_injectors(session):
+    session.attach("h", "scale", factor=0.5)
+    lines = session.text().splitlines()
+    marked = [line for line in lines if line.startswith(("●", "◆"))]
+    assert [line[0] for line in marked] == ["◆", "●", "●"]
+    assert marked[0].endswith("← scale(factor=0.5)")
+    assert lines[0] == "nested(args[0], args[1]): 17 equations, 3 tags"
+    table = session.tags_table().splitlines()
+    assert table[0].split() == ["tag", "address", "type", "in", "injector", "source"]
+    assert len(table) == 4
+    short = session.text(limit=3).splitlines()
+    assert len(short) == 5
+    assert "more lines" in short[-1]
+    assert "\x1b[1;32m" in session.text(color=True)
+    assert "no tags" not in repr(session)
+    assert repr(session).startswith("<taxpr session nested(")
+
+
+def test_hostile_names_stay_on_their_line():
+    session = Session(lambda x: taxpr.tag(x, name="a\nb\x1b[31m"), (1.0,))
+    for text in (session.text(), session.tags_table()):
+        assert "\x1b" not in text
+        assert "a\\nb" in text
+
+
+def test_save(session, tmp_path):
+    for suffix, start in (
+        (".svg", "<svg"),
+        (".dot", "digraph"),
+        (".txt", "nested("),
+        (".py", "import"),
+    ):
+        file = tmp_path / f"p{suffix}"
+        session.save(file)
+        assert file.read_text(encoding="utf-8").startswith(start)
+    with pytest.raises(PanelError, match=r"p\.gif cannot be written"):
+        session.save(tmp_path / "p.gif")
+    assert not (tmp_path / "p.gif").exists()
+
+
+def test_drawing_never_runs_the_program():
+    ran = []
+
+    def f(x):
+        jax.debug.callback(lambda: ran.append(1))
+        return taxpr.tag(x + 1.0, name="h")
+
+    session = Session(f, (1.0,))
+    session.attach("h", "scale")
+    session.svg()
+    session.text()
+    session._repr_mimebundle_()
+    assert ran == []

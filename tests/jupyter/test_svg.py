@@ -1,0 +1,166 @@
+"""The SVG that is shown."""
+
+import re
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+from drawn_programs import HOSTILE, PROGRAMS
+
+from taxpr_jupyter import _layout
+from taxpr_jupyter._build import build_picture
+from taxpr_jupyter._dot import plain, to_dot
+from taxpr_jupyter._layout import lay_out
+from taxpr_jupyter._svg import finish_svg
+
+NS = "{http://www.w3.org/2000/svg}"
+needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot")
+every_program = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def finished(name, **more):
+    picture = build_picture(PROGRAMS[name](), **more)
+    laid_out = lay_out(to_dot(picture))
+    assert laid_out.svg, laid_out.note
+    return picture, finish_svg(laid_out.svg, picture)
+
+
+def by_wasm(dot):
+    return _layout._run_wasm(dot, _layout._Deadline(60, None))
+
+
+def elements(svg, kind):
+    groups = ElementTree.fromstring(svg).iter(f"{NS}g")
+    return [group for group in groups if kind in (group.get("class") or "").split()]
+
+
+def canonical(svg):
+    """All but coordinates."""
+    return [
+        (
+            element.tag.removeprefix(NS),
+            sorted((k, v) for k, v in element.attrib.items() if k.startswith(("class", "data-"))),
+            (element.text or "").strip(),
+            [child.tag.removeprefix(NS) for child in element],
+        )
+        for element in ElementTree.fromstring(svg).iter()
+    ]
+
+
+@needs_dot
+@every_program
+def test_both_engines_give_the_same_but_for_coordinates(name):
+    picture = build_picture(PROGRAMS[name]())
+    dot = to_dot(picture)
+    first, second = lay_out(dot).svg, by_wasm(dot)
+    # An edge with numbers at both ends: engines differ in which text comes first.
+    one, other = (canonical(finish_svg(svg, picture)) for svg in (first, second))
+    assert sorted(map(repr, one)) == sorted(map(repr, other))
+
+
+@every_program
+def test_every_element_of_the_picture_is_there_with_its_texts(name):
+    picture, svg = finished(name)
+    for kind, parts in (("node", picture.nodes), ("cluster", picture.clusters)):
+        drawn = [
+            (e.get("data-address"), e.get("data-fold"), [t.text for t in e.iter(f"{NS}text")])
+            for e in elements(svg, kind)
+        ]
+        expected = [
+            (plain(p.address), p.fold and plain(p.fold), [plain(line) for line in p.lines])
+            for p in parts
+        ]
+        assert drawn == expected
+    assert len(elements(svg, "edge")) == len(picture.edges)
+
+
+@every_program
+def test_no_ids_no_links_no_scripts(name):
+    _, svg = finished(name)
+    root = ElementTree.fromstring(svg)
+    tags = {element.tag.removeprefix(NS) for element in root.iter()}
+    assert tags <= {"svg", "title", "desc", "style", "g", "rect", "path", "text"}
+    names = {key for element in root.iter() for key in element.attrib}
+    assert names.isdisjoint({"id", "href", "style"})
+    assert not [key for key in names if key.startswith("on")]
+    assert "<script" not in svg.lower()
+    assert "<!--" not in svg
+
+
+def test_kinds_are_classes():
+    picture, svg = finished("scan_plain", injected={"0:scan/body/t0"}, added={"0:scan/body/t0"})
+    classes = {e.get("data-address"): e.get("class") for e in elements(svg, "node")}
+    assert classes["0:scan/body/t0"] == "node injected added"
+    assert classes["in0"] == "node input"
+    assert elements(svg, "cluster")[0].get("class") == "cluster jaxpr"
+    assert elements(svg, "cluster")[0].get("data-fold") == "0:scan"
+    assert [e.get("class") for e in elements(svg, "back")] == ["edge back"]
+    values = {e.value for e in picture.edges if e.value}
+    assert {e.get("data-value") for e in elements(svg, "edge")} - {None} == values
+
+
+def test_tooltips_are_titles():
+    picture, svg = finished("flat")
+    titles = {e.get("data-address"): e.findtext(f"{NS}title") for e in elements(svg, "node")}
+    assert titles == {n.address: n.tooltip for n in picture.nodes}
+    assert "cases.py:" in titles["0:sin"]
+
+
+def test_it_scales_and_is_accessible():
+    _, svg = finished("flat")
+    root = ElementTree.fromstring(svg)
+    assert root.get("role") == "img"
+    assert re.fullmatch(r"0 0 [\d.]+ [\d.]+", root.get("viewBox"))
+    assert root.findtext(f"{NS}title") == "flat"
+    assert root.findtext(f"{NS}desc") == (
+        "A program of 5 equations: 5 drawn, 0 folded, 2 tags shown."
+    )
+    assert "max-width:100%" in root.findtext(f"{NS}style")
+
+
+def test_styles_touch_nothing_else_and_work_without_variables():
+    _, svg = finished("flat")
+    style = ElementTree.fromstring(svg).findtext(f"{NS}style")
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
+    assert all(part.startswith(".taxpr-svg") for rule, _ in rules for part in rule.split(","))
+    for _, body in rules:
+        for variable in re.findall(r"(fill|stroke):var\(--taxpr-[a-z-]+,(#\w+)\)", body):
+            assert f"{variable[0]}:{variable[1]};" in body
+
+
+@pytest.mark.parametrize("name", ["long_and_flat", "mlp_step", "deep", "grad_scan_nested"])
+def test_it_is_small(name):
+    picture, svg = finished(name)
+    style = ElementTree.fromstring(svg).findtext(f"{NS}style")
+    assert (len(svg.encode()) - len(style)) / len(picture.nodes) < 1200
+    assert len(style) < 5000
+
+
+def test_hostile_texts_are_shown_as_they_are():
+    picture, svg = finished("hostile")
+    tags = [n for n in picture.nodes if n.kind == "tag"]
+    shown = {e.get("data-address"): e for e in elements(svg, "tag")}
+    assert len(tags) == len(HOSTILE)
+    for tag in tags:
+        assert shown[tag.address].findtext(f"{NS}title") == plain(tag.tooltip)
+    texts = {t.text for e in shown.values() for t in e.iter(f"{NS}text")}
+    assert 'tag double " quotes' in texts
+    assert "tag back\\slash \\n \\N \\" in texts
+    assert "tag new\\nline\\r\\ttab" in texts
+    assert "\u202e" not in svg
+    assert "\\u202e" in svg
+
+
+def test_an_svg_of_another_picture_is_refused():
+    raw = lay_out(to_dot(build_picture(PROGRAMS["flat"]()))).svg
+    with pytest.raises(ValueError, match="the layout has lost 0:scan/body"):
+        finish_svg(raw, build_picture(PROGRAMS["scan_plain"]()))
+
+
+def test_no_text_is_wider_than_its_node():
+    picture, svg = finished("flat_pytrees")
+    for drawn, group in zip(picture.nodes, elements(svg, "node"), strict=True):
+        box = group.find(f"{NS}rect")
+        if box is not None:
+            widest = max(len(line) for line in drawn.lines) * 6.02
+            assert widest <= float(box.get("width"))

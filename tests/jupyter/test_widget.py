@@ -1,0 +1,433 @@
+"""The panel with no browser attached: what it would show, and what messages to it do."""
+
+import sys
+import threading
+import time
+import types
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import panel
+from taxpr_jupyter._background import TICK
+from taxpr_jupyter._run import Phase
+from taxpr_jupyter._widget import WIDGET_MIME, view_for
+
+SECONDS = 60
+TANH = "1:scan/body/2:tanh"
+
+
+def f(w, xs):
+    def body(h, x):
+        h = jnp.tanh(w @ h + x)
+        return h, taxpr.tag(h.sum(), name="sum")
+
+    h, ys = jax.lax.scan(body, jnp.zeros(3), xs)
+    return {"h": h, "total": ys.sum()}
+
+
+def cut(ctx, token, params):
+    """Changes the shape."""
+    return token[:2], ctx
+
+
+class Remote:
+    """Does to a panel what a browser does, and keeps what would be sent to it."""
+
+    def __init__(self, view):
+        self.view = view
+        self.sent = []
+        view.graph.observe(lambda change: self.sent.append(change.name))
+
+    def select(self, address):
+        self.view.graph.set_state({"selected": address})
+        return self.view.graph.inspection
+
+    def send(self, do, address="", **more):
+        self.view.graph._handle_custom_msg({"do": do, "address": address, **more}, [])
+        assert self.view.wait(SECONDS)
+
+
+@pytest.fixture
+def session():
+    session = panel(f)(0.1 * jnp.ones((3, 3)), jnp.ones((5, 3)))
+    yield session
+    view_for(session).close()
+
+
+@pytest.fixture
+def view(session):
+    return view_for(session)
+
+
+@pytest.fixture
+def remote(view):
+    return Remote(view)
+
+
+def tanh_tag(graph):
+    """What the inspector says about the tag of the selected value."""
+    (value,) = graph.inspection["values"]
+    return value["tag"]
+
+
+def test_it_shows_the_session_at_once(session, view):
+    graph = view.graph
+    assert graph.svg == session.svg()
+    assert f'data-address="{TANH}"' in graph.svg
+    assert graph.call == "f(args[0], args[1])"
+    assert graph.counts == "8 equations"
+    assert [(tag["name"], tag["added"]) for tag in graph.tags] == [("sum", False)]
+    assert "scan body" in graph.tags[0]["where"]
+    assert "fires 5 times" in graph.tags[0]["where"]
+    assert graph.code == session.code()
+    assert "tanh" in graph.outline
+    assert graph.inspection == {}
+    assert graph.results == {}
+
+
+def test_a_session_has_one_view(session, view):
+    assert view_for(session) is view
+
+
+def test_a_click_selects_and_inspects(remote):
+    shown = remote.select(TANH)
+    assert shown["title"] == "tanh"
+    assert len(shown["inputs"]) == 1
+    assert shown["values"][0]["address"] == f"{TANH}.0"
+    assert "jnp.tanh(w @ h + x)" in shown["line"]
+    assert "test_widget.py" in shown["source"]
+    assert remote.select("") == {}
+
+
+def test_the_picture_is_not_sent_again_for_selecting(remote):
+    remote.select(TANH)
+    remote.select("1:scan")
+    assert "svg" not in remote.sent
+
+
+def test_a_value_is_tagged_and_untagged(session, view, remote):
+    remote.select(TANH)
+    remote.send("tag", f"{TANH}.0", name="h")
+    assert session.tags == {f"{TANH}.0": {"name": "h"}}
+    assert tanh_tag(view.graph)["name"] == "h"
+    assert view.graph.svg == session.svg()
+    assert remote.sent.count("svg") == 1
+    assert "name='h'" in view.graph.code
+    remote.send("untag", f"{TANH}.0")
+    assert session.tags == {}
+    assert tanh_tag(view.graph) is None
+
+
+def test_without_a_name_the_session_makes_one_up(session, remote):
+    remote.send("tag", f"{TANH}.0", name="")
+    assert session.tags == {f"{TANH}.0": {"name": "tag1"}}
+
+
+def test_changes_made_in_python_are_shown(session, view, remote):
+    remote.select(TANH)
+    session.tag(TANH, name="h")
+    assert tanh_tag(view.graph)["name"] == "h"
+    session.attach("h", "scale", factor=0.5)
+    assert tanh_tag(view.graph)["injector"] == "scale(factor=0.5)"
+    assert view.injector_controls._injector.value == "scale"
+    session.detach("h")
+    assert view.injector_controls._injector.value == ""
+
+
+def test_a_selected_tag_is_followed_when_its_address_moves(session, view, remote):
+    before = session.sites()[0].address
+    remote.select(before)
+    session.tag("1:scan/body/1:add", name="early")
+    after = next(site.address for site in session.sites() if site.name == "sum")
+    assert after != before
+    assert view.graph.selected == after
+    assert view.graph.inspection["address"] == after
+
+
+def test_a_selected_tag_that_is_removed_is_no_longer_selected(session, view, remote):
+    session.tag(TANH, name="h")
+    remote.select(next(site.address for site in session.sites() if site.name == "h"))
+    session.untag("h")
+    assert view.graph.selected == ""
+    assert view.graph.inspection == {}
+
+
+def test_a_mistake_is_one_message_and_changes_nothing(session, view, remote):
+    remote.send("tag", "9:nothing", name="h")
+    assert "9:nothing" in view.graph.message["text"]
+    assert view.graph.message["error"]
+    assert "Traceback" not in view.graph.message["text"]
+    assert session.tags == {}
+    remote.send("tag", f"{TANH}.0", name="h")
+    assert view.graph.message == {"text": "", "error": False}
+
+
+@pytest.mark.parametrize("content", [{}, {"do": "close"}, {"do": "__class__", "address": TANH}])
+def test_other_messages_do_nothing(session, view, content):
+    view.graph._handle_custom_msg(content, [])
+    assert session.tags == {}
+    assert not session.closed
+
+
+def test_folding(session, view, remote):
+    remote.send("fold", "1:scan")
+    assert TANH not in view.graph.svg
+    assert view.graph.counts == "8 equations, 5 folded"
+    remote.send("toggle", "1:scan")
+    assert TANH in view.graph.svg
+    remote.send("toggle", "1:scan/body")
+    assert TANH not in view.graph.svg
+    remote.send("toggle", "in0")  # nothing to fold: a double click there means nothing
+    assert view.graph.message == {"text": "", "error": False}
+
+
+def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
+    remote.select(TANH)
+    view.injector_controls._injector.value = "scale"
+    assert view.wait(SECONDS)
+    key = f"{TANH}.0"
+    assert session.injectors[key].values == {"factor": 1.0}
+    assert view.graph.svg == session.svg()
+    remote.sent.clear()
+    row = view.injector_controls._rows["factor"]
+    row._slider.value = 0.5
+    assert session.injectors[key].values == {"factor": 0.5}
+    assert row._field.value == 0.5
+    assert "svg" not in remote.sent
+    row._field.value = 9.0  # beyond the slider's end
+    assert session.injectors[key].values == {"factor": 9.0}
+    assert (row._slider.value, row._slider.max) == (9.0, 9.0)
+    session.set_value(key, "factor", -0.25)
+    assert (row._slider.value, row._field.value) == (-0.25, -0.25)
+    view.injector_controls._injector.value = ""
+    assert session.injectors == {}
+    assert view.injector_controls._rows == {}
+
+
+def test_where_nothing_can_be_injected_there_are_no_controls(view, remote):
+    assert view.injector_controls.box.layout.display == "none"
+    remote.select(TANH)
+    assert view.injector_controls.box.layout.display is None
+    remote.select("out0")
+    assert view.injector_controls.box.layout.display == "none"
+
+
+def test_an_equation_with_two_results_asks_which(session, view, remote):
+    remote.select("1:scan")
+    places = [label for label, _ in view.injector_controls._place.options]
+    assert len(places) == 2
+    assert places[1].endswith("f32[5]")
+    view.injector_controls._place.value = view.injector_controls._place.options[1][1]
+    view.injector_controls._injector.value = "zero"
+    assert set(session.injectors) == {"1:scan.1"}
+
+
+def test_an_injector_that_changes_a_shape_is_marked(session, view, remote):
+    remote.select(TANH)
+    assert "cut" in dict(view.injector_controls._injector.options)
+    view.injector_controls._injector.value = "cut"
+    assert view.wait(SECONDS)
+    assert (
+        "f32[2]" in view.injector_controls._failure.value
+        or "float32[2]" in view.injector_controls._failure.value
+    )
+    (site,) = [site for site in session.sites() if site.injector]
+    assert view.graph.marks == {site.address: "failed"}
+    view.start_run()
+    assert view.wait(SECONDS)
+    assert view.graph.results["status"] == "error"
+    assert "cut" in view.graph.results["error"]
+    view.injector_controls._injector.value = "scale"
+    assert view.graph.marks == {}
+
+
+def test_a_run(session, view, remote):
+    session.attach(TANH, "scale", factor=0.5)
+    view.run_controls.button.click()
+    assert view.wait(SECONDS)
+    assert session.last is not None
+    assert session.last.ok
+    shown = view.graph.results
+    assert shown["title"] == "Run 1 on cpu:0"
+    assert shown["injectors"] == [{"address": f"{TANH}.0", "text": "tag1: scale(factor=0.5)"}]
+    assert [row["name"] for row in shown["outputs"]] == ["out['h']", "out['total']"]
+    assert not any(row["same"] for row in shown["outputs"])
+    assert {row["name"] for row in shown["records"]} == {"tag1", "sum"}
+    assert [phase for phase, _ in shown["times"]] == ["trace", "lower", "compile", "run"]
+    assert view.graph.progress == {"running": False}
+    assert not view.graph.stale
+    session.set_value("tag1", "factor", 0.25)
+    assert view.graph.stale
+
+
+def test_a_run_made_in_python_is_shown(session, view):
+    session.run()
+    assert view.graph.results["title"].startswith("Run 1")
+    assert all(row["same"] for row in view.graph.results["outputs"])
+
+
+class SlowRun:
+    """Stands in for `Session.run`: many phases, until it is told to stop."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.cancelled = False
+
+    def __call__(self, device=None, on_phase=None, cancel=None):
+        end = time.monotonic() + self.seconds
+        while time.monotonic() < end and not self.cancelled:
+            on_phase(Phase("injected", "compile", 7, 8))
+            self.cancelled = cancel.wait(0.001)
+
+
+def test_a_run_reports_its_phase_and_time_and_not_too_often(session, view, remote, monkeypatch):
+    monkeypatch.setattr(session, "run", SlowRun(5 * TICK))
+    task = view.start_run()
+    assert view.start_run() is task  # there is one at a time
+    assert view.graph.message["text"] == "A run is under way."
+    seen = []
+    view.graph.observe(lambda change: seen.append(change.new), "progress")
+    assert task.wait(SECONDS)
+    assert 2 <= len(seen) <= 7
+    assert seen[1]["label"] == "injected · compile"
+    assert seen[1]["fraction"] == 0.75
+    assert seen[1]["elapsed"] > 0
+    assert seen[-1] == {"running": False}
+
+
+def test_a_run_can_be_cancelled_and_the_next_one_works(session, view, remote, monkeypatch):
+    slow = SlowRun(SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "run", slow)
+        task = view.start_run()
+        remote.send("cancel")
+        assert task.wait(SECONDS)
+    assert slow.cancelled
+    assert view.start_run().wait(SECONDS)
+    assert view.graph.results["status"] == "done"
+
+
+def test_what_goes_wrong_in_a_run_is_a_message(session, view, monkeypatch):
+    monkeypatch.setattr(session, "run", lambda *args, **more: 1 / 0)
+    assert view.start_run().wait(SECONDS)
+    assert view.graph.message == {"text": "ZeroDivisionError: division by zero", "error": True}
+
+
+def test_only_the_newest_layout_is_shown(session, view, monkeypatch):
+    real, first = session.svg, threading.Event()
+
+    def slow_at_first(cancel):
+        if not first.is_set():
+            first.set()
+            assert cancel.wait(SECONDS)
+            return "<svg>old</svg>"
+        return real(cancel)
+
+    monkeypatch.setattr(session, "svg", slow_at_first)
+    session.tag(TANH, name="h")
+    assert first.wait(SECONDS)
+    session.untag("h")
+    assert view.wait(SECONDS)
+    assert view.graph.svg == real()
+    assert view.graph.progress == {"running": False}
+
+
+def test_a_layout_that_is_cancelled_leaves_the_picture(session, view, remote, monkeypatch):
+    before = view.graph.svg
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "svg", lambda cancel: cancel.wait(SECONDS) and None)
+        session.tag(TANH, name="h")
+        remote.send("cancel")
+    assert view.graph.svg == before
+    assert "cancelled" in view.graph.message["text"]
+    assert view.graph.progress == {"running": False}
+    session.attach("h", "scale")  # the next change draws it
+    assert view.wait(SECONDS)
+    assert view.graph.svg == session.svg()
+
+
+def test_what_is_no_longer_there_is_not_selected(session, view, remote):
+    assert remote.select("7:gone") == {}
+    assert view.graph.selected == ""
+
+
+def test_without_a_layout_there_is_a_note(session, view, remote, monkeypatch):
+    monkeypatch.setattr(session, "svg", lambda cancel: None)
+    monkeypatch.setattr(type(session), "layout_note", "No picture: it took too long.")
+    remote.send("tag", f"{TANH}.0", name="h")
+    assert view.graph.svg == ""
+    assert view.graph.note == "No picture: it took too long."
+    assert "tanh" in view.graph.outline
+
+
+def test_changes_from_many_threads(session, view, remote):
+    threads = [
+        threading.Thread(target=act, args=(address,))
+        for address in ("1:scan/body/0:dot_general", "1:scan/body/1:add", TANH, "2:reduce_sum")
+        for act in (remote.select, session.inspect, session.tag)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    assert view.wait(SECONDS)
+    assert len(session.tags) == 4
+    assert {tag["name"] for tag in view.graph.tags} == {site.name for site in session.sites()}
+    assert view.graph.svg == session.svg()
+
+
+def test_the_output_is_a_widget_a_picture_and_text(session, view):
+    data, metadata = view._repr_mimebundle_(include=None, exclude=None)
+    assert data[WIDGET_MIME]["model_id"] == view.model_id
+    assert data["image/svg+xml"] == session.svg()
+    assert data["text/plain"] == session.text()
+    assert metadata == {}
+    assert view._ipython_display_ is None
+
+
+def test_on_colab_the_output_names_the_widget_manager(view, monkeypatch):
+    manager = types.SimpleNamespace(_installed_url="https://manager.invalid")
+    output = types.SimpleNamespace(enable_custom_widget_manager=lambda: None, _widgets=manager)
+    monkeypatch.setitem(sys.modules, "google.colab.output", output)
+    _, metadata = view._repr_mimebundle_()
+    colab = {"custom_widget_manager": {"url": "https://manager.invalid"}}
+    assert metadata == {WIDGET_MIME: {"colab": colab}}
+
+
+def test_closing_the_view_loses_nothing(session, view, remote):
+    session.tag(TANH, name="h")
+    remote.select(TANH)
+    view.close()
+    view.close()
+    assert session.tags
+    session.attach("h", "scale")  # nobody listens any more
+    again = view_for(session)
+    assert again is not view
+    assert again.graph.selected == TANH
+    assert tanh_tag(again.graph)["injector"] == "scale(factor=1)"
+
+
+def test_a_closed_session_closes_its_view(session, view):
+    session.close()
+    assert view.comm is None
+    assert view.graph.comm is None
+    assert view.run_controls.button.comm is None
+    assert view_for(session) is not view
+
+
+def test_the_next_session_of_a_cell_shows_the_same_node_and_place(session, view, remote):
+    remote.select(TANH)
+    place = {"x": 1.5, "y": -20.0, "scale": 2.0}
+    view.graph.set_state({"place": place})
+    new = panel(f)(0.1 * jnp.ones((3, 3)), jnp.ones((5, 3)))
+    new.take_over(session)
+    try:
+        assert view_for(new).graph.place == place
+        assert view_for(new).graph.selected == TANH
+        assert view_for(new).graph.inspection["title"] == "tanh"
+    finally:
+        view_for(new).close()

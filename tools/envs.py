@@ -1,0 +1,182 @@
+"""Makes the environments of the table below, and runs the tests in them.
+
+python tools/envs.py install NAME      makes .envs/NAME, or brings it up to date
+python tools/envs.py test [NAME ...]   does so for these (default: all) and runs their tests
+
+Needs .envs/uv/bin/uv, which the Makefile installs. An environment whose Python is not installed
+is left out, and the summary says so; with REQUIRE_ALL=1 it is an error.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVS = ROOT / ".envs"
+UV = ENVS / "uv" / "bin" / "uv"
+REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
+
+
+@dataclass(frozen=True)
+class Env:
+    name: str
+    pythons: tuple[str, ...]  # the first one is wanted, the others are makeshifts
+    pins: tuple[str, ...]  # installed first; installing the project must not change them
+    extra: str  # of pyproject.toml
+    runs: tuple[str, ...]  # arguments of pytest, one call each
+
+    @property
+    def python(self) -> Path:
+        return ENVS / self.name / "bin" / "python"
+
+
+NEWEST = Env(
+    name="newest",
+    pythons=("3.13", "3.14", "3.12", "3.11"),
+    pins=(),
+    extra="dev",
+    runs=(
+        "tests taxpr taxpr_jupyter README.md --ignore=tests/browser -n 2"
+        " --doctest-modules --doctest-glob=README.md",
+        "tests/browser",
+        "notebooks --nbval --nbval-current-env --nbval-cell-timeout=300"
+        " --nbval-sanitize-with=tests/nbval_sanitize.cfg",
+    ),
+)
+JAX_0_10 = Env(
+    name="jax-0.10",
+    pythons=("3.11",),
+    pins=("jax==0.10.2",),
+    extra="test-core",
+    runs=("tests/core -n 2 -m 'not newest_only'",),
+)
+JAX_0_7 = Env(
+    name="jax-0.7",
+    pythons=("3.12",),
+    pins=("jax==0.7.2",),
+    extra="test-core",
+    runs=("tests/core -n 2 -m 'not newest_only'",),
+)
+# Google Colab as it comes. Its jax is wired to its accelerators, so nothing may raise it.
+COLAB = Env(
+    name="colab",
+    pythons=("3.13",),
+    pins=(
+        "anywidget==0.9.21",
+        "ipykernel==6.17.1",
+        "ipython==7.34.0",
+        "ipywidgets==7.7.1",
+        "jax==0.7.2",
+        "jaxlib==0.7.2",
+        "jupyter-client==7.4.9",
+        "notebook==6.5.7",
+        "numpy==2.1.3",
+        "traitlets==5.7.1",
+    ),
+    extra="test-core",
+    runs=("tests/jupyter -n 2 -m 'not newest_only'", "tests/core -m smoke"),
+)
+TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_7, COLAB)}
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def find_python(version: str) -> str | None:
+    """The path of a Python of this version, such as "3.12", that really starts.
+
+    pyenv puts a `python3.12` on the PATH that only fails unless 3.12 was chosen, so each
+    candidate is run.
+    """
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    folders = [*map(Path, os.get_exec_path()), *sorted(pyenv.glob("versions/*/bin"))]
+    for candidate in [sys.executable, *(str(folder / f"python{version}") for folder in folders)]:
+        try:
+            found = output(candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        if found == version:
+            return candidate
+    return None
+
+
+def install(env: Env) -> str | None:
+    """Makes the environment unless it is up to date. Returns why that is impossible, or None."""
+    wanted = env.pythons[:1] if REQUIRE_ALL else env.pythons
+    found = ((version, find_python(version)) for version in wanted)
+    version, interpreter = next((pair for pair in found if pair[1]), ("", None))
+    if interpreter is None:
+        return f"Python {' or '.join(wanted)} is not installed"
+    if version != env.pythons[0]:
+        print(f"{env.name}: Python {env.pythons[0]} is not installed, {version} is used instead")
+
+    folder = env.python.parent.parent
+    stamp = folder / "installed"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = repr((version, env.pins, env.extra, project))
+    if stamp.exists() and stamp.read_text() == recipe:
+        return None
+    print(f"{env.name}: installing into {folder.relative_to(ROOT)}")
+    subprocess.run([UV, "venv", "--quiet", "--clear", "--python", interpreter, folder], check=True)
+    pip_install = [UV, "pip", "install", "--quiet", "--python", env.python]
+    if env.pins:
+        subprocess.run([*pip_install, *env.pins], check=True)
+    subprocess.run([*pip_install, "--editable", f"{ROOT}[{env.extra}]"], check=True)
+    installed = output(UV, "pip", "freeze", "--quiet", "--python", env.python).splitlines()
+    if changed := set(env.pins).difference(installed):
+        sys.exit(f"{env.name}: installing the project changed {', '.join(sorted(changed))}")
+    stamp.write_text(recipe)
+    return None
+
+
+def test(envs: list[Env]) -> bool:
+    """Runs the tests of these environments and prints a summary. Returns whether all is well."""
+    summary = []
+    well = True
+    all_ran_on = ""
+    for env in envs:
+        if all_ran_on in env.pins:  # with only an old Python, the newest jax is an old one
+            summary.append(f"not run  {env.name}: all tests ran on {all_ran_on} in {NEWEST.name}")
+            continue
+        if why_not := install(env):
+            summary.append(f"not run  {env.name}: {why_not}")
+            well = well and not REQUIRE_ALL
+            continue
+        version = "import platform, jax; print(platform.python_version(), jax.__version__)"
+        python, jax = output(env.python, "-c", version).split()
+        title = f"{env.name} (Python {python}, jax {jax})"
+        if env is NEWEST:
+            all_ran_on = f"jax=={jax}"
+        for run in env.runs:
+            print(f"\n##### {title}: pytest {run}")
+            pytest = subprocess.run([env.python, "-m", "pytest", *shlex.split(run)], cwd=ROOT)
+            passed = pytest.returncode == 0
+            summary.append(f"{'passed' if passed else 'FAILED'}   {title}: pytest {run}")
+            well = well and passed
+    print("\n##### Summary", *summary, sep="\n")
+    return well
+
+
+def main(command: str, *names: str) -> None:
+    sys.stdout.reconfigure(line_buffering=True)  # stays in order with what pytest prints
+    if unknown := set(names).difference(TABLE):
+        sys.exit(f"no environment {', '.join(sorted(unknown))}; there are {', '.join(TABLE)}")
+    envs = [TABLE[name] for name in names or TABLE]
+    if command == "install":
+        for env in envs:
+            if why_not := install(env):
+                sys.exit(f"{env.name}: {why_not}")
+    elif command == "test":
+        if not test(envs):
+            sys.exit(1)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*(sys.argv[1:] or ["help"]))
