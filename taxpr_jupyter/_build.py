@@ -37,7 +37,8 @@ def build_picture(
     fold = Fold(program, unfolded, budget)
     drawing = Drawing(fold, Tooltips(taxpr.var_names(program), where), injected, added)
     drawing.program(program)
-    counts = Counts(len(drawing.drawn), drawing.folded, sum(fold.size(program)))
+    eqns, tags = fold.size(program)
+    counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
     assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
     return Picture(
         name=program.name,

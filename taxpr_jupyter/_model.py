@@ -128,11 +128,21 @@ class Counts:
         drawn: Equations with a node, or a cluster, of their own.
         folded: Equations hidden in a node, by the node's address.
         total: Equations of the program.
+        tags: How many of these are tags.
     """
 
     drawn: int
     folded: Mapping[str, int]
     total: int
+    tags: int
+
+    def __str__(self) -> str:
+        eqns = self.total - self.tags
+        words = [f"{eqns:,} equation{'' if eqns == 1 else 's'}"]
+        words += [f"{self.tags:,} tag{'' if self.tags == 1 else 's'}"] if self.tags else []
+        hidden = sum(self.folded.values())
+        words += [f"{hidden:,} of them folded"] if hidden else []
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)

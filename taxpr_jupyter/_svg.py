@@ -65,13 +65,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
 
 
 def _description(picture: Picture) -> str:
-    counts = picture.counts
-    hidden = sum(counts.folded.values())
-    tags = sum(node.kind in {"tag", "injected"} for node in picture.nodes)
-    return (
-        f"A program of {counts.total} equations: {counts.drawn} drawn, {hidden} folded, "
-        f"{tags} tags shown."
-    )
+    return f"A program of {picture.counts}."
 
 
 def _node(node: Node, group: ElementTree.Element) -> str:

@@ -156,7 +156,7 @@ class PanelView(ipywidgets.VBox):
         self.graph.svg = svg or ""
         self.graph.note = " ".join(filter(None, [*self.session.notes, self.session.layout_note]))
         self.graph.call = self.session.call
-        self.graph.counts = _wire.counts_text(self.session.picture().counts)
+        self.graph.counts = str(self.session.picture().counts)
 
     def _redraw(self) -> None:
         """Lays the picture out again in the background; only the newest one is shown."""

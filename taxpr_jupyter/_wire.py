@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taxpr_jupyter._inspect import Inspection, ValueRow
-from taxpr_jupyter._model import Counts
 from taxpr_jupyter._run import Difference, Record, Run
 from taxpr_jupyter._session import Attached, SiteRow
 from taxpr_jupyter._text import count_of
@@ -74,13 +73,6 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
         "outputs": [_output(row) for row in run.differences],
         "records": [_record(record) for record in run.records.values()],
     }
-
-
-def counts_text(counts: Counts) -> str:
-    """How much of the program is drawn."""
-    total = count_of(counts.total, "equation")
-    folded = sum(counts.folded.values())
-    return f"{total}, {folded} folded" if folded else total
 
 
 def describe(injector: Attached) -> str:

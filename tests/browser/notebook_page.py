@@ -12,6 +12,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
 
 SECONDS = 1000  # playwright counts milliseconds
+expect.set_options(timeout=20 * SECONDS)  # a machine may be busy
 MARK = "IN-PYTHON "  # begins the line that `python` looks for
 
 
@@ -105,8 +106,14 @@ class NotebookPage:
 
     def add_below(self, source: str) -> None:
         """Adds a code cell below the active one."""
+        cells = self.page.locator(".jp-CodeCell")
+        before = cells.count()
+        self.page.wait_for_function("!document.activeElement.closest('.taxpr-panel')")
         self.page.keyboard.press("b")
-        self.page.keyboard.press("Enter")
+        expect(cells).to_have_count(before + 1)
+        editor = self.page.locator(".jp-CodeCell.jp-mod-active .cm-content")
+        expect(editor).to_have_text("")
+        editor.click()
         self.page.keyboard.insert_text(source)
 
     def panel(self, which: int | str) -> "Panel":

@@ -37,7 +37,7 @@ GOLDEN_PROGRAMS = (
 
 
 def picture_of(*nodes):
-    return Picture("p", nodes, (), (), Counts(0, {}, 0), frozenset(), frozenset())
+    return Picture("p", nodes, (), (), Counts(0, {}, 0, 0), frozenset(), frozenset())
 
 
 @pytest.mark.parametrize("name", GOLDEN_PROGRAMS)

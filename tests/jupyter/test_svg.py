@@ -113,7 +113,7 @@ def test_it_scales_and_is_accessible():
     assert re.fullmatch(r"0 0 [\d.]+ [\d.]+", root.get("viewBox"))
     assert root.findtext(f"{NS}title") == "flat"
     assert root.findtext(f"{NS}desc") == (
-        "A program of 5 equations: 5 drawn, 0 folded, 2 tags shown."
+        "A program of 3 equations, 2 tags."
     )
     assert "max-width:100%" in root.findtext(f"{NS}style")
 

@@ -78,7 +78,7 @@ def test_it_shows_the_session_at_once(session, view):
     assert graph.svg == session.svg()
     assert f'data-address="{TANH}"' in graph.svg
     assert graph.call == "f(args[0], args[1])"
-    assert graph.counts == "8 equations"
+    assert graph.counts == "7 equations, 1 tag"
     assert [(tag["name"], tag["added"]) for tag in graph.tags] == [("sum", False)]
     assert "scan body" in graph.tags[0]["where"]
     assert "fires 5 times" in graph.tags[0]["where"]
@@ -175,7 +175,7 @@ def test_other_messages_do_nothing(session, view, content):
 def test_folding(session, view, remote):
     remote.send("fold", "1:scan")
     assert TANH not in view.graph.svg
-    assert view.graph.counts == "8 equations, 5 folded"
+    assert view.graph.counts == "7 equations, 1 tag, 5 of them folded"
     remote.send("toggle", "1:scan")
     assert TANH in view.graph.svg
     remote.send("toggle", "1:scan/body")
