@@ -1,5 +1,6 @@
 # make lab     open JupyterLab on the quickstart notebook
-#              HEADLESS=1: execute it without a browser and write build/quickstart.html
+#              HEADLESS=1: execute it without a browser and write build/quickstart.html, with
+#              the pictures, which need no network, in place of the panels, which do
 # make test    run all tests, in every environment of tools/envs.py whose Python is installed
 #              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error
 # make lint    ruff, pyright, and a syntax check of the panel's JavaScript
@@ -15,7 +16,8 @@ NEWEST := .envs/newest/bin
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
 	.venv/bin/python -m nbconvert --to html --execute $(QUICKSTART) \
-	    --output-dir build --output quickstart.html
+	    --output-dir build --output quickstart.html \
+	    --NbConvertBase.display_data_priority="['image/svg+xml', 'text/html', 'text/plain']"
 else
 	.venv/bin/python -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) $(QUICKSTART)
 endif

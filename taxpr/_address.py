@@ -1,11 +1,12 @@
 """Addresses: stable names of the places in a program.
 
-An address names a place, and stays the same when tags come and go:
+An address names a place. All but those of tags stay the same when tags come and go:
 
 ===========================  ====================================================
 ``3:scan``                   the equation numbered 3, a scan; equations that are
                              tags are not counted
-``t0``                       the first tag; tags are counted apart
+``t0``                       the first tag; tags are counted apart, so that only their
+                             own addresses move
 ``3:scan/body/4:sin``        an equation of the scan's body
 ``3:scan/body/4:sin.0``      the value that it returns first
 ``in2``, ``3:scan/body/in2`` an input of the program, of the scan's body
@@ -43,6 +44,11 @@ def locate(jaxpr: Any, address: str) -> Place:
     Raises:
         AddressError: If there is no such place; it says how far the address leads.
     """
+    if not isinstance(address, str):
+        raise AddressError(
+            f"{address!r} is a {type(address).__name__}. An address is a string such as "
+            "'3:scan/body/4:sin.0'."
+        )
     *way, leaf = address.split("/")
     if len(way) % 2:
         raise AddressError(

@@ -8,7 +8,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._rules import Emission
-from taxpr._thread import Handled
+from taxpr._thread import Handled, Handler
 from taxpr._walk import Site
 
 
@@ -27,6 +27,9 @@ class Masked(NamedTuple):
 class Last(NamedTuple):
     """The value of a tag in a while loop.
 
+    In a loop that was mapped by `jax.vmap` inside the traced function, lanes that have ended
+    go on being computed while others run, and their values count here, too.
+
     Attributes:
         value: The token when it fired last; zeros where it never fired.
         count: int32, how often it fired; it has the leading axes of scans.
@@ -36,10 +39,13 @@ class Last(NamedTuple):
     count: Any
 
 
-def collector(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
-    """The handler that hands out the token and changes nothing."""
+def _hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
     del address, eqn
     return ctx, token, [_compat.with_weak_type(leaf, False) for leaf in token]
+
+
+# Hands out the token and changes nothing.
+collector = Handler(_hand_out, uses=())
 
 
 def collected(site: Site, emission: Emission) -> Any:

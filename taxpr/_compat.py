@@ -7,8 +7,9 @@ tested for, not version numbers.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -311,7 +312,7 @@ def scope_of(eqn: JaxprEqn) -> str:
     return str(eqn.source_info.name_stack)
 
 
-_source_info_util.register_exclusion(__file__.rsplit("/", 1)[0])
+_source_info_util.register_exclusion(os.path.dirname(__file__))
 
 
 _printing = threading.Lock()
@@ -336,6 +337,19 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
         finally:
             _core.JaxprPpContext = original
     return {var: str(name) for var, name in made[0].var_names.items()}
+
+
+def moved_effects(effects: Any, now: Mapping[Any, Any]) -> Any:
+    """The effects of an equation whose variables are replaced.
+
+    From 0.10 an effect on a Ref names the variable of the Ref; before, its position.
+    """
+
+    def moved(effect: Any) -> Any:
+        var = getattr(effect, "input", None)
+        return effect.replace(now[var]) if isinstance(var, Var) and var in now else effect
+
+    return {moved(effect) for effect in effects} if effects else effects
 
 
 def strong(aval: Any) -> Any:

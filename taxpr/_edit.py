@@ -42,6 +42,9 @@ def iter_tags(jaxpr: Any) -> Iterator[tuple[dict[str, Any], Any]]:
 def dissolve_tags(jaxpr: Any, predicate: Predicate | None = None) -> Any:
     """Remove tags from a jaxpr and all of its nested jaxprs.
 
+    Tags in functions that a jaxpr holds untraced, such as the rules of `jax.custom_vjp`, are
+    not in it yet; they show when the program is differentiated.
+
     Args:
         jaxpr: An open or closed jaxpr.
         predicate: ``(params, aval_tree) -> bool``, asked at every tag, nested ones too;

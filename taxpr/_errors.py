@@ -7,6 +7,9 @@ the builtin error that a caller would think of first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class TaxprError(Exception):
     """Base of all errors that taxpr raises on purpose."""
@@ -34,3 +37,9 @@ class RefusedError(TaxprError, NotImplementedError):
 
 class ArgumentError(TaxprError, TypeError):
     """Arguments that do not fit the program that was traced."""
+
+
+def name_of(fn: Callable[..., Any]) -> str:
+    """The name of a function, of what `functools.partial` wraps, or of a type."""
+    fn = getattr(fn, "func", fn)
+    return getattr(fn, "__name__", None) or getattr(fn, "name", None) or type(fn).__name__

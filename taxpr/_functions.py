@@ -10,6 +10,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._edit import tag_at_address
+from taxpr._errors import ArgumentError, name_of
 from taxpr._selectors import select
 from taxpr._walk import Site, find_sites
 from taxpr.program import Program
@@ -39,6 +40,8 @@ def trace(
         >>> program.in_names, program(2.0)
         (('x',), Array(8., dtype=float32, weak_type=True))
     """
+    if not callable(fn):
+        raise ArgumentError(f"trace: {fn!r} is a {type(fn).__name__}, not a function.")
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
@@ -46,7 +49,8 @@ def trace(
     def traced(*args: Any, **kwargs: Any) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
         bound = functools.partial(fn, **statics) if statics else fn
-        positions = tuple(range(len(args))[num] for num in nums)
+        # As for `jax.jit`: an argument that is not given keeps its default.
+        positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
         jaxpr, shapes = jax.make_jaxpr(bound, static_argnums=positions, return_shape=True)(
             *args, **kwargs
         )
@@ -61,7 +65,7 @@ def trace(
             out_tree=jax.tree.structure(shapes),
             in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
             out_names=tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths),
-            name=getattr(fn, "__name__", type(fn).__name__),
+            name=name_of(fn),
         )
 
     # `wraps` would show the signature of `fn`, but what comes back is a program.
@@ -74,8 +78,9 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
 
     Args:
         program: A `Program`, or an open or closed jaxpr.
-        where: A selector: a name; a glob of names; the address of a tag or of the value
-            that it marks; a `Site`; a dict of params; a predicate on sites; a list of these.
+        where: A selector: a name; where no tag has it, the address of a tag or of the value
+            that it marks; else a glob of names; a `Site`; a dict of params; a predicate on
+            sites, such as ``lambda site: not site.recomputed``; a list of these.
 
     Raises:
         SelectorError: If a selector matches nothing; it names what is near.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, name_of
 from taxpr._tag import tag_params, tag_tree
 from taxpr._thread import Handled, Handler, thread
 from taxpr._walk import find_sites
@@ -28,7 +28,10 @@ def inject(
 
     The context goes through the program in the order of execution, into every nested
     jaxpr: through the iterations of a scan or a while loop (and its condition), through
-    the branch that is taken, through jit and remat.
+    the branch that is taken, through jit and remat. What was mapped by `jax.vmap` before is
+    one program: one call sees the whole batch, lanes of a while loop that have ended
+    included. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
+    recomputed; see `Site.recomputed`.
 
     Args:
         closed_jaxpr: What `jax.make_jaxpr` returns.
@@ -82,9 +85,14 @@ def ctx_aval(leaf: Any) -> Any:
         ) from None
 
 
-def handler_for(injector: InjectorFn, ctx_tree: Any) -> Handler:
-    """An injector as a handler of `taxpr._thread`, with its results checked."""
-    name = getattr(injector, "__name__", type(injector).__name__)
+def handler_for(
+    injector: InjectorFn, ctx_tree: Any, uses: tuple[int, ...] | None = None
+) -> Handler:
+    """An injector as a handler of `taxpr._thread`, with its results checked.
+
+    ``ctx_tree`` is the tree of the part of the context that it ``uses``.
+    """
+    name = name_of(injector)
 
     def handle(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
         params = tag_params(eqn)
@@ -95,6 +103,8 @@ def handler_for(injector: InjectorFn, ctx_tree: Any) -> Handler:
                 jax.tree.unflatten(tag_tree(eqn), token),
                 params,
             )
+        except InjectorError as error:
+            raise InjectorError(f"{error} This is at {_described(address, eqn)}.") from error
         except Exception as error:
             error.add_note(f"taxpr: raised by {where}")
             raise
@@ -119,7 +129,7 @@ def handler_for(injector: InjectorFn, ctx_tree: Any) -> Handler:
                 ) from error
             raise
 
-    return handle
+    return Handler(handle, uses)
 
 
 def _described(address: str, eqn: _compat.JaxprEqn) -> str:

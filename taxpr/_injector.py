@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, name_of
 from taxpr._walk import Site
 
 
@@ -60,39 +60,50 @@ class Injector:
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         """The context before a run in which it is attached at ``sites``."""
-        values = {name: self._leaf(value, sites) for name, value in self.values.items()}
+        values = {name: self._leaf(name, value, sites) for name, value in self.values.items()}
         if self.shared:
             state = self.new_state(None)
         else:
             state = {site.address: self.new_state(site) for site in sites}
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
 
-    def at(self, address: str) -> Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]:
-        """The injector function of one site, on the context of `initial`."""
+    def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
+        """Of a context, or of something with its structure, the part that a site sees."""
+        state = ctx["state"] if self.shared else ctx["state"][address]
+        return {"values": ctx["values"], "state": state}
 
-        def injector(ctx: Any, token: Any, params: dict[str, Any]) -> tuple[Any, Any]:
-            state = ctx["state"] if self.shared else ctx["state"][address]
-            token, state = self.fire(ctx["values"], state, token, params)
-            if not self.shared:
-                state = {**ctx["state"], address: state}
-            return token, {"values": ctx["values"], "state": state}
-
-        injector.__name__ = self.name
-        return injector
+    def __call__(self, ctx: Any, token: Any, params: dict[str, Any]) -> tuple[Any, Any]:
+        """Inject at one site; ``ctx`` is the part of the context that the site sees."""
+        result = self.fire(ctx["values"], ctx["state"], token, params)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            return result  # for whoever called to complain about
+        return result[0], {"values": ctx["values"], "state": result[1]}
 
     def report_of(self, ctx: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """What a final context says, by address; ``"*"`` where the state is shared."""
         states = {"*": ctx["state"]} if self.shared else ctx["state"]
         return {address: self.report(state) for address, state in states.items()}
 
-    def _leaf(self, value: Any, sites: Sequence[Site]) -> Any:
-        # A whole float stands for the integer where all tokens are integers: sliders and
-        # fields give floats.
-        whole = isinstance(value, float) and value.is_integer()
-        leaves = [leaf for site in sites for leaf in jax.tree.leaves(site.avals)]
-        exact = [jnp.issubdtype(leaf.dtype, jnp.integer) or leaf.dtype == bool for leaf in leaves]
-        if whole and leaves and all(exact):
+    def _leaf(self, name: str, value: Any, sites: Sequence[Site]) -> Any:
+        """A value as a leaf; an integer that an integer token cannot hold is refused.
+
+        A whole float stands for the integer where all tokens are integers: sliders and
+        fields give floats.
+        """
+        dtypes = {leaf.dtype for site in sites for leaf in jax.tree.leaves(site.avals)}
+        exact = [
+            d for d in dtypes if jnp.issubdtype(d, jnp.bool_) or jnp.issubdtype(d, jnp.integer)
+        ]
+        if isinstance(value, float) and value.is_integer() and exact and len(exact) == len(dtypes):
             value = int(value)
+        for dtype in exact if isinstance(value, int) else ():
+            held = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
+            low, high = (held.min, held.max) if held else (0, 1)
+            if not low <= value <= high:
+                raise InjectorError(
+                    f"{self.name}: {name}={value} does not fit the token, which is {dtype} and "
+                    f"holds {low} to {high}."
+                )
         return jax.tree.map(jnp.asarray, value)
 
     def __repr__(self) -> str:
@@ -118,6 +129,16 @@ class InjectorKind:
     _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help` and completion show: the parameters and their defaults."""
+        defaults = {name: param.default for name, param in self.params.items()} | dict(
+            self._options
+        )
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(k, kind, default=v) for k, v in defaults.items()]
+        return inspect.Signature(parameters, return_annotation=Injector)
+
     def __call__(self, *args: Any, **given: Any) -> Injector:
         """An injector with these values; those not given take their defaults.
 
@@ -125,11 +146,8 @@ class InjectorKind:
             InjectorError: If a parameter is unknown, or given twice.
         """
         known = [*self.params, *self._options]
-        signature = inspect.Signature(
-            [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in known]
-        )
         try:
-            bound = signature.bind_partial(*args, **given).arguments
+            bound = self.__signature__.bind(*args, **given).arguments
         except TypeError as error:
             takes = f"It takes {', '.join(known)}." if known else "It takes no parameters."
             raise InjectorError(f"{self.name}: {error}. {takes}") from None
@@ -222,13 +240,14 @@ def from_function(fn: Callable[..., Any], ctx: Any = ()) -> Injector:
     ) -> tuple[Any, Any]:
         del values
         result = fn(state, token, params)
-        if not (isinstance(result, tuple) and len(result) == 2):
+        given = tuple(map(jax.tree.structure, (state, token)))
+        swapped = isinstance(result, tuple) and tuple(map(jax.tree.structure, result)) == given
+        if swapped and given[0] != given[1]:
             raise InjectorError(
-                f"inject: the injector {fn.__name__!r} returned a {type(result).__name__}. An "
-                "injector returns (token, ctx)."
+                f"{name_of(fn)} returned (ctx, token). An injector returns (token, ctx)."
             )
         return result
 
     return Injector(
-        fn.__name__, {}, fire, lambda site: ctx, lambda state: {"ctx": state}, shared=True
+        name_of(fn), {}, fire, lambda site: ctx, lambda state: {"ctx": state}, shared=True
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from taxpr._walk import Site
@@ -22,11 +21,11 @@ def plan_of(chosen: list[tuple[Site, Leaf]]) -> Plan:
     return plan
 
 
-def plan_key(plan: Plan, leaf_key: Callable[[Leaf], Any] = id) -> Any:
+def plan_key(plan: Plan) -> Any:
     """A plan as something hashable; equal plans of one jaxpr ask for the same work."""
     return tuple(
-        (position, tuple((label, plan_key(sub, leaf_key)) for label, sub in step.items()))
+        (position, tuple((label, plan_key(sub)) for label, sub in step.items()))
         if isinstance(step, dict)
-        else (position, leaf_key(step))
+        else (position, id(step))
         for position, step in plan.items()
     )

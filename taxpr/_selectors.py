@@ -4,55 +4,66 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from taxpr._errors import SelectorError
 from taxpr._walk import Site
 
 
-def select(sites: Sequence[Site], where: Any, *, allow_empty: bool = False) -> list[Site]:
+def select(sites: Sequence[Site], where: Any) -> list[Site]:
     """The sites that a selector means, in program order.
 
     Args:
         sites: All the sites of a program.
-        where: None for all; a name; a glob of names such as ``"block_*"``; the address of
-            a tag, or of the value that it marks; a `Site`; a dict of params that must be
-            equal; a predicate on sites; or a list of these, of which one must fit.
-        allow_empty: Whether nothing may be found.
+        where: None for all; a name, or where no tag has it the address of a tag or of the
+            value that it marks, or else a glob of names such as ``"block_*"``; a `Site`, of
+            this program or one that it was made from; a dict of params that must be equal; a
+            predicate on sites; or a list of these, each of which must find something.
 
     Raises:
         SelectorError: If nothing is found; it names what is near.
     """
-    found = [site for site in sites if _fits(site, where)]
-    if not found and not allow_empty:
+    if isinstance(where, (list, tuple)):
+        wanted = {site.address for one in where for site in select(sites, one)}
+        found = [site for site in sites if site.address in wanted]
+    else:
+        fits = _test_of(sites, where)
+        found = [site for site in sites if fits(site)]
+    if not found:
         raise SelectorError(_nothing_found(sites, where))
-    if isinstance(where, (list, tuple)) and not allow_empty:
-        for one in where:
-            select(sites, one)
     return found
 
 
-def _fits(site: Site, where: Any) -> bool:
+def _test_of(sites: Sequence[Site], where: Any) -> Callable[[Site], bool]:
     if where is None:
-        return True
+        return lambda site: True
     if isinstance(where, str):
-        name = site.name
-        return where in (site.address, site.value_address, name) or (
-            isinstance(name, str) and fnmatch.fnmatchcase(name, where)
-        )
+        return _test_of_text(sites, where)
     if isinstance(where, Site):
-        return site.address == where.address
+        # Tags that came or went may have moved its address; its variables stay. In a program
+        # traced anew, the address must do.
+        if any(where.is_same(site) for site in sites):
+            return where.is_same
+        return lambda site: (site.address, site.params) == (where.address, where.params)
     if isinstance(where, dict):
-        return all(key in site.params and site.params[key] == value for key, value in where.items())
-    if isinstance(where, (list, tuple)):
-        return any(_fits(site, one) for one in where)
+        return lambda site: all(
+            key in site.params and site.params[key] == value for key, value in where.items()
+        )
     if callable(where):
-        return bool(where(site))
+        return lambda site: bool(where(site))
     raise SelectorError(
         f"where={where!r} is a {type(where).__name__}. A selector is a name, a glob, an "
         "address, a Site, a dict of params, a predicate on sites, or a list of these."
     )
+
+
+def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:
+    if any(site.name == where for site in sites):
+        return lambda site: site.name == where
+    if any(where in (site.address, site.value_address) for site in sites):
+        return lambda site: where in (site.address, site.value_address)
+    return lambda site: isinstance(site.name, str) and fnmatch.fnmatchcase(site.name, where)
 
 
 def _nothing_found(sites: Sequence[Site], where: Any) -> str:

@@ -17,7 +17,9 @@ def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
     """The equation with its operands replaced; itself where none is."""
     invars = substituted(eqn.invars, now)
     same = all(new is old for new, old in zip(invars, eqn.invars, strict=True))
-    return eqn if same else eqn.replace(invars=invars)
+    if same:
+        return eqn
+    return eqn.replace(invars=invars, effects=_compat.moved_effects(eqn.effects, now))
 
 
 class Splice:

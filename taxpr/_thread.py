@@ -9,6 +9,7 @@ plan is transformed once.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,10 +23,24 @@ from taxpr._rules import Emission, Emits, inject_rule, injectable, nested_jaxprs
 from taxpr._splice import Splice
 from taxpr._walk import Site, numbered
 
-# A handler takes the address and the equation of a tag and the leaves of ctx and token. It
-# returns the leaves of ctx and token, and what is emitted: None, or the leaves of a value.
+# What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
+# leaves of a value.
 Handled = tuple[Sequence[Any], Sequence[Any], Sequence[Any] | None]
-Handler = Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Handler:
+    """What takes the place of a tag.
+
+    Attributes:
+        run: Called while tracing with the address and the equation of the tag and the leaves
+            of ctx and token.
+        uses: Which leaves of the context it gets and returns, by index; None for all. Only
+            these are threaded into the equations around the tag.
+    """
+
+    run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
+    uses: tuple[int, ...] | None = None
 
 
 class ThreadedJaxpr:
@@ -72,7 +87,16 @@ def thread(
     """
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
-    return _Threader().jaxpr(jaxpr, plan_of(list(chosen)), list(ctx_avals), "", "")
+    every = tuple(range(len(ctx_avals)))
+    return _Threader().jaxpr(jaxpr, plan_of(list(chosen)), every, list(ctx_avals), "", "")
+
+
+def _used(todo: Handler | Mapping[str, Plan], ctx: Sequence[int]) -> tuple[int, ...]:
+    """Which of the leaves ``ctx`` are used by a handler, or by all of those below an equation."""
+    if isinstance(todo, Handler):
+        return tuple(ctx) if todo.uses is None else todo.uses
+    below = (_used(step, ctx) for plan in todo.values() for step in plan.values())
+    return tuple(sorted({index for used in below for index in used}))
 
 
 def refuse_if_inside_opaque(site: Site) -> None:
@@ -98,63 +122,81 @@ class _Threader:
         self._alive: list[Any] = []
 
     def jaxpr(
-        self, stored: Any, plan: Plan, ctx_avals: list[Any], label: str, address: str
+        self,
+        stored: Any,
+        plan: Plan,
+        indices: tuple[int, ...],
+        ctx_avals: list[Any],
+        label: str,
+        address: str,
     ) -> ThreadedJaxpr:
-        """``address`` is for messages: where two places share a jaxpr, the first one's."""
-        key = (id(stored), plan_key(plan), tuple(ctx_avals), label)
+        """A jaxpr with some leaves of the context, by index, through it.
+
+        ``address`` is for messages: where two places share a jaxpr, the first one's.
+        """
+        key = (id(stored), plan_key(plan), indices, tuple(ctx_avals), label)
         if key not in self._done:
             self._alive.append((stored, plan))
-            self._done[key] = self._build(stored, plan, ctx_avals, label, address)
+            self._done[key] = self._build(stored, plan, indices, ctx_avals, label, address)
         return self._done[key]
 
     def _build(
-        self, stored: Any, plan: Plan, ctx_avals: list[Any], label: str, address: str
+        self,
+        stored: Any,
+        plan: Plan,
+        indices: tuple[int, ...],
+        ctx_avals: list[Any],
+        label: str,
+        address: str,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
         ctx_vars = [_compat.fresh_var(aval) for aval in ctx_avals]
-        ctx: list[Any] = ctx_vars
+        ctx: dict[int, Any] = dict(zip(indices, ctx_vars, strict=True))
         emits: Emits = {}
         for position, (local, eqn) in enumerate(numbered(inner)):
             todo = plan.get(position)
             if todo is None:
                 splice.keep(eqn)
                 continue
-            operands = splice.read(eqn.invars)
-            avals = [atom.aval for atom in (*ctx, *eqn.invars)]
+            used = _used(todo, indices)
+            now = [ctx[index] for index in used]
+            avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
-                run = self._hop(eqn, todo, len(ctx), f"{address}{local}")
+                run = self._hop(eqn, todo, used, f"{address}{local}")
                 piece, tree = _traced(run, avals)
                 piece = _with_origin(piece, eqn)
             else:
-                run = _handled(todo, f"{address}{local}", eqn, len(ctx))
+                run = _handled(todo, f"{address}{local}", eqn, len(used))
                 piece, tree = _traced(run, avals)
-            flat = splice.inline(piece, [*ctx, *operands])
-            ctx, outs, new = jax.tree.unflatten(tree, flat)
+            flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
+            now, outs, new = jax.tree.unflatten(tree, flat)
+            ctx.update(zip(used, now, strict=True))
             splice.write(eqn.outvars, outs)
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
         leaves, tree = jax.tree.flatten(emits)
-        outvars = [*splice.read(inner.outvars), *ctx, *leaves]
+        outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish([*ctx_vars, *inner.invars], outvars)
         return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan))
 
     def _hop(
-        self, eqn: Any, plans: Mapping[str, Plan], n_ctx: int, address: str
+        self, eqn: Any, plans: Mapping[str, Plan], used: tuple[int, ...], address: str
     ) -> Callable[..., Any]:
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
         nested = {n.label: n for n in nested_jaxprs(eqn)}
 
         def run(*flat: Any) -> Any:
-            ctx_avals = [jax.typeof(x) for x in flat[:n_ctx]]
+            now, operands = list(flat[: len(used)]), list(flat[len(used) :])
+            ctx_avals = [jax.typeof(x) for x in now]
 
             def threaded(label: str) -> ThreadedJaxpr:
                 stored = nested[label].stored
                 plan = plans.get(label, {})
                 below = f"{address}/{label}/"
-                return self.jaxpr(stored, plan, ctx_avals, f"{label}/", below)
+                return self.jaxpr(stored, plan, used, ctx_avals, f"{label}/", below)
 
-            ctx, outs, emits = rule(eqn, list(flat[:n_ctx]), list(flat[n_ctx:]), threaded)
+            ctx, outs, emits = rule(eqn, now, operands, threaded)
             return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
 
         return run
@@ -162,7 +204,7 @@ class _Threader:
 
 def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:
     def run(*flat: Any) -> Any:
-        ctx, token, emitted = handler(address, eqn, list(flat[:n_ctx]), list(flat[n_ctx:]))
+        ctx, token, emitted = handler.run(address, eqn, list(flat[:n_ctx]), list(flat[n_ctx:]))
         emits = {} if emitted is None else {"": Emission(list(emitted), None)}
         return list(ctx), list(token), emits
 

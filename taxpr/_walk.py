@@ -34,7 +34,8 @@ class Site:
     """A tag in a program.
 
     Attributes:
-        address: Its stable address, such as ``"3:scan/body/t0"``.
+        address: Its address, such as ``"3:scan/body/t0"``. The number of a tag changes when
+            a tag is put before it, or taken from there.
         params: The params that the user gave to `tag`.
         avals: The token's avals, in the token's structure.
         value_address: The address of the tagged value; None for a token of several.
@@ -92,6 +93,16 @@ class Site:
     def recomputed(self) -> bool:
         """Whether it stands in the part of a backward pass that repeats the forward pass."""
         return any(step.nested.recomputed for step in self.steps)
+
+    def is_same(self, other: Site) -> bool:
+        """Whether both are one tag of one traced program, before and after an edit of it."""
+        own, others = self.eqn.outvars, other.eqn.outvars
+        return (
+            bool(own)
+            and len(own) == len(others)
+            and all(a is b for a, b in zip(own, others, strict=True))
+            and self.chain == other.chain
+        )
 
     def __str__(self) -> str:
         source = self.source

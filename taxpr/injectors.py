@@ -25,7 +25,7 @@ _RECORD_BYTES = 64 * 2**20
 
 def _each(name: str, token: Any, fn: Callable[[Any], Any]) -> Any:
     def one(x: Any) -> Any:
-        if _compat.is_extended(x.dtype):
+        if _compat.is_extended(x.dtype) or (x.dtype == bool and name != "zero"):
             raise InjectorError(
                 f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
             )
@@ -35,19 +35,27 @@ def _each(name: str, token: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
-    """A parameter in the token's dtype; refused where that would change its value."""
+    """A parameter in the token's dtype; refused where that could change its value.
+
+    An integer that the token cannot hold was refused when it was given; one that came into
+    the context later is brought into the token's range.
+    """
     value = jnp.asarray(value)
-    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
-
-    def rank(dtype: Any) -> int:
-        return next(i for i, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind))
-
-    if rank(value.dtype) > max(rank(x.dtype), 1):
+    if _rank(value.dtype) > max(_rank(x.dtype), 1):
         raise InjectorError(
             f"{name}: {parameter} is {value.dtype} and the token is {x.dtype}. Converting would "
             f"change its value: give {parameter} in a dtype that the token can hold."
         )
+    if jnp.issubdtype(value.dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.integer):
+        held, given = jnp.iinfo(x.dtype), jnp.iinfo(value.dtype)
+        low, high = max(held.min, given.min), min(held.max, given.max)
+        value = jnp.clip(value, jnp.asarray(low, value.dtype), jnp.asarray(high, value.dtype))
     return value.astype(x.dtype)
+
+
+def _rank(dtype: Any) -> int:
+    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    return next(i for i, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind))
 
 
 @injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
@@ -151,7 +159,7 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
 _NO_STATS = {
     "count": 0,
-    "elements": 0.0,
+    "elements": 0,
     "mean": 0.0,
     "squares": 0.0,
     "min": jnp.inf,
@@ -161,9 +169,9 @@ _NO_STATS = {
 
 
 def _reported(state: Any) -> dict[str, Any]:
-    elements = jnp.maximum(state["elements"], 1)
+    elements = jnp.maximum(state["elements"], 1).astype(state["mean"].dtype)
     variance = state["squares"] / elements
-    norm = jnp.sqrt(state["squares"] + state["elements"] * state["mean"] ** 2)
+    norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
     shown = {name: state[name] for name in ("count", "mean", "min", "max", "nonfinite")}
     return {**shown, "std": jnp.sqrt(variance), "norm": norm}
 
@@ -173,7 +181,8 @@ def stats(token: Any, state: Any) -> tuple[Any, Any]:
     """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
 
     Non-finite values are counted and left out of the rest. Complex numbers enter by
-    their absolute value.
+    their absolute value. All but the counts is computed in float32, or float64 where that is
+    enabled: integers beyond 2**24 are rounded, and squares beyond the range are infinite.
     """
     state = {**state, "count": state["count"] + 1}
     for x in jax.tree.leaves(token):
@@ -188,13 +197,14 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     x = x.astype(state["mean"].dtype).ravel()
     finite = jnp.isfinite(x)
     # Chan's formula for joining the moments of two samples.
-    n, before = jnp.sum(finite, dtype=x.dtype), state["elements"]
+    total = state["elements"] + jnp.sum(finite, dtype=state["elements"].dtype)
+    n, before = jnp.sum(finite, dtype=x.dtype), state["elements"].astype(x.dtype)
     mean = jnp.sum(jnp.where(finite, x, 0)) / jnp.maximum(n, 1)
     squares = jnp.sum(jnp.where(finite, x - mean, 0) ** 2)
     delta, share = mean - state["mean"], n / jnp.maximum(before + n, 1)
     return {
         **state,
-        "elements": before + n,
+        "elements": total,
         "mean": state["mean"] + delta * share,
         "squares": state["squares"] + squares + delta**2 * before * share,
         "min": jnp.minimum(state["min"], jnp.min(x, where=finite, initial=jnp.inf)),

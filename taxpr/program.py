@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,17 +13,24 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._collect import collected, collector
 from taxpr._edit import dissolve_sites, tag_at_address
-from taxpr._errors import ArgumentError, SelectorError
+from taxpr._errors import ArgumentError, InjectorError, SelectorError
 from taxpr._inject import ctx_aval, handler_for
-from taxpr._injector import Injector, from_function
+from taxpr._injector import Injector, InjectorKind, from_function
 from taxpr._selectors import select
-from taxpr._thread import thread
+from taxpr._thread import Handler, thread
 from taxpr._walk import Site, find_sites
 
-_NO_CTX: Any = object()
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+_NO_CTX: Any = _NotGiven()
+Chosen = list[tuple[Site, Handler]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """A traced function.
 
@@ -82,6 +88,14 @@ class Program:
     def out_avals(self) -> list[Any]:
         """The avals of the flat outputs."""
         return [atom.aval for atom in self.outvars]
+
+    def __repr__(self) -> str:
+        tags = len(find_sites(self.jaxpr))
+        takes, gives = (
+            ", ".join(aval.str_short() for aval in avals)
+            for avals in (self.in_avals, self.out_avals)
+        )
+        return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags} tags>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program, without static arguments if it was traced with any.
@@ -166,28 +180,36 @@ class Program:
         """
         if isinstance(injector, Mapping):
             if ctx is not _NO_CTX or where is not None:
-                raise ArgumentError("inject: with a mapping, neither ctx nor where is given.")
+                raise ArgumentError(
+                    "inject: with a mapping, neither ctx nor where is given. Its keys are the "
+                    "selectors, and a function gets a context by from_function(fn, ctx)."
+                )
             return self._inject_mapping(injector)
+        _check_kind(injector)
         if isinstance(injector, Injector):
             if ctx is not _NO_CTX:
                 raise ArgumentError(f"inject: {injector} has a context of its own; leave out ctx.")
-            sites = self.tags(where)
+            sites = self._some_tags(where)
             ctx = injector.initial(sites)
-            tree = jax.tree.structure(ctx)
-            chosen = [(s, handler_for(injector.at(s.address), tree)) for s in sites]
+            chosen = _at_sites(injector, sites, _indexed(ctx))
             return self._injected(chosen, ctx, injector.report_of)
-        handler = handler_for(injector, jax.tree.structure(() if ctx is _NO_CTX else ctx))
-        chosen = [(site, handler) for site in self.tags(where)]
-        return self._injected(chosen, () if ctx is _NO_CTX else ctx, lambda ctx: {"ctx": ctx})
+        ctx = () if ctx is _NO_CTX else ctx
+        handler = handler_for(injector, jax.tree.structure(ctx))
+        chosen = [(site, handler) for site in self._some_tags(where)]
+        return self._injected(chosen, ctx, lambda ctx: {"ctx": ctx})
+
+    def _some_tags(self, where: Any) -> list[Site]:
+        # That there is nothing to select is an error also where all tags are meant.
+        return select(find_sites(self.jaxpr), where)
 
     def _inject_mapping(self, mapping: Mapping[Any, Any]) -> Injected:
-        injectors = {
-            _key(where): one if isinstance(one, Injector) else from_function(one)
-            for where, one in mapping.items()
-        }
-        sites = {_key(where): self.tags(where) for where in mapping}
+        injectors: dict[str, Injector] = {}
+        sites: dict[str, list[Site]] = {}
         taken: dict[str, str] = {}
-        for key, found in sites.items():
+        for where, given in mapping.items():
+            key, found = _key(where), self._some_tags(where)
+            if key in injectors:
+                raise SelectorError(f"inject: the mapping has the key {key!r} twice.")
             for site in found:
                 if site.address in taken:
                     raise SelectorError(
@@ -195,12 +217,15 @@ class Program:
                         "Select each tag once."
                     )
                 taken[site.address] = key
+            _check_kind(given)
+            injectors[key] = given if isinstance(given, Injector) else from_function(given)
+            sites[key] = found
         ctx = {key: one.initial(sites[key]) for key, one in injectors.items()}
-        tree = jax.tree.structure(ctx)
+        indices = _indexed(ctx)
         chosen = [
-            (site, handler_for(_in_part(key, one.at(site.address)), tree))
+            pair
             for key, one in injectors.items()
-            for site in sites[key]
+            for pair in _at_sites(one, sites[key], indices[key])
         ]
 
         def report(ctx: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +233,7 @@ class Program:
 
         return self._injected(chosen, ctx, report)
 
-    def _injected(self, chosen: Any, ctx: Any, report: Callable[[Any], Any]) -> Injected:
+    def _injected(self, chosen: Chosen, ctx: Any, report: Callable[[Any], Any]) -> Injected:
         leaves, ctx_tree = jax.tree.flatten(ctx)
         threaded = thread(self.jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves])
         args_tree, kwargs_tree = self.in_tree.children()
@@ -239,7 +264,10 @@ class Program:
             tag, or its address where it has no name, to its token. Under a scan the values
             of all iterations are stacked on a leading axis, for nested scans on several.
             Under a branch of cond or switch it is a `Masked`, and under a while loop a
-            `Last`.
+            `Last`. A `jax.vmap` inside the traced function is part of the program: its
+            branches run both and its while loops run on until all lanes have ended, so
+            that tags in there also see lanes that have ended. For what each lane does by
+            itself, trace the function of one lane and map the program.
 
         Raises:
             SelectorError: If nothing is selected, or two tags have one name.
@@ -257,7 +285,7 @@ class Program:
             >>> values["c"]
             Array([0., 1., 3., 6.], dtype=float32)
         """
-        sites = self.tags(where)
+        sites = self._some_tags(where)
         keys = _names_of(sites)
         threaded = thread(self.jaxpr, [(site, collector) for site in sites], [])
 
@@ -280,7 +308,7 @@ class Program:
         )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Injected(Program):
     """A program ``(ctx, *args) -> (out, ctx)``.
 
@@ -291,7 +319,17 @@ class Injected(Program):
     """
 
     ctx: Any
-    report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
+    report: Callable[[Any], dict[str, Any]]
+
+    def _flat(self, args: Any, kwargs: Any) -> list[Any]:
+        given = jax.tree.structure(args[0]) if args else None
+        if given != jax.tree.structure(self.ctx):
+            raise ArgumentError(
+                f"{self.name} was injected, so that it takes its context first: "
+                "injected(injected.ctx, ...). "
+                + (f"The first argument has the structure {given}." if args else "")
+            )
+        return super()._flat(args, kwargs)
 
 
 def _strong_array(leaf: Any) -> Any:
@@ -306,15 +344,29 @@ def _key(where: Any) -> str:
     return where.address if isinstance(where, Site) else repr(where)
 
 
-def _in_part(key: str, one: Callable[..., Any]) -> Callable[..., Any]:
-    """An injector of one entry of a dict of contexts."""
+def _check_kind(injector: Any) -> None:
+    if isinstance(injector, InjectorKind):
+        raise InjectorError(f"inject: {injector.name} needs its values: {injector.name}().")
+    if not callable(injector):
+        raise InjectorError(
+            f"inject: {injector!r} is a {type(injector).__name__}. An injector is made by a kind, "
+            "as in scale(0.5), or is a function (ctx, token, params) -> (token, ctx)."
+        )
 
-    @functools.wraps(one)
-    def injector(ctx: dict[str, Any], token: Any, params: dict[str, Any]) -> Any:
-        token, part = one(ctx[key], token, params)
-        return token, {**ctx, key: part}
 
-    return injector
+def _indexed(ctx: Any) -> Any:
+    """The structure of a context with the index of each leaf in its place."""
+    leaves, tree = jax.tree.flatten(ctx)
+    return jax.tree.unflatten(tree, range(len(leaves)))
+
+
+def _at_sites(injector: Injector, sites: list[Site], indices: Any) -> Chosen:
+    """The sites with their handlers; ``indices`` has the index of each leaf of its context."""
+    chosen = []
+    for site in sites:
+        uses, tree = jax.tree.flatten(injector.part_of(indices, site.address))
+        chosen.append((site, handler_for(injector, tree, tuple(uses))))
+    return chosen
 
 
 def _names_of(sites: Sequence[Site]) -> dict[str, str]:

@@ -121,7 +121,9 @@ def make(
             and set(made.values) == set(kind.params)
         ):
             return _attached(key, made.name, "injector", f"taxpr.{made.name}", made, kind)
-        maker = expression(injector, namespace) or made.name
+        own = made.name if isinstance(injector, (taxpr.InjectorKind, taxpr.Injector)) else None
+        own = own or getattr(injector, "__name__", "")
+        maker = expression(injector, namespace) or (own if own.isidentifier() else "...")
         return _attached(key, made.name, "injector", maker, made, injector)
     found = namespace.get(injector)
     if injector in _of_namespace(namespace) or (callable(found) and injector not in ready):
@@ -158,7 +160,7 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         PanelError: No injector can work there.
     """
     try:
-        program.inject({site.address: attached.injector})
+        program.inject({site: attached.injector})  # another tag can have its address as a name
         return dataclasses.replace(attached, error=None)
     except taxpr.RefusedError as error:
         raise PanelError(one_line(error)) from None
@@ -215,12 +217,13 @@ def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
             f"{source!r} is no injector: give the name of one, a taxpr.Injector, or a function "
             "(ctx, token, params) -> (token, ctx)"
         )
+    made = taxpr.from_function(source, ctx)
     if values:
         raise PanelError(
-            f"{source.__name__} is a plain function without a parameter {next(iter(values))!r}. "
+            f"{made.name} is a plain function without a parameter {next(iter(values))!r}. "
             "The decorator taxpr.injector declares parameters"
         )
-    return taxpr.from_function(source, ctx)
+    return made
 
 
 def _attached(
@@ -262,4 +265,4 @@ def _doc(value: Any) -> str:
         return value.doc
     if isinstance(value, taxpr.Injector):
         return repr(value)
-    return (inspect.getdoc(value) or "").split("\n")[0]
+    return (inspect.getdoc(getattr(value, "func", value)) or "").split("\n")[0]

@@ -9,6 +9,7 @@ import ast
 import builtins
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from taxpr_jupyter._sites import SiteRow
 
 _LARGEST = 64  # elements of an array that is written out
 _NO_CODE = "..."
+_ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,13 +70,11 @@ def code_of(
     before, traced = _traced(call, source)
     lines += before
     if any(site.injector for site in sites):
-        names = [site.name for site in sites]
         lines.append("injected = program.inject({")
-        for site in sites:
+        for number, site in enumerate(sites):
             if site.injector:
-                selector = site.name if names.count(site.name) == 1 else site.address
                 made = injector_code(site.injector, source.namespace)
-                lines.append(f"    {_selector(selector, site)!r}: {made},")
+                lines.append(f"    {_selector(number, sites)}: {made},")
         lines.append("})")
         inner = ", ".join(["injected.ctx", *traced])
         lines.append(f"out, ctx = jax.jit(injected)({inner})")
@@ -89,7 +89,7 @@ def code_of(
     missing = _missing(call, source.namespace)
     if missing:
         head += ["", f"# As given to `panel`: {', '.join(missing)}"]
-    if f"={_NO_CODE}" in body:
+    if f"={_NO_CODE}" in body or f"({_NO_CODE}" in body:
         head += ["", f"# {_NO_CODE} stands for a value that has no name in the notebook"]
     return "\n".join([*head, "", body, ""])
 
@@ -167,10 +167,14 @@ def _traced(call: ast.Call, source: Source) -> tuple[list[str], list[str]]:
     return [line], ["*traced", *words]
 
 
-def _selector(selector: str | None, site: SiteRow) -> str:
-    """The tag's name where it can be nothing else, else its address."""
-    plain = selector is not None and selector.isidentifier()
-    return selector if plain and selector else site.address
+def _selector(number: int, sites: Sequence[SiteRow]) -> str:
+    """Python for the tag's name where it can be nothing else, for its address, or for itself."""
+    site, names = sites[number], [site.name for site in sites]
+    name = site.params.get("name")
+    plain = isinstance(name, str) and name.isidentifier() and not _ADDRESS.fullmatch(name)
+    if plain and names.count(name) == 1:
+        return repr(name)
+    return f"program.tags()[{number}]" if site.address in names else repr(site.address)
 
 
 def _keywords(params: Mapping[str, Any], namespace: Mapping[str, Any] | None = None) -> str:

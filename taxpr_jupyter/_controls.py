@@ -77,7 +77,7 @@ class InjectorControls:
 
     def _show_injector(self) -> None:
         attached = self._attached()
-        choices = self._session.choices(self._address) if self._address else {}
+        choices = self._session.choices() if self._address else {}
         options = [("none", ""), *((name, name) for name in choices)]
         if attached and attached.name not in choices:  # an injector that was made in Python
             options.append((attached.name, attached.name))

@@ -13,16 +13,16 @@ from taxpr_jupyter import _attach
 from taxpr_jupyter._attach import Attached
 from taxpr_jupyter._drawn import Drawn
 from taxpr_jupyter._edits import Edited, Edits, adopted
-from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._sites import SiteRow
 
 
 class Editor:
     """A program and the changes made to it, which any thread may make.
 
-    Every method takes addresses as the picture has them, and also names of tags. An equation
-    with one result stands for that result. A method that cannot do what it was asked for
-    raises `PanelError` and changes nothing.
+    Every method takes addresses as the picture has them, and also keys and names of tags; what
+    is an address is not looked up as a name. An equation with one result stands for that
+    result. A method that cannot do what it was asked for raises `PanelError` and changes nothing.
 
     Args:
         program: The program as traced.
@@ -228,6 +228,7 @@ class Editor:
             try:
                 callback(what)
             except Exception as error:
+                LOG.warning("A view of %r failed", self, exc_info=True)
                 warnings.warn(f"A view of {self!r} failed: {one_line(error)}", stacklevel=2)
 
     def _set(self, **changed: Any) -> None:
@@ -261,13 +262,13 @@ class Editor:
             self._set(unfolded=now | {target} if opened else now - {target})
 
     def _refresh(self) -> None:
-        """Takes up functions that were defined anew in the namespace."""
+        """Takes up functions that were defined anew, and globals that mend an injector."""
         attached = self._edited.edits.attached
         for key, one in attached.items():
             new = _attach.refreshed(one, self.namespace)
-            if new is not None:
+            if new is not None or one.error:
                 site = self._edited.the_site(key)
-                attached = {**attached, key: _attach.tried(new, self.edited, site.site)}
+                attached = {**attached, key: _attach.tried(new or one, self.edited, site.site)}
         if attached is not self._edited.edits.attached:
             self._set(attached=attached)
 

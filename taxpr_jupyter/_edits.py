@@ -73,32 +73,31 @@ class Edited:
         return Inspector(self.program, self.index, self.sites)
 
     def site(self, address: str) -> SiteRow | None:
-        """The tag that an address, a key or a name means; None where it means none.
+        """The tag that a key, an address or a name means; None where it means none.
+
+        An address of the program is not looked up as a name.
 
         Raises:
             PanelError: Several tags have this name.
         """
         for site in self.sites:
+            if site.key == address:
+                return site
+        for site in self.sites:
             # `t0.0` is what the tag at `t0` returns.
             if address == site.address or address.startswith(f"{site.address}."):
                 return site
-        for site in self.sites:
-            if site.key == address:
-                return site
+        if address not in self.index.homes and (values := self.index.values(address)):
+            whole = values[0][0] if len(values) == 1 else None
+            return next((site for site in self.sites if site.key == whole), None)
         named = [site for site in self.sites if site.name == address]
         if len(named) > 1:
             places = ", ".join(site.address for site in named)
             raise PanelError(f"Several tags have the name {address!r}: say which, of {places}")
-        if named:
-            return named[0]
-        if address in self.index.eqns:
-            values = self.index.values(address)
-            if len(values) == 1:
-                return next((site for site in self.sites if site.key == values[0][0]), None)
-        return None
+        return named[0] if named else None
 
     def the_site(self, address: str) -> SiteRow:
-        """The tag that an address, a key or a name means.
+        """The tag that a key, an address or a name means.
 
         Raises:
             PanelError: It means none.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from taxpr import TaxprError
+
+LOG = logging.getLogger("taxpr_jupyter")  # tracebacks of what is shown to the user in one line
 
 
 class PanelError(TaxprError, ValueError):

@@ -38,7 +38,8 @@ class Inspection:
     """One place of a program, for the inspector.
 
     Attributes:
-        address: What was asked for.
+        address: What was asked for; for the key of a tag without a value of its own, the
+            address that the tag has now.
         kind: ``"eqn"``, ``"tag"``, ``"input"``, ``"output"``, ``"const"``, ``"literal"``,
             ``"jaxpr"``, ``"group"`` or ``"unknown"``.
         title: A heading.
@@ -90,6 +91,11 @@ class Inspector:
         self._letters = taxpr.var_names(program.jaxpr)
         self._by_address = {site.address: site for site in sites}
         self._by_key = {site.key: site for site in sites}
+
+    def address_of(self, address: str) -> str:
+        """The address of the tag where this is the key of one that is no address."""
+        site = self._by_key.get(address) if address.startswith("tag:") else None
+        return site.address if site else address
 
     def look(self, address: str) -> Inspection | None:
         """What is at an address; None where the program has no such place."""

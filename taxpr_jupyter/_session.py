@@ -101,15 +101,14 @@ class Session(Editor):
     # ---- looking -----------------------------------------------------------------
 
     def inspect(self, address: str) -> Inspection:
-        """What is at an address of the picture; never raises."""
+        """What is at an address of the picture, or at the tag with this key; never raises."""
         with self._lock:
-            return self._drawn.described(
-                self._edited, address, self._edited.inspector.look(address)
-            )
+            inspector = self._edited.inspector
+            address = inspector.address_of(address)
+            return self._drawn.described(self._edited, address, inspector.look(address))
 
-    def choices(self, address: str | None = None) -> dict[str, Choice]:
+    def choices(self) -> dict[str, Choice]:
         """What `attach` takes by name: ready injectors, and functions of the namespace."""
-        del address  # so far the same everywhere
         return _attach.choices(self.namespace)
 
     def devices(self) -> list[str]:
@@ -145,9 +144,13 @@ class Session(Editor):
         on_phase: OnPhase | None = None,
         cancel: threading.Event | None = None,
     ) -> Run:
-        """Runs the untouched program, and the program with the injectors.
+        """Runs the program with the injectors, beside the untouched program.
 
-        What goes wrong in the program or in an injector is in `Run.error`, and does not raise.
+        The untouched program runs once per device, with its debug prints and callbacks, since
+        the arguments of a session never change; later runs compare with those outputs.
+
+        What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
+        `Run.exception` is the exception itself.
 
         Args:
             device: One of `devices`; by default where JAX would run it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from taxpr_jupyter._errors import one_line
+from taxpr_jupyter._errors import LOG, one_line
 
 SVG = "image/svg+xml"
 _LINES = 100  # of the program in an output; `session.text()` shows all
@@ -33,6 +33,7 @@ def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, A
             try:
                 data, metadata = _widget(session, **choice)
             except Exception as error:  # a panel that fails must not take the picture with it
+                LOG.warning("There is no panel for %r", session, exc_info=True)
                 notes.append(f"There is no panel: {one_line(error)}")
         if svg is not None:
             data[SVG] = svg

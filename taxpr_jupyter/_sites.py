@@ -22,7 +22,8 @@ class SiteRow:
     Attributes:
         address: Its address in the picture; it can move when tags are added before it.
         key: What the session files it under, and never moves: the address of the value that
-            it marks, else its address in the program as traced.
+            it marks, else ``tag:`` and its address in the program as traced. No tag has such
+            an address.
         name: Its name, or None.
         params: All of its params.
         avals: The type of its token.
@@ -107,7 +108,9 @@ def _keyed(
             number = of_source.get(inside, 0)
             of_source[inside] = number + 1
             leaf = f"t{number}"
-        key = value if value is not None and value not in seen else f"{inside}/{leaf}".lstrip("/")
+        key = value
+        if key is None or key in seen:
+            key = f"tag:{inside}/{leaf}" if inside else f"tag:{leaf}"
         seen.add(key)
         yield site, key, is_added
 

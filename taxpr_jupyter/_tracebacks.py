@@ -87,7 +87,7 @@ def users_frames(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of taxpr, JAX, IPython and the standard library's glue."""
     frames = []
     while traceback is not None:
-        if not _is_ours(traceback.tb_frame.f_code.co_filename):
+        if not is_ours(traceback.tb_frame.f_code.co_filename):
             frames.append(traceback)
         traceback = traceback.tb_next
     kept = None
@@ -106,7 +106,8 @@ def users_line(traceback: TracebackType | None) -> str:
     return f"line {entry.tb_lineno} of {entry.tb_frame.f_code.co_name}"
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Whether a file is one of taxpr, JAX, IPython or the standard library's glue."""
     return filename.startswith(_folders()) or filename in _GLUE
 
 

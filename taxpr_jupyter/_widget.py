@@ -14,7 +14,7 @@ import traitlets
 from taxpr_jupyter import _wire
 from taxpr_jupyter._background import Task
 from taxpr_jupyter._controls import InjectorControls, RunControls, close_all
-from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._session import Session
 
 STATIC = pathlib.Path(__file__).parent / "static"
@@ -253,6 +253,7 @@ class PanelView(ipywidgets.VBox):
         except PanelError as error:
             self._say(str(error), error=True)
         except Exception as error:  # in a message from the browser it would be seen by nobody
+            LOG.warning("The panel of %r failed", self.session, exc_info=True)
             self._say(one_line(error), error=True)
         return None
 

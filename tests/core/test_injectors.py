@@ -1,5 +1,8 @@
 """The ready injectors and those of users; selectors; and what is said of mistakes."""
 
+import functools
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,6 +120,7 @@ TYPED = [
     (taxpr.add(1.0), jnp.int8, 4),
     (taxpr.replace(0.0), jnp.uint8, 0),
     (taxpr.replace(1.0), jnp.bool_, True),
+    (taxpr.clip(0, 2), jnp.uint8, 2),
     (taxpr.scale(0.5), jnp.bfloat16, 1.5),
     (taxpr.scale(0.5), jnp.complex64, 1.5),
     (taxpr.clip(0.0, 2.0), jnp.int32, 2),
@@ -141,6 +145,15 @@ def test_the_token_keeps_its_dtype(injector, dtype, expected):
         (taxpr.scale(2.0), jax.random.key(0), "scale: the token is a key<fry>, on which there is"),
         (taxpr.stats(), jax.random.key(0), "stats: the token is a key<fry>"),
         (
+            taxpr.clip(),
+            jnp.uint8(3),
+            "clip: low=-1 does not fit the token, which is uint8",
+        ),
+        (taxpr.replace(300), jnp.uint8(3), "replace: value=300 does not fit .* holds 0 to 255"),
+        (taxpr.add(3e9), jnp.int32(3), "add: value=3000000000 does not fit the token"),
+        (taxpr.add(1), jnp.bool_(True), "add: the token is a bool, on which there is no"),
+        (taxpr.replace(2), jnp.bool_(True), "replace: value=2 does not fit .* holds 0 to 1"),
+        (
             taxpr.replace(jnp.ones(3)),
             jnp.ones(2),
             r"the value has shape \(3,\) and the token \(2,\)",
@@ -157,6 +170,50 @@ def test_parameters_that_there_are_not():
         taxpr.scale(factr=1.0)
     with pytest.raises(taxpr.InjectorError, match=r"zero: .*It takes no parameters"):
         taxpr.zero(1.0)
+
+
+def test_a_value_set_later_is_brought_into_the_range_of_the_token():
+    p = taxpr.trace(lambda x: tag(x, name="y"))(jnp.uint8(3)).inject(taxpr.replace(7), where="y")
+    ctx = {**p.ctx, "values": {"value": jnp.int32(300)}}
+    assert p(ctx, jnp.uint8(3))[0] == 255
+
+
+def test_a_kind_is_no_injector_yet():
+    with pytest.raises(taxpr.InjectorError, match=r"scale needs its values: scale\(\)"):
+        taxpr.trace(loop)(XS).inject(taxpr.scale)
+    with pytest.raises(taxpr.InjectorError, match=r"scale needs its values: scale\(\)"):
+        taxpr.trace(loop)(XS).inject({"y": taxpr.scale})
+
+
+@pytest.mark.parametrize("wrong", ["scale", None, 3])
+def test_what_is_no_injector(wrong):
+    with pytest.raises(taxpr.InjectorError, match=r"An injector is made by a kind, as in scale"):
+        taxpr.trace(loop)(XS).inject({"y": wrong})
+    with pytest.raises(taxpr.InjectorError, match=r"An injector is made by a kind, as in scale"):
+        taxpr.trace(loop)(XS).inject(wrong)
+
+
+def test_a_function_without_ctx_that_returns_the_wrong_order():
+    def swapped(ctx, token, params):
+        return ctx, token
+
+    with pytest.raises(taxpr.InjectorError, match=r"swapped returned \(ctx, token\)") as info:
+        taxpr.trace(loop)(XS).inject({"y": swapped})
+    assert info.match(r"This is at tag 'y', 0:scan/body/t0")
+
+
+def test_kinds_say_what_they_take():
+    assert str(inspect.signature(taxpr.clip)).startswith("(low=-1.0, high=1.0)")
+
+
+def test_partials_are_injectors():
+    def by(factor, ctx, token, params):
+        return token * factor, ctx
+
+    out, _ = run(functools.partial(by, 0.5))
+    assert np.isclose(out, XS.sum())
+    out, _ = run(taxpr.from_function(functools.partial(by, 0.5)))
+    assert np.isclose(out, XS.sum())
 
 
 def test_every_ready_injector_is_declared():
@@ -289,6 +346,52 @@ def test_selectors_that_match_nothing(where, message):
         taxpr.trace(many)(1.0).tags(where)
 
 
+def test_an_exact_name_wins_over_an_address_and_an_address_over_a_glob():
+    def f(x):
+        x = tag(x, name="t1")
+        x = tag(x + 1, name="a[0]")
+        return tag(x * 2, name="a0")
+
+    p = taxpr.trace(f)(1.0)
+    assert [s.address for s in p.tags("t1")] == ["t0"]
+    assert [s.name for s in p.tags("a[0]")] == ["a[0]"]
+    assert [s.name for s in p.tags("t2")] == ["a0"]
+
+
+def test_a_site_is_found_again_after_edits():
+    p = taxpr.trace(many)(1.0)
+    before = p.tags()
+    edited = p.tag_at("in0", name="new", layer=0).tag_at("1:jit/call/in0", name="new", layer=1)
+    assert [edited.tags(site)[0].name for site in before] == ["block_0", "block_1", "head"]
+    assert [edited.tags(site)[0].address for site in before] == ["t1", "t2", "1:jit/call/t1"]
+    back = edited.dissolve("new")
+    assert [back.tags(site)[0].address for site in before] == [s.address for s in before]
+    assert taxpr.trace(many)(1.0).tags(before[1])[0].name == "block_1"
+    with pytest.raises(taxpr.SelectorError, match="matches none of the 2 tags"):
+        p.dissolve("head").tags(before[2])
+
+
+def test_one_key_twice():
+    p = taxpr.trace(many)(1.0)
+    [site] = p.tags("head")
+    with pytest.raises(taxpr.SelectorError, match="the mapping has the key '1:jit/call/t0' twice"):
+        p.inject({site: taxpr.zero(), site.address: taxpr.count()})
+
+
+def test_recomputed_tags_can_be_left_out():
+    def f(x):
+        return jax.checkpoint(lambda x: jnp.sin(tag(jnp.sin(x), name="s")))(x)
+
+    p = taxpr.trace(jax.grad(f))(1.0)
+    assert [site.recomputed for site in p.tags("s")] == [False, True]
+    once = p.inject(taxpr.count(), where=lambda site: not site.recomputed)
+    assert sum(once(once.ctx, 1.0)[1]["state"].values()) == 1
+
+
 def test_a_program_without_tags():
+    with pytest.raises(taxpr.SelectorError, match=r"has no tags\. Put one"):
+        taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero())
+    with pytest.raises(taxpr.SelectorError, match=r"has no tags\. Put one"):
+        taxpr.trace(jnp.sin)(1.0).collect()
     with pytest.raises(taxpr.SelectorError, match=r"the program has no tags\. Put one with"):
         taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero(), where="x")

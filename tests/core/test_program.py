@@ -67,6 +67,24 @@ def test_arguments_that_do_not_fit(args, message):
         program()(*args)
 
 
+def test_a_program_that_forgot_its_context():
+    injected = program().inject(taxpr.count(), where="h")
+    with pytest.raises(taxpr.ArgumentError, match=r"takes its context first: injected\(injected"):
+        injected(*ARGS)
+
+
+def test_what_is_no_function_and_no_address():
+    with pytest.raises(taxpr.ArgumentError, match="trace: 3 is a int, not a function"):
+        taxpr.trace(3)
+    with pytest.raises(taxpr.AddressError, match=r"3 is a int\. An address is a string"):
+        program().tag_at(3, name="x")
+
+
+def test_a_program_is_shown_in_one_line():
+    shown = "<Program model(float32[2], float32[2]) -> float32[], float32[2], float32[3]; 2 tags>"
+    assert repr(program()) == shown
+
+
 # ---- tag_at ------------------------------------------------------------------
 
 
@@ -242,43 +260,85 @@ def test_collect_composes_with_grad_and_vmap():
 
 @pytest.mark.parametrize("case", INJECTABLE, ids=repr)
 def test_collected_values_are_those_of_the_reference(case):
-    """The last value of each tag, and whether it fired."""
+    """All values of every tag in their order, how often it fired, and whether it did."""
     p = taxpr.trace(case.fn)(*case.args)
-    last = {}
-
-    def injector(ctx, token, params):
-        last[params["name"]] = token
-        return token, ctx
-
-    Reference(injector)(p.jaxpr, *case.args)
-    for name in dict.fromkeys(site.name for site in p.tags()):
-        sites = p.tags(name)
-        if len(sites) > 1:
+    names = [site.name for site in p.tags()]
+    for site in p.tags():
+        if names.count(site.name) > 1:
             with pytest.raises(taxpr.SelectorError, match="two tags have the name"):
-                p.collect(name)
-        # Where a jaxpr is called twice, the later call fires last.
-        *_, site = sites
+                p.collect(site.name)
+            continue
+        fired = []
+
+        def injector(ctx, token, params, name=site.name, fired=fired):
+            if params["name"] == name:
+                fired.append(token)
+            return token, ctx
+
+        Reference(injector)(p.jaxpr, *case.args)
         out, values = p.collect(site)(*case.args)
         assert_close(out, p(*case.args), case.tolerance)
-        value = values[name]
-        if isinstance(value, taxpr.Masked):
-            assert bool(jnp.any(value.mask)) == (name in last)
-            value = value.value
-        elif isinstance(value, taxpr.Last):
-            assert bool(jnp.any(value.count > 0)) == (name in last)
-            value = value.value
-        elif name not in last:
-            assert site.trips == 0
-        if name in last and not site.conditional and site.trips is not None:
-            ends = (
-                value
-                if not site.chain or "scan" not in site.address
-                else jax.tree.map(
-                    lambda x, site=site: x[0 if case.name == "scan_reverse" else -1], value
-                )
-            )
-            if case.name != "scan_nested" or name == "c":
-                assert_close(ends, last[name], case.tolerance)
+        value = values[site.name]
+        if isinstance(value, taxpr.Last):
+            assert int(jnp.sum(value.count)) == len(fired)
+            went, value = value.count > 0, value.value
+        elif isinstance(value, taxpr.Masked):
+            assert int(jnp.sum(value.mask)) == len(fired)
+            went, value = value.mask, value.value
+        else:
+            went = jnp.ones(stacked_axes(site), bool)
+            assert went.size == len(fired)
+        if site.trips is None and went.ndim:
+            continue  # a while loop in a scan: the last of each iteration, not all
+        expected = fired[-1:] if site.trips is None else fired
+        rows = [jax.tree.map(lambda x, i=i: x[i], value) for i in np.ndindex(went.shape) if went[i]]
+        if case.name == "scan_reverse":
+            expected = expected[::-1]  # values stand where their x stands
+        assert_close(rows, expected, case.tolerance)
+
+
+def stacked_axes(site):
+    return tuple(step.nested.trips for step in site.steps if step.nested.label == "body")
+
+
+def test_refs_of_the_user_keep_working():
+    new_ref = getattr(jax, "new_ref", None) or getattr(jax, "array_ref", None)
+    new_ref = new_ref or jax.experimental.mutable_array  # 0.7
+
+    def in_scan(v):
+        r = new_ref(jnp.float32(0))
+
+        def step(c, x):
+            r[...] += c
+            return tag(c + x, name="c"), r[...]
+
+        return jax.lax.scan(step, jnp.float32(1), v), r[...]
+
+    def in_jit_and_cond(x):
+        r = new_ref(x)
+
+        @jax.jit
+        def double(y):
+            r[...] = r[...] * 2
+            return tag(y, name="h") + r[...]
+
+        return double(x), jax.lax.cond(x > 0, lambda: tag(r[...] + 1, name="t"), lambda: r[...])
+
+    for fn, arg, expected, n in (
+        (in_scan, jnp.arange(3.0), ((16.0, [1.0, 3.0, 9.0]), 9.0), 3),
+        (in_jit_and_cond, jnp.float32(2), (8.0, 10.0), 2),
+    ):
+        p = taxpr.trace(fn)(arg)
+        doubled = p.inject(lambda n, t, _: (t * 2, n + 1), 0)
+        out, count = jax.jit(doubled)(doubled.ctx, arg)
+        assert jax.tree.map(lambda x: x.tolist(), out) == expected
+        assert count == n
+        assert_close(jax.jit(p.collect())(arg)[0], jax.jit(p)(arg))
+
+
+def test_static_arguments_left_to_their_defaults():
+    p = taxpr.trace(lambda x, n=3: x * n, static_argnums=1)(2.0)
+    assert p(2.0) == 6.0
 
 
 # ---- several injectors -------------------------------------------------------

@@ -126,6 +126,20 @@ def test_names_that_are_no_selectors():
     same(session, namespace)
 
 
+@pytest.mark.parametrize("name", ["t0", "t1", "t2", "in0", "in1", "a[0]", "*", "None"])
+def test_names_that_are_addresses_or_globs(name):
+    def f(x):
+        y = taxpr.tag(x * 2.0)
+        return taxpr.tag(taxpr.tag(y * 3.0, name=name) + 1.0)
+
+    namespace = {"f": f, "x": 1.5}
+    session = Session(f, (1.5,), call="f(x)", namespace=namespace)
+    for row, factor in zip(session.sites(), (1.5, 2.5, 3.5), strict=True):
+        session.attach(row.key, "scale", factor=factor)
+    names = same(session, namespace)
+    assert float(names["out"]) == ((1.5 * 2 * 1.5) * 3 * 2.5 + 1) * 3.5
+
+
 def test_params_of_added_tags():
     namespace = {"f": jnp.sin, "x": 1.5}
     session = Session(jnp.sin, (1.5,), call="f(x)", namespace=namespace)

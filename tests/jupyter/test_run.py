@@ -1,5 +1,6 @@
 """Runs: against the untouched program, what the tags saw, what is compiled, where it runs."""
 
+import functools
 import subprocess
 import sys
 import textwrap
@@ -130,17 +131,142 @@ def test_the_untouched_program_is_compiled_once(session):
     session.attach("h", "scale")
     session.run(on_phase=phases.append)
     assert [(p.program, p.name) for p in phases] == [
-        ("untouched", "run"),
         ("injected", "trace"),
         ("injected", "lower"),
         ("injected", "compile"),
         ("injected", "run"),
     ]
-    assert [p.step for p in phases] == [4, 5, 6, 7, 8]
+    assert [p.step for p in phases] == [5, 6, 7, 8]
     session.attach("h", "zero")
     assert not session.run().reused
     session.attach("h", "scale", factor=3.0)
     assert session.run().reused  # it had been compiled before
+
+
+def test_the_untouched_program_runs_once():
+    ran = []
+
+    def f(x):
+        jax.debug.callback(lambda: ran.append(1))
+        return taxpr.tag(x, name="x") + 1.0
+
+    x = np.ones(2, np.float32)
+    session = Session(f, (x,))
+    session.attach("x", "scale", factor=2.0)
+    assert session.run().ok
+    assert len(ran) == 2
+    x[:] = 7.0  # the arguments are those that the session was made with
+    session.set_value("x", "factor", 3.0)
+    run = session.run()
+    assert len(ran) == 3
+    np.testing.assert_array_equal(run.baseline, [2.0, 2.0])
+    np.testing.assert_array_equal(run.outputs, [4.0, 4.0])
+
+
+G = 2.0
+
+
+def _helper(x):
+    return jax.tree.map(lambda leaf: leaf * G, x)
+
+
+def _by_global(ctx, token, params):
+    return token * G, ctx
+
+
+def _by_helper(ctx, token, params):
+    return _helper(token), ctx
+
+
+def _times(by, ctx, token, params):
+    return token * by(), ctx
+
+
+@taxpr.injector(rate=taxpr.Param(1.0))
+def _kind(token, rate):
+    return token * rate * G
+
+
+class _Callable:
+    def __call__(self, ctx, token, params):
+        return token * G, ctx
+
+    def method(self, ctx, token, params):
+        return token * G, ctx
+
+
+@pytest.mark.parametrize(
+    "injector",
+    [
+        _by_global,
+        _by_helper,
+        _kind,
+        _kind(1.0),
+        taxpr.from_function(_by_global),
+        functools.partial(_times, lambda: G),
+        _Callable(),
+        _Callable().method,
+    ],
+    ids=["function", "helper", "kind", "injector", "made", "partial", "object", "method"],
+)
+@pytest.mark.parametrize("new", [10.0, np.float32(10.0), jnp.float32(10.0)])
+def test_a_changed_global_is_taken_up(injector, new, monkeypatch):
+    session = Session(tagged, (3.0,))
+    session.attach("x", injector)
+    assert float(session.run().outputs) == 6.0
+    assert session.run().reused
+    monkeypatch.setitem(globals(), "G", new)
+    run = session.run()
+    assert not run.reused
+    assert float(run.outputs) == 30.0
+    assert session.run().reused
+    monkeypatch.setitem(globals(), "G", 2.0)
+    assert float(session.run().outputs) == 6.0
+
+
+def test_a_changed_cell_is_taken_up():
+    number = 1.0
+
+    def inner():
+        return number
+
+    def edit(ctx, token, params):
+        return token * inner(), ctx
+
+    session = Session(tagged, (3.0,))
+    session.attach("x", edit)
+    assert float(session.run().outputs) == 3.0
+    number = 2.0
+    assert float(session.run().outputs) == 6.0
+    number = 2.0
+    assert session.run().reused
+
+
+def test_a_global_that_mends_an_injector():
+    names: dict = {}
+    exec("def edit(ctx, token, params):\n    return token * missing, ctx", names)
+    session = Session(tagged, (3.0,), namespace=names)
+    assert "missing" in session.attach("x", "edit").error
+    assert not session.run().ok
+    names["missing"] = 2.0
+    assert float(session.run().outputs) == 6.0
+    assert session.injectors["in0"].error is None
+
+
+@pytest.mark.parametrize("name", ["t0", "t1", "t2", "in0", "a[0]", "*", "x*"])
+def test_a_name_that_is_also_an_address_or_a_glob(name):
+    def f(x):
+        y = taxpr.tag(x, name="x")
+        return taxpr.tag(taxpr.tag(y * 2.0, name=name) + 1.0, name="x2")
+
+    session = Session(f, (3.0,))
+    for row, factor in zip(session.sites(), (2.0, 3.0, 5.0), strict=True):
+        attached = session.attach(row.key, "scale", factor=factor)
+        assert attached.error is None, attached.error
+    run = session.run()
+    assert run.ok, run.error
+    assert float(run.outputs) == ((3.0 * 2) * 2 * 3 + 1) * 5
+    assert [record.name for record in run.records.values()] == ["x", name, "x2"]
 
 
 def test_structure_is_more_than_names(session):
@@ -381,6 +507,26 @@ def test_an_error_while_running_is_in_the_run():
     assert "failed" in str(run)
     assert list(session.injectors) == [session.sites()[0].key]
     assert session.last is run
+    with pytest.raises(Exception, match="on the host"):
+        raise run.exception
+    assert Session(tagged, (1.0,)).run().exception is None
+
+
+def test_the_exception_leads_to_the_line():
+    def edit(ctx, token, params):
+        if fail:
+            raise KeyError("here")
+        return token, ctx
+
+    fail = False
+    session = Session(tagged, (1.0,))
+    session.attach("x", edit)
+    fail = True
+    run = session.run()
+    with pytest.raises(KeyError, match="here") as caught:
+        raise run.exception
+    assert caught.traceback[-1].name == "edit"
+    assert "KeyError" in run.error
 
 
 def test_an_unknown_device(session):

@@ -1,5 +1,6 @@
 """The session: tags, injectors, values and folding, and that nothing is lost on a mistake."""
 
+import functools
 import threading
 
 import jax
@@ -58,7 +59,7 @@ def test_keys_stay_when_addresses_move(session):
     assert row.address == "0:scan/body/t1"
     assert row.key == H
     assert row.injector.values == {"factor": 2.0}
-    # An address means what it means in the picture now.
+    # An address means what it means in the picture now; a key of several values is no address.
     session.attach("0:scan/body/t0", "zero")
     assert session.injectors["0:scan/body/0:add.0"].name == "zero"
 
@@ -70,18 +71,71 @@ def test_tags_of_several_values_and_doubled_tags():
 
     session = Session(f, (1.0,))
     keys = {row.name: row.key for row in session.sites()}
-    assert keys["pair"] == "t0"
-    assert keys["second"] == "t2"
+    assert keys["pair"] == "tag:t0"
+    assert keys["second"] == "tag:t2"
     session.attach("pair", "scale", factor=2.0)
     session.attach("second", "add", value=1.0)
     session.tag("in0")
     again = {row.name: row for row in session.sites()}
     assert again["pair"].address == "t1"
-    assert again["pair"].key == "t0"
+    assert again["pair"].key == "tag:t0"
     assert again["pair"].injector.name == "scale"
     assert again["second"].injector.name == "add"
     assert again["tag1"].injector is None
     assert float(session.run().outputs) == 2.0 * 4.0 + 1.0
+
+
+def two_pairs(x):
+    y, z = taxpr.tag((jnp.sin(x), x), name="first")
+    a, b = taxpr.tag((y, z * 2), name="pair")
+    return a * b
+
+
+def test_a_key_is_no_address_of_another_tag():
+    session = Session(two_pairs, (1.0,))
+    keys = {row.name: row.key for row in session.sites()}
+    session.tag("in0", name="n")
+    rows = {row.name: row for row in session.sites()}
+    assert {row.name: row.key for row in session.sites() if not row.added} == keys
+    assert rows["pair"].address == "t2"
+    assert not set(keys.values()) & {row.address for row in rows.values()}
+    for name, factor in (("first", 5.0), ("pair", 2.0)):
+        session.attach(keys[name], "scale", factor=factor)
+    session.set_value(keys["pair"], "factor", 3.0)
+    values = {name: session.injectors[keys[name]].values["factor"] for name in keys}
+    assert values == {"first": 5.0, "pair": 3.0}
+    found = session.inspect(keys["pair"])
+    assert (found.address, found.kind, found.site.name) == ("t2", "tag", "pair")
+    with pytest.raises(PanelError, match="'pair' \\(t2\\) is in the source"):
+        session.untag(keys["pair"])
+    run = session.run()
+    assert float(run.outputs) == pytest.approx(5 * np.sin(1.0) * 3 * (10 * 3.0))
+    assert set(run.records) == {*keys.values(), "in0"}
+    session.detach(keys["pair"])
+    assert list(session.injectors) == [keys["first"]]
+    session.untag("in0")
+    assert list(session.injectors) == [keys["first"]]
+
+
+def test_an_added_tag_is_untagged_by_its_key():
+    session = Session(two_pairs, (1.0,))
+    session.tag("0:sin", name="sine")
+    session.tag("in0", name="n")
+    (row,) = [row for row in session.sites() if row.name == "sine"]
+    session.untag(row.key)
+    assert list(session.tags) == ["in0"]
+
+
+def test_an_address_in_the_program_is_no_name():
+    def f(x):
+        return taxpr.tag(jnp.sin(x), name="in0") + taxpr.tag(x * 2, name="0:sin")
+
+    session = Session(f, (1.0,))
+    session.attach("in0", "scale", factor=3.0)  # as the panel does for this value
+    assert list(session.injectors) == ["in0"]
+    assert session.edited.tags("t0")[0].value_address == "in0"
+    session.attach("0:sin", "scale")
+    assert [row.name for row in session.sites() if row.injector] == ["tag1", "in0"]
 
 
 def test_untag_takes_the_injector_along(session):
@@ -174,6 +228,35 @@ def test_a_function_defined_anew_is_taken_up_by_the_next_run():
     assert float(session.run().outputs) == 30.0
     del namespace["edit"]
     assert float(session.run().outputs) == 30.0
+
+
+def test_a_partial_is_an_injector():
+    def times(k, ctx, token, params):
+        """Times a number."""
+        return token * k, ctx
+
+    tenfold = functools.partial(times, 10.0)
+    namespace = {"tenfold": tenfold, "f": two_pairs, "x": 1.0, "jnp": jnp, "taxpr": taxpr}
+
+    class Halve:
+        def __call__(self, ctx, token, params):
+            return jax.tree.map(lambda leaf: leaf / 2, token), ctx
+
+    session = Session(lambda x: taxpr.tag(x, name="x"), (3.0,), namespace=namespace)
+    assert session.attach("x", tenfold).name == "times"
+    assert float(session.run().outputs) == 30.0
+    assert "taxpr.from_function(tenfold)" in session.code()
+    assert session.choices()["tenfold"].doc == "Times a number."
+    session.attach("x", "tenfold")
+    assert float(session.run().outputs) == 30.0
+    session.attach("x", functools.partial(times, 4.0))
+    assert float(session.run().outputs) == 12.0
+    assert "taxpr.from_function(...)" in session.code()
+    assert "# ... stands for a value" in session.code()
+    assert session.attach("x", Halve()).name == "Halve"
+    assert float(session.run().outputs) == 1.5
+    with pytest.raises(PanelError, match="times is a plain function without a parameter 'k'"):
+        session.attach("x", tenfold, k=2.0)
 
 
 def test_a_broken_injector_stays_with_its_reason_and_can_be_mended():
@@ -292,7 +375,7 @@ def test_changes_are_told_outside_the_lock(session):
     assert len(told) == 7
 
 
-def test_a_view_that_fails_stops_nobody(session):
+def test_a_view_that_fails_stops_nobody(session, caplog):
     told = []
 
     def broken(what):
@@ -304,6 +387,9 @@ def test_a_view_that_fails_stops_nobody(session):
         session.tag("in0")
     assert told == ["tags"]
     assert session.error is None
+    (logged,) = caplog.records
+    assert logged.name == "taxpr_jupyter"
+    assert "in broken" in caplog.text
 
 
 def test_many_threads(session):

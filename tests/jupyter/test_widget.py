@@ -207,6 +207,28 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     assert view.injector_controls._rows == {}
 
 
+def test_the_controls_of_a_tag_change_no_other_tag():
+    def pairs(x):
+        y, z = taxpr.tag((jnp.sin(x), x), name="first")
+        a, b = taxpr.tag((y, z * 2), name="pair")
+        return a * b
+
+    session = panel(pairs)(1.0)
+    view = view_for(session)
+    session.attach("first", "scale", factor=5.0)
+    session.attach("pair", "scale", factor=2.0)
+    session.tag("in0", name="n")
+    rows = {row.name: row for row in session.sites()}
+    Remote(view).select(rows["pair"].address)
+    controls = view.injector_controls
+    controls._rows["factor"]._field.value = 7.0
+    values = {row.name: row.injector.values for row in session.sites() if row.injector}
+    assert values == {"first": {"factor": 5.0}, "pair": {"factor": 7.0}}
+    controls._injector.value = ""
+    assert [row.name for row in session.sites() if row.injector] == ["first"]
+    view.close()
+
+
 def test_where_nothing_can_be_injected_there_are_no_controls(view, remote):
     assert view.injector_controls.box.layout.display == "none"
     remote.select(TANH)
@@ -310,10 +332,12 @@ def test_a_run_can_be_cancelled_and_the_next_one_works(session, view, remote, mo
     assert view.graph.results["status"] == "done"
 
 
-def test_what_goes_wrong_in_a_run_is_a_message(session, view, monkeypatch):
+def test_what_goes_wrong_in_a_run_is_a_message(session, view, monkeypatch, caplog):
     monkeypatch.setattr(session, "run", lambda *args, **more: 1 / 0)
     assert view.start_run().wait(SECONDS)
     assert view.graph.message == {"text": "ZeroDivisionError: division by zero", "error": True}
+    assert [record.name for record in caplog.records] == ["taxpr_jupyter"]
+    assert "1 / 0" in caplog.text
 
 
 def test_only_the_newest_layout_is_shown(session, view, monkeypatch):
