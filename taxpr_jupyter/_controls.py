@@ -19,6 +19,7 @@ import taxpr
 from taxpr_jupyter._inspect import Inspection
 from taxpr_jupyter._session import Attached, Session
 
+FINER = 4  # digits that are kept of a slider's value, beyond those of its step
 STEPS = 100  # of a slider, from end to end, before rounding to 1, 2 or 5 times a power of ten
 
 Attempt = Callable[..., Any]  # calls a method of the session; a mistake becomes a message
@@ -153,6 +154,7 @@ class ParamRow:
         self._on_value = on_value
         self._updating = False
         self._slider: Any = None
+        self._digits = 0  # after the point, of what the slider gives
         if isinstance(value, bool):
             self._field = ipywidgets.Checkbox(value=value, indent=False)
         else:
@@ -161,6 +163,7 @@ class ParamRow:
             Field = ipywidgets.IntText if whole else ipywidgets.FloatText
             low, high = slider_range(value, param)
             step = 1 if whole else slider_step(low, high)
+            self._digits = FINER - math.floor(math.log10(step))
             self._slider = Slider(value=value, min=low, max=high, step=step, readout=False)
             self._field = Field(value=value, step=step)
         parts = [part for part in (self._slider, self._field) if part]
@@ -186,8 +189,12 @@ class ParamRow:
             self._updating = False
 
     def _changed(self, change: Any) -> None:
-        if not self._updating:
-            self._on_value(self._name, change.new)
+        if self._updating:
+            return
+        value = change.new
+        if change.owner is self._slider and isinstance(value, float):
+            value = round(value, self._digits)  # the browser adds up steps: 0.6000000000000001
+        self._on_value(self._name, value)
 
 
 class RunControls:

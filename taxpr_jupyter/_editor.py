@@ -86,6 +86,8 @@ class Editor:
     def tag(self, address: str, name: str | None = None, **params: Any) -> str:
         """Tags a value.
 
+        A value that was tagged so before stays as it is: a cell may run again.
+
         Args:
             address: Of the value, or of an equation with one result.
             name: The tag's name; by default ``tag1``, ``tag2``, ….
@@ -95,6 +97,9 @@ class Editor:
             The address of the value.
         """
         with self._change("tags"):
+            site = self._edited.site(address)
+            if site is not None and site.added and site.params == {"name": name, **params}:
+                return site.key
             key = self._edited.untagged_value(address)
             params = {"name": self._edited.new_name(name), **params}
             self._set(tags={**self._edited.edits.tags, key: params})

@@ -140,7 +140,9 @@ def _check_traceable(label: str, value: Any) -> None:
                 f"make it static (`%%taxpr --static {label}`, or "
                 f"`panel(f, static_argnames={label!r})`), or leave it out of the arguments"
                 if not path
-                else "take it out of the tree and pass it as an argument of its own"
+                else "keep it out of the arguments. A model with functions among its leaves is "
+                "split first, as equinox does by `arrays, rest = eqx.partition(model, "
+                "eqx.is_array)`; then trace a function of `arrays`"
             )
             raise PanelError(
                 f"The argument {place} is of type {type(leaf).__name__}, which JAX cannot trace: "

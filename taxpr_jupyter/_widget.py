@@ -20,6 +20,8 @@ from taxpr_jupyter._session import Session
 STATIC = pathlib.Path(__file__).parent / "static"
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place")  # when a cell is run again
+CANCELLING = "Cancelling: this step must end first"
+CANCELLED = "Cancelled."
 OUTLINE_LINES = 400  # of the program as text; all of it is `session.text()`
 
 
@@ -119,7 +121,6 @@ class PanelView(ipywidgets.VBox):
 
     def _show_program(self) -> None:
         self._show_texts()
-        self.graph.outline = self.session.text(limit=OUTLINE_LINES)
         self._follow_selected_tag()
         self._show_selected()
 
@@ -130,6 +131,7 @@ class PanelView(ipywidgets.VBox):
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }
         self.graph.code = self.session.code()
+        self.graph.outline = self.session.text(limit=OUTLINE_LINES)
 
     def _follow_selected_tag(self) -> None:
         if self._selected_key:
@@ -227,17 +229,22 @@ class PanelView(ipywidgets.VBox):
             task.label = f"{phase.program} · {phase.name}"
             task.fraction = (phase.step - 1) / phase.steps
 
-        self._attempt(self.session.run, device, on_phase=on_phase, cancel=task.cancelled)
+        run = self._attempt(self.session.run, device, on_phase=on_phase, cancel=task.cancelled)
         with self._lock:
             self._run_task = None
             self._report_idle()
+            if task.cancelled.is_set() and not self.graph.message.get("error"):
+                came_too_late = run is not None and not run.cancelled
+                self._say("The run ended before it was cancelled." if came_too_late else CANCELLED)
 
     def cancel(self) -> None:
         """Asks the run or the layout that is under way to stop."""
         for task in (self._run_task, self._layout_task):
             if task:
                 task.cancel()
-                self._say(f"Cancelled: {task.label} is the last that is done.")
+                self._report(task)
+        if self._run_task:
+            self._say(CANCELLING)  # nothing can stop XLA before the end of a step
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the run and the layout that are under way. Returns whether they have ended."""
@@ -270,6 +277,7 @@ class PanelView(ipywidgets.VBox):
                     "label": task.label,
                     "fraction": task.fraction,
                     "elapsed": task.elapsed,
+                    "cancelling": task.cancelled.is_set(),
                 }
 
     def _report_idle(self) -> None:

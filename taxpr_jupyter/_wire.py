@@ -43,7 +43,8 @@ def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
 
 def tag_state(site: SiteRow) -> dict[str, Any]:
     """One tag, for the list of all tags and for the inspector."""
-    fires = "" if site.trips is None else f"fires {count_of(site.trips, 'time')} at most"
+    fires = "" if site.trips is None else f"fires {count_of(site.trips, 'time')}"
+    fires += " at most" if fires and site.site.conditional else ""
     return {
         "address": site.address,
         "name": site.name or site.address,

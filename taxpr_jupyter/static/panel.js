@@ -10,7 +10,8 @@
  *   send(content: object): void, on(event: string, callback: () => void): void,
  *   off(event: string, callback: () => void): void }} Model
  * @typedef {Record<string, string | ((event: any) => void)>} Attributes
- * @typedef {{ running: boolean, label: string, fraction: number | null, elapsed: number }} Progress
+ * @typedef {{ running: boolean, label: string, fraction: number | null, elapsed: number,
+ *   cancelling: boolean }} Progress
  * @typedef {{ address: string, name: string, type: string, where: string, added: boolean,
  *   injector: string }} Tag
  * @typedef {{ address: string, text: string, tag: Tag | null, refused: string }} Value
@@ -82,7 +83,11 @@ const chip = (text, kind) => h("b", { class: `tx-chip tx-chip-${kind}` }, text);
 const line = (text) => h("code", { class: "tx-line" }, text);
 
 /** @param {Tag} tag */
-const tagChip = (tag) => chip(tag.name, tag.injector ? "injected" : "tag");
+const tagChip = (tag) => {
+  const item = chip(tag.name, tag.injector ? "injected" : "tag");
+  item.title = tag.name; // it may be cut
+  return item;
+};
 
 /**
  * What the inspector shows with nothing selected: the tags.
@@ -92,7 +97,8 @@ const tagChip = (tag) => chip(tag.name, tag.injector ? "injected" : "tag");
 function drawTags(tags, select) {
   const row = (/** @type {Tag} */ tag) => {
     const item = button("", () => select(tag.address), { class: "tx-button tx-tag", title: tag.address });
-    item.append(tagChip(tag), h("code", {}, tag.type), h("span", {}, tag.injector || tag.where));
+    const type = h("code", { title: tag.type }, tag.type);
+    item.append(tagChip(tag), type, h("span", {}, tag.injector || tag.where));
     return item;
   };
   return [
@@ -350,8 +356,9 @@ async function render({ model, el }) {
     code: (words) => code.replaceChildren(...drawCode(words, say)),
     stale: (stale) => results.classList.toggle("tx-stale", stale),
     results: (run) => fill(results, run.title ? drawResults(run) : []),
-    progress: ({ running, label: doing, fraction, elapsed }) => {
+    progress: ({ running, label: doing, fraction, elapsed, cancelling }) => {
       progress.hidden = !running;
+      cancel.toggleAttribute("disabled", Boolean(cancelling));
       if (!running) return;
       label.textContent = `${doing} · ${elapsed.toFixed(1)} s`;
       if (fraction === null) bar.removeAttribute("value");

@@ -14,6 +14,7 @@ const ZOOM_STEP = 1.25;
 const ZOOM_RANGE = [0.05, 8];
 const READABLE = 0.75; // big pictures start no smaller than this, at their top
 const MARGIN = 16; // pixels around a fitted picture
+const ROW = 32; // pixels at scale 1: nodes nearer to the topmost one are beside it
 const BORDER = 64; // an element nearer to the edge than this is moved into sight
 
 const FORBIDDEN = new Set(
@@ -71,10 +72,13 @@ export class Picture {
     });
   }
 
-  /** Shows another picture; what is selected stays where it was on the screen. */
+  /**
+   * Shows another picture. All of it if that was so before; else at the same scale, and what was
+   * selected or in the middle stays where it was on the screen.
+   */
   show(/** @type {string} */ text) {
-    const before = this.#find(this.selected)[0];
-    const from = before && this.#middle(before);
+    const anchors = this.#anchors();
+    const all = !this.moved && (this.whole || this.#fitting() >= READABLE);
     const focused = this.stage.contains(document.activeElement);
     this.svg?.remove();
     this.svg = parseSvg(text);
@@ -84,13 +88,11 @@ export class Picture {
     this.mark(this.marks);
     this.select(this.selected);
     const [after] = this.#find(this.selected);
-    if (this.moved) this.#put(this.place, true);
-    else this.fit(this.whole);
+    const again = all && (this.whole || this.#fitting() >= READABLE);
+    if (again || !(this.moved || anchors.length)) this.fit(this.whole);
+    else this.#put(this.place, this.moved);
+    if (!again) this.#hold(anchors);
     if (after && focused) this.#focus(after);
-    if (!from || !after || (this.whole && !this.moved)) return;
-    const to = this.#middle(after);
-    this.#moveBy(from.x - to.x, from.y - to.y, this.moved);
-    this.#reveal(after);
   }
 
   /** Marks all elements of this address as selected. */
@@ -124,12 +126,16 @@ export class Picture {
     const { clientWidth, clientHeight } = this.stage;
     this.whole = whole;
     if (!this.svg || !clientWidth) return;
-    const [width, height] = [this.svg.width, this.svg.height].map((side) => side.baseVal.value);
-    const [across, down] = [clientWidth - 2 * MARGIN, clientHeight - 2 * MARGIN];
-    const all = Math.min(across / width, down / height, 1);
+    const { width, height } = this.#size();
+    const all = this.#fitting();
     const scale = whole ? all : Math.max(all, READABLE);
-    const x = (clientWidth - width * scale) / 2;
+    let x = (clientWidth - width * scale) / 2;
     const y = Math.max(MARGIN, (clientHeight - height * scale) / 2);
+    this.#put({ x, y, scale }, false);
+    const start = x < MARGIN && !whole ? this.#start() : null;
+    if (start === null) return;
+    const least = clientWidth - MARGIN - width * scale; // then its right end is in sight
+    x = Math.min(Math.max(x + clientWidth / 2 - start, least), MARGIN);
     this.#put({ x, y, scale }, false);
   }
 
@@ -143,7 +149,7 @@ export class Picture {
 
   /** To be called when the stage has got another size. */
   resized() {
-    if (!this.moved) this.fit(this.whole);
+    if (!this.moved || !this.#anchors().length) this.fit(this.whole);
   }
 
   /** Makes the picture usable with keyboard and screen reader. */
@@ -169,6 +175,88 @@ export class Picture {
 
   #itemAt(/** @type {EventTarget | null} */ target) {
     return target instanceof Element ? target.closest("[data-address]") : null;
+  }
+
+  /** Of the whole picture, at scale 1. */
+  #size() {
+    const [width, height] = this.svg
+      ? [this.svg.width, this.svg.height].map((side) => side.baseVal.value)
+      : [0, 0];
+    return { width, height };
+  }
+
+  /** The scale at which all of the picture is in the stage, 1 at most; 0 without a picture. */
+  #fitting() {
+    const { width, height } = this.#size();
+    const { clientWidth, clientHeight } = this.stage;
+    if (!width || !height || !clientWidth) return 0;
+    return Math.min((clientWidth - 2 * MARGIN) / width, (clientHeight - 2 * MARGIN) / height, 1);
+  }
+
+  /** Whether a point of the stage is in sight. */
+  #inSight(/** @type {Point} */ { x, y }) {
+    return x > 0 && y > 0 && x < this.stage.clientWidth && y < this.stage.clientHeight;
+  }
+
+  /**
+   * Where a picture too wide to be seen is read from: the topmost node, an input if there is one,
+   * and of several the one with the most nodes around it.
+   * @returns {number | null} where that is across the stage
+   */
+  #start() {
+    const nodes = this.#items()
+      .filter((item) => !item.classList.contains("cluster"))
+      .map((item) => ({ input: item.classList.contains("input"), at: this.#middle(item) }));
+    const top = Math.min(...nodes.map(({ at }) => at.y));
+    const row = nodes.filter(({ at }) => at.y < top + ROW * this.place.scale);
+    const inputs = row.filter(({ input }) => input);
+    const { clientWidth, clientHeight } = this.stage;
+    const seen = nodes.filter(({ at }) => at.y < clientHeight);
+    let [best, most] = [/** @type {number | null} */ (null), -1];
+    for (const { at } of inputs.length ? inputs : row) {
+      const near = seen.filter((other) => Math.abs(other.at.x - at.x) < clientWidth / 2).length;
+      if (near > most) [best, most] = [at.x, near];
+    }
+    return best;
+  }
+
+  /**
+   * The elements in sight, what is selected first, then from the middle of the stage outwards.
+   * @returns {{ address: string, which: number, at: Point }[]} `which` of those of this address
+   */
+  #anchors() {
+    const { clientWidth, clientHeight } = this.stage;
+    /** @type {Map<string, number>} */
+    const seen = new Map();
+    const anchors = this.#items().map((item) => {
+      const [address, at] = [addressOf(item), this.#middle(item)];
+      const which = seen.get(address) ?? 0;
+      seen.set(address, which + 1);
+      const far = Math.hypot(at.x - clientWidth / 2, at.y - clientHeight / 2);
+      return { address, which, at, far: address === this.selected ? -1 : far };
+    });
+    return anchors.filter(({ at }) => this.#inSight(at)).sort((a, b) => a.far - b.far);
+  }
+
+  /** Moves the picture so that the first of these that it has is where it was. */
+  #hold(/** @type {{ address: string, which: number, at: Point }[]} */ anchors) {
+    for (const { address, which, at } of anchors) {
+      const item = this.#find(address)[which] ?? this.#related(address);
+      if (!item) continue;
+      const to = this.#middle(item);
+      this.#moveBy(at.x - to.x, at.y - to.y);
+      return;
+    }
+  }
+
+  /** What stands for the selected element once it is folded or unfolded. */
+  #related(/** @type {string} */ address) {
+    if (address !== this.selected) return undefined;
+    for (let end = address.lastIndexOf("/"); end > 0; end = address.lastIndexOf("/", end - 1)) {
+      const [outer] = this.#find(address.slice(0, end));
+      if (outer) return outer;
+    }
+    return this.#items().find((item) => addressOf(item).startsWith(`${address}/`));
   }
 
   #put(/** @type {Place} */ place, /** @type {boolean} */ moved) {

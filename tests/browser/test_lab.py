@@ -153,6 +153,58 @@ def test_moving_and_zooming(page, opened):
     assert inside["height"] <= box["height"]
 
 
+WIDE = """\
+%%taxpr --name wide
+def f(xs):
+    def g(x):
+        for _ in range(9):
+            x = jnp.sin(x)
+        return x
+    return [jnp.cos(g(x * i)) @ x for i, x in enumerate(xs, 2)]
+
+f([jnp.ones((3, 3))] * 30)
+"""
+
+
+def middles(panel):
+    """Where the nodes within the stage are: their middles in the window, by address."""
+    return panel.stage.evaluate(
+        "stage => { const out = {}, s = stage.getBoundingClientRect();"
+        " for (const node of stage.querySelectorAll('.node[data-address]')) {"
+        "  const b = node.getBoundingClientRect();"
+        "  const [x, y] = [b.x + b.width / 2, b.y + b.height / 2];"
+        "  if (b.left >= s.left && b.right <= s.right && b.top >= s.top && b.bottom <= s.bottom)"
+        "   out[node.dataset.address] = [x - s.left, y - s.top]; } return out; }"
+    )
+
+
+def test_a_wide_picture_shows_its_first_nodes_and_stays_where_it_is(opened):
+    book, _ = opened(WIDE)
+    book.run(2)
+    wide = book.panel(2)
+    wide.stage.scroll_into_view_if_needed()
+    width = wide.stage.bounding_box()["width"]
+    assert wide.stage.locator("svg").bounding_box()["width"] > 1.5 * width
+    before = middles(wide)
+    assert len(before) > 5
+    assert any(address.startswith("in") for address in before)
+    address = next(a for a in before if a.endswith(":mul"))
+    wide.select(address)
+    before, place = middles(wide), wide.place()
+    wide.tag("mine")
+    after = middles(wide)
+    assert wide.place()[2] == place[2]
+    assert after[address] == pytest.approx(before[address], abs=1)
+    wide.button("Clear the selection").click()
+    expect(wide.inspector.locator(".tx-tag code")).to_have_css("white-space", "nowrap")
+    wide.button("Fit the picture").click()
+    wide.select(address)
+    wide.attach("scale")
+    stage, svg = wide.stage.bounding_box(), wide.stage.locator("svg").bounding_box()
+    assert stage["x"] <= svg["x"]  # it is fitted again
+    assert svg["x"] + svg["width"] <= stage["x"] + stage["width"]
+
+
 def test_panels_on_one_page(opened):
     other = SCAN.replace("--name p", "--name q")
     book, panel = opened(other, "q", in_python("[p.tags, q.tags]"))
@@ -227,9 +279,11 @@ def test_the_kernel_is_usable_during_a_run_that_can_be_cancelled(opened):
     panel.run_button.click()
     expect(panel.message).to_have_text("A run is under way.")
     panel.button("Cancel").click()
-    expect(panel.message).to_contain_text("Cancelled")
+    expect(panel.message).to_have_text("Cancelling: this step must end first")
+    expect(panel.button("Cancel")).to_be_disabled()
     book.run(4)
     expect(progress).to_be_hidden()
+    expect(panel.message).to_have_text("Cancelled.")
     expect(panel.results).to_contain_text("This run was cancelled.")
     panel.run(2)
     assert len(panel.output("out['loss']")) == 4

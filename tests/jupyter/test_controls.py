@@ -57,6 +57,15 @@ def test_a_parameter_gets_the_widgets_of_its_type(value, kinds):
     assert changes == [("p", 0)]
 
 
+def test_a_slider_gives_round_numbers_and_the_field_what_is_typed():
+    changes = []
+    row = ParamRow("p", taxpr.Param(1.0, -2.0, 2.0), 1.0, lambda *change: changes.append(change))
+    row._slider.value = 0.6000000000000001
+    row._slider.value = 0.04999999999999982
+    row._field.value = 0.123456789012
+    assert changes == [("p", 0.6), ("p", 0.05), ("p", 0.123456789012)]
+
+
 def test_a_hostile_name_is_never_a_description():
     """ipywidgets 7 puts descriptions into the page as HTML."""
     name = "<img src=x onerror=alert(1)>"

@@ -49,7 +49,7 @@ def double(ctx, token, params):
         ),
         (
             "%taxpr f({'a': [x, 'text']})",
-            r"The argument x\['a'\]\[1\] is of type str, which JAX cannot trace: take it out",
+            r"The argument x\['a'\]\[1\] is of type str, which JAX cannot trace: keep it out",
         ),
         ("%taxpr --static x f([x])", r"The argument x is static and must be hashable, but is a l"),
         ("%taxpr f(x=1, **{'x': 2})", r"The call gives the argument `x` twice"),

@@ -534,3 +534,22 @@ def test_drawing_never_runs_the_program():
     session.text()
     session._repr_mimebundle_()
     assert ran == []
+
+
+def test_a_tag_set_again_stays(session):
+    key = session.tag("in0", name="x", layer=1)
+    session.attach(key, "scale", factor=0.5)
+    assert session.tag("in0", name="x", layer=1) == key
+    assert session.injectors[key].values == {"factor": 0.5}
+    with pytest.raises(PanelError, match="is tagged already, as 'x'"):
+        session.tag("in0", name="y")
+
+
+def test_a_function_that_needs_a_ctx_is_told_how_to_get_one(session):
+    def counts(n, token, params):
+        return token, n + 1
+
+    attached = session.attach("h", counts)
+    assert "Its ctx is (): give another by session.attach(" in attached.error
+    assert session.attach("h", counts, ctx=0).error is None
+    assert session.run().ok

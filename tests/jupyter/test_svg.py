@@ -112,9 +112,7 @@ def test_it_scales_and_is_accessible():
     assert root.get("role") == "img"
     assert re.fullmatch(r"0 0 [\d.]+ [\d.]+", root.get("viewBox"))
     assert root.findtext(f"{NS}title") == "flat"
-    assert root.findtext(f"{NS}desc") == (
-        "A program of 3 equations, 2 tags."
-    )
+    assert root.findtext(f"{NS}desc") == ("A program of 3 equations, 2 tags.")
     assert "max-width:100%" in root.findtext(f"{NS}style")
 
 

@@ -197,6 +197,7 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     assert session.injectors[key].values == {"factor": 0.5}
     assert row._field.value == 0.5
     assert "svg" not in remote.sent
+    assert "scale(factor=0.5)" in view.graph.outline
     row._field.value = 9.0  # beyond the slider's end
     assert session.injectors[key].values == {"factor": 9.0}
     assert (row._slider.value, row._slider.max) == (9.0, 9.0)
@@ -325,9 +326,12 @@ def test_a_run_can_be_cancelled_and_the_next_one_works(session, view, remote, mo
     with monkeypatch.context() as patch:
         patch.setattr(session, "run", slow)
         task = view.start_run()
+        said = []
+        view.graph.observe(lambda change: said.append(change.new["text"]), "message")
         remote.send("cancel")
         assert task.wait(SECONDS)
     assert slow.cancelled
+    assert said == ["Cancelling: this step must end first", "Cancelled."]
     assert view.start_run().wait(SECONDS)
     assert view.graph.results["status"] == "done"
 
