@@ -11,13 +11,14 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._attach import Attached, attach_function, attach_many, attach_one, check_injector
 from taxpr._collect import collected, collector
 from taxpr._edit import dissolve_sites, tag_at_address
-from taxpr._errors import ArgumentError, InjectorError, SelectorError
-from taxpr._inject import ctx_aval, handler_for
-from taxpr._injector import Injector, InjectorKind, from_function
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._inject import ctx_aval
+from taxpr._injector import Injector
 from taxpr._selectors import select
-from taxpr._thread import Handler, thread
+from taxpr._thread import thread
 from taxpr._walk import Site, find_sites
 
 
@@ -27,7 +28,6 @@ class _NotGiven:
 
 
 _NO_CTX: Any = _NotGiven()
-Chosen = list[tuple[Site, Handler]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -178,62 +178,25 @@ class Program:
             >>> changed(changed.ctx, 0.0)[0]
             Array(10., dtype=float32, weak_type=True)
         """
+        sites = find_sites(self.jaxpr)
         if isinstance(injector, Mapping):
             if ctx is not _NO_CTX or where is not None:
                 raise ArgumentError(
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
                 )
-            return self._inject_mapping(injector)
-        _check_kind(injector)
-        if isinstance(injector, Injector):
-            if ctx is not _NO_CTX:
-                raise ArgumentError(f"inject: {injector} has a context of its own; leave out ctx.")
-            sites = self._some_tags(where)
-            ctx = injector.initial(sites)
-            chosen = _at_sites(injector, sites, _indexed(ctx))
-            return self._injected(chosen, ctx, injector.report_of)
-        ctx = () if ctx is _NO_CTX else ctx
-        handler = handler_for(injector, jax.tree.structure(ctx))
-        chosen = [(site, handler) for site in self._some_tags(where)]
-        return self._injected(chosen, ctx, lambda ctx: {"ctx": ctx})
-
-    def _some_tags(self, where: Any) -> list[Site]:
+            return self._injected(attach_many(injector, sites))
+        check_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
-        return select(find_sites(self.jaxpr), where)
+        chosen = select(sites, where)
+        if not isinstance(injector, Injector):
+            return self._injected(attach_function(injector, () if ctx is _NO_CTX else ctx, chosen))
+        if ctx is not _NO_CTX:
+            raise ArgumentError(f"inject: {injector} has a context of its own; leave out ctx.")
+        return self._injected(attach_one(injector, chosen))
 
-    def _inject_mapping(self, mapping: Mapping[Any, Any]) -> Injected:
-        injectors: dict[str, Injector] = {}
-        sites: dict[str, list[Site]] = {}
-        taken: dict[str, str] = {}
-        for where, given in mapping.items():
-            key, found = _key(where), self._some_tags(where)
-            if key in injectors:
-                raise SelectorError(f"inject: the mapping has the key {key!r} twice.")
-            for site in found:
-                if site.address in taken:
-                    raise SelectorError(
-                        f"inject: {taken[site.address]!r} and {key!r} both select the {site}. "
-                        "Select each tag once."
-                    )
-                taken[site.address] = key
-            _check_kind(given)
-            injectors[key] = given if isinstance(given, Injector) else from_function(given)
-            sites[key] = found
-        ctx = {key: one.initial(sites[key]) for key, one in injectors.items()}
-        indices = _indexed(ctx)
-        chosen = [
-            pair
-            for key, one in injectors.items()
-            for pair in _at_sites(one, sites[key], indices[key])
-        ]
-
-        def report(ctx: dict[str, Any]) -> dict[str, Any]:
-            return {key: one.report_of(ctx[key]) for key, one in injectors.items()}
-
-        return self._injected(chosen, ctx, report)
-
-    def _injected(self, chosen: Chosen, ctx: Any, report: Callable[[Any], Any]) -> Injected:
+    def _injected(self, attached: Attached) -> Injected:
+        chosen, ctx, report = attached
         leaves, ctx_tree = jax.tree.flatten(ctx)
         threaded = thread(self.jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves])
         args_tree, kwargs_tree = self.in_tree.children()
@@ -285,7 +248,7 @@ class Program:
             >>> values["c"]
             Array([0., 1., 3., 6.], dtype=float32)
         """
-        sites = self._some_tags(where)
+        sites = select(find_sites(self.jaxpr), where)
         keys = _names_of(sites)
         threaded = thread(self.jaxpr, [(site, collector) for site in sites], [])
 
@@ -336,37 +299,6 @@ def _strong_array(leaf: Any) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return _compat.with_weak_type(jnp.asarray(leaf), False)
-
-
-def _key(where: Any) -> str:
-    if isinstance(where, str):
-        return where
-    return where.address if isinstance(where, Site) else repr(where)
-
-
-def _check_kind(injector: Any) -> None:
-    if isinstance(injector, InjectorKind):
-        raise InjectorError(f"inject: {injector.name} needs its values: {injector.name}().")
-    if not callable(injector):
-        raise InjectorError(
-            f"inject: {injector!r} is a {type(injector).__name__}. An injector is made by a kind, "
-            "as in scale(0.5), or is a function (ctx, token, params) -> (token, ctx)."
-        )
-
-
-def _indexed(ctx: Any) -> Any:
-    """The structure of a context with the index of each leaf in its place."""
-    leaves, tree = jax.tree.flatten(ctx)
-    return jax.tree.unflatten(tree, range(len(leaves)))
-
-
-def _at_sites(injector: Injector, sites: list[Site], indices: Any) -> Chosen:
-    """The sites with their handlers; ``indices`` has the index of each leaf of its context."""
-    chosen = []
-    for site in sites:
-        uses, tree = jax.tree.flatten(injector.part_of(indices, site.address))
-        chosen.append((site, handler_for(injector, tree, tuple(uses))))
-    return chosen
 
 
 def _names_of(sites: Sequence[Site]) -> dict[str, str]:
