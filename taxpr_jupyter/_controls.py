@@ -183,7 +183,8 @@ class ParamRow:
             if self._slider:
                 self._slider.min = min(self._slider.min, value)
                 self._slider.max = max(self._slider.max, value)
-                self._slider.value = value
+                if self._rounded(self._slider.value) != value:  # else it would be moved back
+                    self._slider.value = value
             self._field.value = value
         finally:
             self._updating = False
@@ -191,10 +192,12 @@ class ParamRow:
     def _changed(self, change: Any) -> None:
         if self._updating:
             return
-        value = change.new
-        if change.owner is self._slider and isinstance(value, float):
-            value = round(value, self._digits)  # the browser adds up steps: 0.6000000000000001
-        self._on_value(self._name, value)
+        by_slider = change.owner is self._slider
+        self._on_value(self._name, self._rounded(change.new) if by_slider else change.new)
+
+    def _rounded(self, value: Any) -> Any:
+        """A slider's value without noise: the browser adds up steps to 0.6000000000000001."""
+        return round(value, self._digits) if isinstance(value, float) else value
 
 
 class RunControls:
