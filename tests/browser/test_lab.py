@@ -1,9 +1,12 @@
 """The panel in JupyterLab."""
 
+import json
+import re
+
 import pytest
 from browser.conftest import BUILD
-from browser.notebook_page import NotebookPage, expect, in_python, notebook
-from browser.programs import ADD, IMPORTS, SCAN, SCANNED, TANH, whole_way
+from browser.notebook_page import SECONDS, NotebookPage, expect, in_python, notebook
+from browser.programs import ADD, IMPORTS, QUICKSTART, SCAN, SCANNED, TANH, whole_way
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\" ' &amp; </style>"
 
@@ -28,6 +31,18 @@ def opened(page, url):
 
 def test_from_a_click_to_the_changed_value_in_python(page, url):
     whole_way(page, url, BUILD / "panel-lab.png")
+
+
+def test_the_quickstart_runs_again_in_the_same_kernel(page, url):
+    """Sessions that are made again take their tags over, and the cells tag them again."""
+    book = NotebookPage(page, url(json.loads(QUICKSTART.read_text("utf-8"))))
+    prompt = page.locator(".jp-CodeCell").last.locator(".jp-InputPrompt")
+    book.run_all()
+    first = prompt.inner_text()
+    book.run_all()
+    expect(prompt).not_to_have_text(first, timeout=60 * SECONDS)
+    expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=60 * SECONDS)
+    assert int(prompt.inner_text().strip("[]:")) == 2 * int(first.strip("[]:"))
 
 
 def test_hostile_names_stay_text(opened):
