@@ -10,7 +10,7 @@ plan is transformed once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -87,11 +87,10 @@ def thread(
     """
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
-    every = tuple(range(len(ctx_avals)))
-    return _Threader().jaxpr(jaxpr, plan_of(list(chosen)), every, list(ctx_avals), "", "")
+    return _Threader().jaxpr(jaxpr, plan_of(list(chosen)), dict(enumerate(ctx_avals)), "", "")
 
 
-def _used(todo: Handler | Mapping[str, Plan], ctx: Sequence[int]) -> tuple[int, ...]:
+def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
     """Which of the leaves ``ctx`` are used by a handler, or by all of those below an equation."""
     if isinstance(todo, Handler):
         return tuple(ctx) if todo.uses is None else todo.uses
@@ -125,41 +124,39 @@ class _Threader:
         self,
         stored: Any,
         plan: Plan,
-        indices: tuple[int, ...],
-        ctx_avals: list[Any],
+        ctx_avals: Mapping[int, Any],
         label: str,
         address: str,
     ) -> ThreadedJaxpr:
-        """A jaxpr with some leaves of the context, by index, through it.
+        """A jaxpr with some leaves of the context through it; ``ctx_avals`` is by index.
 
         ``address`` is for messages: where two places share a jaxpr, the first one's.
         """
-        key = (id(stored), plan_key(plan), indices, tuple(ctx_avals), label)
+        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label)
         if key not in self._done:
             self._alive.append((stored, plan))
-            self._done[key] = self._build(stored, plan, indices, ctx_avals, label, address)
+            self._done[key] = self._build(stored, plan, ctx_avals, label, address)
         return self._done[key]
 
     def _build(
         self,
         stored: Any,
         plan: Plan,
-        indices: tuple[int, ...],
-        ctx_avals: list[Any],
+        ctx_avals: Mapping[int, Any],
         label: str,
         address: str,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
-        ctx_vars = [_compat.fresh_var(aval) for aval in ctx_avals]
-        ctx: dict[int, Any] = dict(zip(indices, ctx_vars, strict=True))
+        ctx: dict[int, Any] = {k: _compat.fresh_var(aval) for k, aval in ctx_avals.items()}
+        invars = [*ctx.values(), *inner.invars]
         emits: Emits = {}
         for position, (local, eqn) in enumerate(numbered(inner)):
             todo = plan.get(position)
             if todo is None:
                 splice.keep(eqn)
                 continue
-            used = _used(todo, indices)
+            used = _used(todo, ctx)
             now = [ctx[index] for index in used]
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
@@ -176,7 +173,7 @@ class _Threader:
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
-        jaxpr = splice.finish([*ctx_vars, *inner.invars], outvars)
+        jaxpr = splice.finish(invars, outvars)
         return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan))
 
     def _hop(
@@ -188,13 +185,13 @@ class _Threader:
 
         def run(*flat: Any) -> Any:
             now, operands = list(flat[: len(used)]), list(flat[len(used) :])
-            ctx_avals = [jax.typeof(x) for x in now]
+            ctx_avals = {index: jax.typeof(x) for index, x in zip(used, now, strict=True)}
 
             def threaded(label: str) -> ThreadedJaxpr:
                 stored = nested[label].stored
                 plan = plans.get(label, {})
                 below = f"{address}/{label}/"
-                return self.jaxpr(stored, plan, used, ctx_avals, f"{label}/", below)
+                return self.jaxpr(stored, plan, ctx_avals, f"{label}/", below)
 
             ctx, outs, emits = rule(eqn, now, operands, threaded)
             return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}

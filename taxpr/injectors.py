@@ -25,7 +25,7 @@ _RECORD_BYTES = 64 * 2**20
 
 def _each(name: str, token: Any, fn: Callable[[Any], Any]) -> Any:
     def one(x: Any) -> Any:
-        if _compat.is_extended(x.dtype) or (x.dtype == bool and name != "zero"):
+        if _compat.is_extended(x.dtype) or x.dtype == bool:
             raise InjectorError(
                 f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
             )
@@ -93,7 +93,7 @@ def add(token: Any, value: Any) -> Any:
 @injector()
 def zero(token: Any) -> Any:
     """Replace the token by zeros."""
-    return _each("zero", token, jnp.zeros_like)
+    return jax.tree.map(lambda x: zeros(x.shape, x.dtype), token)
 
 
 @injector(

@@ -170,7 +170,8 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         line = users_line(error.__traceback__)
         text = f"The injector {attached.name!r} at the {site} raised {one_line(error)}"
         text += f" ({line})" if line else ""
-        if attached.injector.shared and attached.injector.new_state(None) == ():
+        ctx = attached.injector.new_state(None) if attached.injector.shared else None
+        if isinstance(ctx, tuple) and not ctx:
             text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
     if site.source is not None:  # a cell has a file name that says nothing
         text = text.replace(str(site.source), source_text(site.source))

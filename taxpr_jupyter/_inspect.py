@@ -8,9 +8,10 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._index import Home, Index
+from taxpr_jupyter._model import count_of
 from taxpr_jupyter._sites import SiteRow
 from taxpr_jupyter._sources import source_line, source_text
-from taxpr_jupyter._text import aval_text, count_of, literal_text, shortened, visible
+from taxpr_jupyter._text import aval_text, literal_text, shortened, visible
 
 _LONGEST = 200  # characters of one param
 _KINDS = {"in": "input", "const": "const", "out": "output"}

@@ -12,6 +12,7 @@ import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr_jupyter import _text
+from taxpr_jupyter._model import count_of
 
 # `a op b` is `b op a`, so that the order of their operands need not be shown.
 _COMMUTATIVE = frozenset(
@@ -125,8 +126,8 @@ def block_lines(nested: taxpr.Nested) -> list[str]:
 
 def content(eqns: int, tags: int) -> str:
     """`23 equations · 2 tags`."""
-    texts = [_text.count_of(eqns, "equation")] if eqns or not tags else []
-    texts += [_text.count_of(tags, "tag")] if tags else []
+    texts = [count_of(eqns, "equation")] if eqns or not tags else []
+    texts += [count_of(tags, "tag")] if tags else []
     return " · ".join(texts)
 
 
@@ -179,4 +180,4 @@ def bundle_lines(names: Sequence[str]) -> list[str]:
     paths = [path_parts(name) for name in (names[0], names[-1])]
     shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False))
     title = "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"
-    return [_text.shortened(title, _text.LINE), _text.count_of(len(names), "array")]
+    return [_text.shortened(title, _text.LINE), count_of(len(names), "array")]

@@ -117,6 +117,11 @@ class Cluster:
         return self.id
 
 
+def count_of(number: int, what: str) -> str:
+    """`1 equation`, `2 equations`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How many equations of the program are where.
@@ -137,9 +142,8 @@ class Counts:
     tags: int
 
     def __str__(self) -> str:
-        eqns = self.total - self.tags
-        words = [f"{eqns:,} equation{'' if eqns == 1 else 's'}"]
-        words += [f"{self.tags:,} tag{'' if self.tags == 1 else 's'}"] if self.tags else []
+        words = [count_of(self.total - self.tags, "equation")]
+        words += [count_of(self.tags, "tag")] if self.tags else []
         hidden = sum(self.folded.values())
         words += [f"{hidden:,} of them folded"] if hidden else []
         return ", ".join(words)

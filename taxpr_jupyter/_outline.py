@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._index import Home, Index
+from taxpr_jupyter._model import count_of
 from taxpr_jupyter._sites import SiteRow
-from taxpr_jupyter._text import aval_text, count_of, literal_text, visible
+from taxpr_jupyter._text import aval_text, literal_text, visible
 
 _TAG, _INJECTED = "●", "◆"
 _STYLES = {"tag": "\x1b[1;35m", "injected": "\x1b[1;32m", "dim": "\x1b[2m", "head": "\x1b[1m"}

@@ -11,8 +11,8 @@ import jax
 
 from taxpr_jupyter._attach import Attached
 from taxpr_jupyter._compare import Difference, stats, value_text
+from taxpr_jupyter._model import count_of
 from taxpr_jupyter._sites import SiteRow
-from taxpr_jupyter._text import count_of
 
 __all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
 

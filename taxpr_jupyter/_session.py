@@ -22,11 +22,10 @@ from taxpr_jupyter._editor import Editor
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._execute import Executor, OnPhase, Plan
 from taxpr_jupyter._inspect import Inspection
-from taxpr_jupyter._model import Picture
+from taxpr_jupyter._model import Picture, count_of
 from taxpr_jupyter._names import call_text
 from taxpr_jupyter._run import Run
 from taxpr_jupyter._sites import SiteRow
-from taxpr_jupyter._text import count_of
 from taxpr_jupyter._trace import traced
 
 __all__ = ["Attached", "Choice", "Session", "SiteRow"]

@@ -37,11 +37,6 @@ def shortened(text: str, width: int) -> str:
     return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
-def count_of(number: int, what: str) -> str:
-    """`1 equation`, `2 equations`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def aval_text(aval: Any) -> str:
     """`f32[3,4]`."""
     try:

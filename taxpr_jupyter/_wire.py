@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taxpr_jupyter._inspect import Inspection, ValueRow
+from taxpr_jupyter._model import count_of
 from taxpr_jupyter._run import Difference, Record, Run
 from taxpr_jupyter._session import Attached, SiteRow
-from taxpr_jupyter._text import count_of
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
 

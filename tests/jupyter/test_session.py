@@ -551,5 +551,8 @@ def test_a_function_that_needs_a_ctx_is_told_how_to_get_one(session):
 
     attached = session.attach("h", counts)
     assert "Its ctx is (): give another by session.attach(" in attached.error
+    broken = session.attach("h", lambda ctx, token, params: 1 / 0, ctx=np.ones(2))
+    assert "ZeroDivisionError" in broken.error
+    assert "Its ctx is ()" not in broken.error
     assert session.attach("h", counts, ctx=0).error is None
     assert session.run().ok
