@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,7 +28,8 @@ def trace(
     Args:
         fn: A function of PyTrees of arrays, as for `jax.jit`.
         static_argnums: Positions of arguments that are Python values, not arrays.
-        static_argnames: Names of such arguments, given by keyword.
+        static_argnames: Names of such arguments. As for `jax.jit`, a position stands for its
+            name, too, and a name for its position.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
@@ -44,6 +46,7 @@ def trace(
         raise ArgumentError(f"trace: {fn!r} is a {type(fn).__name__}, not a function.")
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    nums, given = _static_both_ways(fn, nums, given)
 
     @functools.wraps(fn)
     def traced(*args: Any, **kwargs: Any) -> Program:
@@ -71,6 +74,23 @@ def trace(
     # `wraps` would show the signature of `fn`, but what comes back is a program.
     del traced.__wrapped__
     return traced
+
+
+def _static_both_ways(
+    fn: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static positions and names, each with what the signature adds to it from the other."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return nums, given
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    offset = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    by_name = {name: offset + k for k, name in enumerate(names)}
+    by_number = {k: name for name, k in by_name.items()}
+    more_nums = [by_name[name] for name in given if name in by_name]
+    more_names = [by_number[num] for num in nums if num in by_number]
+    return tuple({*nums, *more_nums}), tuple({*given, *more_names})
 
 
 def find_tags(program: Any, where: Any = None) -> list[Site]:

@@ -336,6 +336,17 @@ def test_refs_of_the_user_keep_working():
         assert_close(jax.jit(p.collect())(arg)[0], jax.jit(p)(arg))
 
 
+@pytest.mark.parametrize("how", [{"static_argnums": 1}, {"static_argnames": "n"}])
+def test_static_arguments_by_position_and_by_keyword_alike(how):
+    def power(x, n):
+        assert isinstance(n, int)
+        return x**n
+
+    for p in (taxpr.trace(power, **how)(2.0, 3), taxpr.trace(power, **how)(2.0, n=3)):
+        assert p.in_names == ("x",)
+        assert p(2.0) == 8.0
+
+
 def test_static_arguments_left_to_their_defaults():
     p = taxpr.trace(lambda x, n=3: x * n, static_argnums=1)(2.0)
     assert p(2.0) == 6.0
