@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,10 +17,13 @@ import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 from jax._src import ad_checkpoint as _ad_checkpoint
+from jax._src import ad_util as _ad_util
 from jax._src import core as _core
 from jax._src import effects as _effects
+from jax._src import linear_util as _linear_util
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
+from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _pe
 from jax._src.lax.control_flow import loops as _loops
 from jax._src.state import types as _state_types
@@ -252,6 +255,131 @@ def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
     """
     names = ("length", "reverse", "unroll", "_split_transpose")
     return {name: eqn.params[name] for name in names if name in eqn.params}
+
+
+# ---- rules of custom_jvp and custom_vjp ---------------------------------------
+
+
+class Rule(NamedTuple):
+    """A rule of an equation, traced.
+
+    Attributes:
+        jaxpr: Closed. Of a jvp: from primals and the tangents that are not zero to primals and
+            tangents. Of a fwd: from primals to residuals and primals.
+        out_zeros: Of a jvp: which of the tangents that come out are zero, and so left out.
+    """
+
+    jaxpr: Any
+    out_zeros: Sequence[bool] = ()
+
+
+# What JAX raises when a value that a custom_vjp function closed over is differentiated.
+CustomVJPException = _ad.CustomVJPException
+
+
+def tangent_aval(aval: Any) -> Any:
+    """The aval of the tangents of a value; of dtype float0 where it has none."""
+    return aval.to_tangent_aval()
+
+
+def all_differentiated(eqn: JaxprEqn) -> list[bool]:
+    """The argument of `jvp_rule` or `fwd_rule` when all inputs that can be are differentiated."""
+    avals = [atom.aval for atom in eqn.invars[eqn.params["num_consts"] :]]
+    varied = [tangent_aval(aval).dtype != jax.dtypes.float0 for aval in avals]
+    if eqn.primitive is custom_vjp_call_p:
+        return varied
+    # A rule without symbolic zeros gets all tangents, those without a value as well.
+    return [eqn.params["symbolic_zeros"] and not varies for varies in varied]
+
+
+def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> Rule:
+    """The rule of a custom_jvp when some of the tangents are symbolic zeros."""
+    jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
+    return Rule(_with_consts(jaxpr, consts), out_zeros)
+
+
+def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
+    """The forward rule of a custom_vjp when some of the inputs are differentiated."""
+    return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
+
+
+def _with_consts(jaxpr: Any, consts: Sequence[Any]) -> Any:
+    return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else ClosedJaxpr(jaxpr, list(consts))
+
+
+def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
+    """The params of a custom_jvp that say what its rule is."""
+
+    def thunk(*zeros: bool) -> Any:
+        jaxpr, out_zeros = rule(*zeros)
+        return open_jaxpr(jaxpr), consts_of(jaxpr), list(out_zeros)
+
+    info = params["jvp_jaxpr_fun"].debug_info
+    return {"jvp_jaxpr_fun": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
+
+
+def fwd_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
+    """The params of a custom_vjp that say what its forward rule is."""
+
+    def thunk(*nonzeros: bool) -> Any:
+        jaxpr, _ = rule(*nonzeros)
+        return open_jaxpr(jaxpr), consts_of(jaxpr)
+
+    info = params["fwd_jaxpr_thunk"].debug_info
+    return {"fwd_jaxpr_thunk": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
+
+
+def vjp_params(
+    params: dict[str, Any],
+    rule: Callable[..., Rule],
+    *,
+    more_in: Sequence[Any],
+    n_more_out: int,
+) -> dict[str, Any]:
+    """The params of a custom_vjp that say what its rules are, when it gets a longer signature.
+
+    Args:
+        params: The params as they are.
+        rule: The new forward rule.
+        more_in: The avals of the operands that come before those which the rules are about;
+            these get no cotangents.
+        n_more_out: The number of results that follow; their cotangents are dropped.
+    """
+    n_consts = params["num_consts"]
+    old_trees, old_bwd = params["out_trees"], params["bwd"]
+
+    def out_trees() -> Any:
+        out_tree, res_tree, forwarded = old_trees()
+        # Residuals that are inputs are given as the number of the operand.
+        shift = len(more_in) - n_consts
+        return out_tree, res_tree, [k if k is None else k + shift for k in forwarded]
+
+    def bwd(*residuals_and_cotangents: Any) -> Any:
+        kept = residuals_and_cotangents[: len(residuals_and_cotangents) - n_more_out]
+        out = old_bwd.call_wrapped(*kept)
+        zeros: list[Any] = [_ad_util.Zero(tangent_aval(aval)) for aval in more_in]
+        # From 0.12 a backward rule also returns its logs.
+        if isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (list, tuple)):
+            return [*zeros, *out[0]], out[1]
+        return [*zeros, *out]
+
+    return {
+        **fwd_params(params, rule),
+        "out_trees": out_trees,
+        "bwd": _linear_util.wrap_init(bwd, debug_info=old_bwd.debug_info),
+    }
+
+
+def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
+    """Each rule is traced once, so that its jaxpr keeps its identity."""
+    done: dict[Any, Any] = {}
+
+    def once(*flags: bool) -> Any:
+        if flags not in done:
+            done[flags] = thunk(*flags)
+        return done[flags]
+
+    return once
 
 
 def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:

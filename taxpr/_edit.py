@@ -11,8 +11,8 @@ from taxpr import _compat
 from taxpr._address import locate
 from taxpr._errors import AddressError, RefusedError, TagError
 from taxpr._inject import Predicate
-from taxpr._plan import Plan, plan_key, plan_of
-from taxpr._rules import nested_jaxprs, replace_nested
+from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
+from taxpr._rules import nested_jaxprs, replace_nested, with_rules
 from taxpr._splice import rewired, substituted
 from taxpr._tag import tag
 from taxpr._walk import Site, Step, find_sites
@@ -42,8 +42,8 @@ def iter_tags(jaxpr: Any) -> Iterator[tuple[dict[str, Any], Any]]:
 def dissolve_tags(jaxpr: Any, predicate: Predicate | None = None) -> Any:
     """Remove tags from a jaxpr and all of its nested jaxprs.
 
-    Tags in functions that a jaxpr holds untraced, such as the rules of `jax.custom_vjp`, are
-    not in it yet; they show when the program is differentiated.
+    Tags in the rules of `jax.custom_jvp` and in the forward rules of `jax.custom_vjp` go with
+    them. Those in a backward rule are not in the program before it is differentiated.
 
     Args:
         jaxpr: An open or closed jaxpr.
@@ -95,10 +95,11 @@ def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> 
         if position not in plan:
             eqns.append(rewired(eqn, now))
         elif isinstance(plan[position], dict):
-            new = {
-                label: dissolved(_stored(eqn, label), sub) for label, sub in plan[position].items()
-            }
-            eqns.append(rewired(replace_nested(eqn, new), now))
+            below = plan[position]
+            held = {nested.label: nested.stored for nested in nested_jaxprs(eqn)}
+            new = {k: dissolved(held[k], sub) for k, sub in below.items() if k in held}
+            eqn = with_rules(replace_nested(eqn, new), _of_rules(eqn, below, dissolved))
+            eqns.append(rewired(eqn, now))
         else:
             now.update(zip(eqn.outvars, substituted(eqn.invars, now), strict=True))
     return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
@@ -162,12 +163,14 @@ def _with_nested(step: Step, new: Any) -> Any:
     return _compat.rebuilt(home, eqns=eqns)
 
 
-def _stored(eqn: Any, label: str) -> Any:
-    return next(n.stored for n in nested_jaxprs(eqn) if n.label == label)
+def _of_rules(
+    eqn: Any, plans: dict[str, Plan], dissolved: Callable[[Any, Plan], Any]
+) -> Callable[[Any], Any]:
+    return lambda rule: dissolved(rule, plan_of_rule(eqn, plans, rule))
 
 
 def _refuse_hidden(what: str, where: str, step: Step) -> None:
-    if step.nested.param is None:
+    if step.nested.param is None and not step.nested.rule:
         raise RefusedError(
             f"{what}: {where} is in a jaxpr that {step.eqn.primitive.name} ({step.local}) "
             "keeps hidden, and which cannot be replaced."

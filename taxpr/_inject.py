@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._errors import InjectorError, name_of
+from taxpr._errors import ArgumentError, InjectorError, name_of
+from taxpr._rules import Options, Shards
 from taxpr._tag import tag_params, tag_tree
 from taxpr._thread import Handled, Handler, thread
 from taxpr._walk import find_sites
@@ -23,6 +24,9 @@ def inject(
     injector: InjectorFn,
     ctx: Any,
     predicate: Predicate | None = None,
+    *,
+    custom_rules: str = "keep",
+    shards: Shards = None,
 ) -> Any:
     """Run ``injector`` at every tag of a program, with a context threaded through it.
 
@@ -40,6 +44,16 @@ def inject(
         ctx: A PyTree of arrays, or of `jax.ShapeDtypeStruct`: only trees, shapes and
             dtypes are used here. Weak types become strong.
         predicate: ``(params, aval_tree) -> bool`` chooses the tags; None chooses all.
+        custom_rules: What becomes of `jax.custom_jvp` and `jax.custom_vjp` around a tag. With
+            ``"keep"`` their rules are injected like the functions, tags that stand only in a
+            jvp or forward rule included, and serve when the result is differentiated. The
+            context has no derivative there: none comes out, and to take one with respect to
+            it raises. With ``"drop"`` the injected function itself is differentiated.
+        shards: How the contexts of the devices in a `jax.shard_map` become one where they
+            differ. ``"psum"`` adds up what each of them changed, ``"pmax"`` takes the
+            greatest, ``"stack"`` puts them on a new leading axis, and a function
+            ``(ctx, axis_names) -> ctx`` is called in there, once for each leaf. With None
+            such a context is refused.
 
     Returns:
         A closed jaxpr with inputs ``[*ctx, *args]`` and outputs ``[*outs, *ctx]``. The
@@ -69,7 +83,20 @@ def inject(
     leaves, tree = jax.tree.flatten(ctx)
     handler = handler_for(injector, tree)
     chosen = [(site, handler) for site in sites]
-    return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves]).jaxpr
+    options = options_of(custom_rules, shards)
+    return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options).jaxpr
+
+
+def options_of(custom_rules: str, shards: Shards) -> Options:
+    """The options of `inject`, checked."""
+    if custom_rules not in ("keep", "drop"):
+        raise ArgumentError(f'inject: custom_rules is "keep" or "drop", not {custom_rules!r}.')
+    if not (shards is None or callable(shards) or shards in ("psum", "pmax", "stack")):
+        raise ArgumentError(
+            'inject: shards is None, "psum", "pmax", "stack" or a function '
+            f"(ctx, axis_names) -> ctx, not {shards!r}."
+        )
+    return Options(custom_rules, shards)
 
 
 def ctx_aval(leaf: Any) -> Any:

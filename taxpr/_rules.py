@@ -33,6 +33,8 @@ class Nested:
             known only at run time.
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.
+        rule: Whether it is a rule of `jax.custom_jvp` or `jax.custom_vjp`, which runs in the
+            place of the function itself when the program is differentiated.
         facts: Short facts for people, such as ``{"length": 5}``.
     """
 
@@ -48,6 +50,7 @@ class Nested:
     trips: int | None = 1
     conditional: bool = False
     recomputed: bool = False
+    rule: bool = False
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -75,6 +78,26 @@ class Emission(NamedTuple):
 
 
 Emits = dict[str, Emission]
+
+
+Shards = str | Callable[[Any, tuple[str, ...]], Any] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the caller of `inject` or `collect` asked for.
+
+    Attributes:
+        custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`.
+        shards: How the contexts of the devices in a shard_map become one: ``"psum"``,
+            ``"pmax"``, ``"stack"`` or ``(ctx, axis_names) -> ctx``; None refuses.
+    """
+
+    custom_rules: str = "keep"
+    shards: Shards = None
+
+
+NO_OPTIONS = Options()
 
 
 class Threaded(Protocol):
@@ -105,15 +128,39 @@ class Threaded(Protocol):
         ...
 
 
+class Thread(Protocol):
+    """Threads the context through a nested jaxpr of the equation at hand."""
+
+    @property
+    def address(self) -> str:
+        """The address of the equation, for messages."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """What the caller of `inject` asked for."""
+        ...
+
+    def __call__(
+        self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
+    ) -> Threaded:
+        """The nested jaxpr of a label with the context through it.
+
+        Args:
+            label: Its label.
+            jaxpr: Closed; another form of that jaxpr, such as a rule of `jax.custom_jvp`
+                traced for other inputs. Its tags are told by their params and avals.
+            ctx: Values of the types that the context has in there, where these are not the
+                types that it has outside.
+        """
+        ...
+
+
 class Inject(Protocol):
     """How an equation is rebuilt with a context; called under a trace."""
 
     def __call__(
-        self,
-        eqn: _compat.JaxprEqn,
-        ctx: list[Any],
-        operands: list[Any],
-        thread: Callable[[str], Threaded],
+        self, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
     ) -> tuple[list[Any], list[Any], Emits]:
         """Return ``(ctx, results, emits)``."""
         ...
@@ -127,11 +174,15 @@ class Hop:
         nested: The jaxprs of an equation.
         inject: How the context goes through; None where that is refused.
         refusal: Why it is refused; None where it is not.
+        rules: The jaxprs of its rules for derivatives, which an equation holds as functions.
+        with_rules: ``(eqn, change) -> eqn`` with all jaxprs of its rules changed.
     """
 
     nested: Callable[[_compat.JaxprEqn], tuple[Nested, ...]]
     inject: Inject | None = None
     refusal: str | None = None
+    rules: Callable[[_compat.JaxprEqn], tuple[Nested, ...]] | None = None
+    with_rules: Callable[[_compat.JaxprEqn, Callable[[Any], Any]], _compat.JaxprEqn] | None = None
 
 
 _HOPS: dict[_compat.Primitive, Hop] = {}
@@ -160,6 +211,18 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     """
     hop = _HOPS.get(eqn.primitive)
     return hop.nested(eqn) if hop else found_in_params(eqn)
+
+
+def rule_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    """The jaxprs that run in the place of the equation's own when it is differentiated."""
+    hop = _HOPS.get(eqn.primitive)
+    return hop.rules(eqn) if hop and hop.rules else ()
+
+
+def with_rules(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+    """The equation with all jaxprs of its rules changed; itself where it has none."""
+    hop = _HOPS.get(eqn.primitive)
+    return hop.with_rules(eqn, change) if hop and hop.with_rules else eqn
 
 
 def is_hop(eqn: _compat.JaxprEqn) -> bool:

@@ -18,8 +18,17 @@ import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
-from taxpr._plan import Plan, plan_key, plan_of
-from taxpr._rules import Emission, Emits, inject_rule, injectable, nested_jaxprs
+from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
+from taxpr._rules import (
+    NO_OPTIONS,
+    Emission,
+    Emits,
+    Options,
+    inject_rule,
+    injectable,
+    nested_jaxprs,
+    rule_jaxprs,
+)
 from taxpr._splice import Splice
 from taxpr._walk import Site, numbered
 
@@ -70,7 +79,10 @@ class ThreadedJaxpr:
 
 
 def thread(
-    jaxpr: Any, chosen: Sequence[tuple[Site, Handler]], ctx_avals: Sequence[Any]
+    jaxpr: Any,
+    chosen: Sequence[tuple[Site, Handler]],
+    ctx_avals: Sequence[Any],
+    options: Options = NO_OPTIONS,
 ) -> ThreadedJaxpr:
     """Replace the chosen tags by their handlers, with a context through the program.
 
@@ -78,6 +90,7 @@ def thread(
         jaxpr: A closed jaxpr.
         chosen: The selected tags, each with its handler.
         ctx_avals: The avals of the leaves of the context.
+        options: What the caller asked for.
 
     Returns:
         The jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted]``.
@@ -87,7 +100,8 @@ def thread(
     """
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
-    return _Threader().jaxpr(jaxpr, plan_of(list(chosen)), dict(enumerate(ctx_avals)), "", "")
+    plan = plan_of(list(chosen))
+    return _Threader(options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
 
 
 def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
@@ -115,7 +129,8 @@ def refuse_if_inside_opaque(site: Site) -> None:
 class _Threader:
     """One call of `thread`: remembers what it has transformed."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self._done: dict[Any, ThreadedJaxpr] = {}
         # Keys of `_done` hold ids; the objects must live as long.
         self._alive: list[Any] = []
@@ -181,22 +196,48 @@ class _Threader:
     ) -> Callable[..., Any]:
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
-        nested = {n.label: n for n in nested_jaxprs(eqn)}
 
         def run(*flat: Any) -> Any:
             now, operands = list(flat[: len(used)]), list(flat[len(used) :])
-            ctx_avals = {index: jax.typeof(x) for index, x in zip(used, now, strict=True)}
-
-            def threaded(label: str) -> ThreadedJaxpr:
-                stored = nested[label].stored
-                plan = plans.get(label, {})
-                below = f"{address}/{label}/"
-                return self.jaxpr(stored, plan, ctx_avals, f"{label}/", below)
-
+            threaded = _HopThread(self, eqn, plans, used, address, _avals(now))
             ctx, outs, emits = rule(eqn, now, operands, threaded)
             return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
 
         return run
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _HopThread:
+    """What the rule of one equation threads its jaxprs with; see `taxpr._rules.Thread`."""
+
+    threader: _Threader
+    eqn: Any
+    plans: Mapping[str, Plan]
+    used: tuple[int, ...]
+    address: str
+    avals: list[Any]
+
+    @property
+    def options(self) -> Options:
+        return self.threader.options
+
+    def __call__(
+        self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
+    ) -> ThreadedJaxpr:
+        if jaxpr is None:
+            known = (*nested_jaxprs(self.eqn), *rule_jaxprs(self.eqn))
+            jaxpr = next(nested.stored for nested in known if nested.label == label)
+            plan = self.plans.get(label, {})
+        else:
+            plan = plan_of_rule(self.eqn, self.plans, jaxpr)
+        avals = self.avals if ctx is None else _avals(ctx)
+        by_index = dict(zip(self.used, avals, strict=True))
+        below = f"{self.address}/{label}/"
+        return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below)
+
+
+def _avals(values: Iterable[Any]) -> list[Any]:
+    return [jax.typeof(value) for value in values]
 
 
 def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
-from taxpr._rules import Nested, nested_jaxprs
+from taxpr._rules import Nested, nested_jaxprs, rule_jaxprs
 from taxpr._tag import is_tag, tag_avals, tag_params
 
 
@@ -94,6 +94,11 @@ class Site:
         """Whether it stands in the part of a backward pass that repeats the forward pass."""
         return any(step.nested.recomputed for step in self.steps)
 
+    @property
+    def in_rule(self) -> bool:
+        """Whether it fires only when the program is differentiated, by a custom rule."""
+        return any(step.nested.rule for step in self.steps)
+
     def is_same(self, other: Site) -> bool:
         """Whether both are one tag of one traced program, before and after an edit of it."""
         own, others = self.eqn.outvars, other.eqn.outvars
@@ -135,10 +140,15 @@ def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
     return out
 
 
-def find_sites(jaxpr: Any) -> list[Site]:
-    """All tags of a jaxpr, in program order, through every nested jaxpr."""
+def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
+    """All tags of a jaxpr, in program order, through every nested jaxpr.
+
+    Rules of custom_jvp and custom_vjp are looked into as well. A tag in a rule that has a like
+    in the function itself is that tag, seen when the program is differentiated; the others
+    are sites of their own.
+    """
     found: list[Site] = []
-    for prefix, steps, position, local, eqn, home in _tags(jaxpr, {}):
+    for prefix, steps, position, local, eqn, home in _tags(jaxpr, {}, rules=rules):
         found.append(
             Site(
                 address=f"{prefix}{local}",
@@ -163,11 +173,15 @@ class _Found(NamedTuple):
     home: dict[Any, str]
 
 
-def _tags(jaxpr: Any, seen: dict[int, list[_Found]]) -> list[_Found]:
-    """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once."""
+def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Found]:
+    """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once.
+
+    A rule often calls the function that it belongs to, so rules in a rule are left alone:
+    they are looked into when they are needed.
+    """
     inner = _compat.open_jaxpr(jaxpr)
-    if id(inner) in seen:
-        return seen[id(inner)]
+    if (id(inner), rules) in seen:
+        return seen[id(inner), rules]
     found: list[_Found] = []
     home: dict[Any, str] = {}
     eqns = numbered(inner)
@@ -176,16 +190,30 @@ def _tags(jaxpr: Any, seen: dict[int, list[_Found]]) -> list[_Found]:
             home = home or _homes(inner, eqns)
             found.append(_Found("", (), position, local, eqn, home))
             continue
+        own: list[_Found] = []
         for nested in nested_jaxprs(eqn):
             step = Step(position, eqn, local, nested, jaxpr)
-            found += [
-                below._replace(
-                    prefix=f"{local}/{nested.label}/{below.prefix}", steps=(step, *below.steps)
-                )
-                for below in _tags(nested.stored, seen)
-            ]
-    seen[id(inner)] = found
+            own += _below(step, _tags(nested.stored, seen, rules=rules))
+        for nested in rule_jaxprs(eqn) if rules else ():
+            step = Step(position, eqn, local, nested, jaxpr)
+            known = {tag_key(tag.eqn) for tag in own}
+            below = _tags(nested.stored, seen, rules=False)
+            own += _below(step, [tag for tag in below if tag_key(tag.eqn) not in known])
+        found += own
+    seen[id(inner), rules] = found
     return found
+
+
+def _below(step: Step, tags: list[_Found]) -> list[_Found]:
+    prefix = f"{step.local}/{step.nested.label}/"
+    return [tag._replace(prefix=f"{prefix}{tag.prefix}", steps=(step, *tag.steps)) for tag in tags]
+
+
+def tag_key(eqn: _compat.JaxprEqn) -> Any:
+    """What tells by itself that a tag in a rule is one of the function's own."""
+    avals: list[Any] = [atom.aval for atom in eqn.invars]
+    types = tuple((aval.shape, aval.dtype) for aval in avals)
+    return eqn.params["user"], eqn.params["tree"], types
 
 
 def _homes(jaxpr: Any, eqns: list[tuple[str, _compat.JaxprEqn]]) -> dict[Any, str]:

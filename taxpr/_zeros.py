@@ -6,12 +6,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr import _compat
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array of zeros; for a PRNG key dtype, keys whose data is zero."""
+    """An array of zeros; for a PRNG key dtype, keys whose data is zero.
+
+    Of float0, the dtype of tangents of integers, JAX itself takes NumPy arrays.
+    """
+    if dtype == jax.dtypes.float0:
+        return np.zeros(shape, dtype)
     if not _compat.is_extended(dtype):
         return jnp.zeros(shape, dtype)
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))

@@ -33,6 +33,8 @@ class Case:
         tolerance: Of values and derivatives; XLA keeps more than bfloat16 where it likes.
         fires: The names of the tags in the order in which they fire, for these arguments.
         vmap: Whether JAX itself can batch it with its checks on.
+        rule: Whether it has a derivative rule of its own, of which the plain interpreter knows
+            nothing.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Case:
     tolerance: float = 2e-5
     fires: tuple[str, ...] | None = None
     vmap: bool = True
+    rule: bool = False
 
     def __repr__(self):
         return self.name
@@ -252,7 +255,7 @@ def eval_call(v):
     return out
 
 
-@case(V, refused=("custom_jvp_call",))
+@case(V, rule=True)
 def custom_jvp(v):
     @jax.custom_jvp
     def f(x):
@@ -262,7 +265,7 @@ def custom_jvp(v):
     return f(v)
 
 
-@case(V, refused=("custom_vjp_call",))
+@case(V, rule=True)
 def custom_vjp(v):
     @jax.custom_vjp
     def f(x):
@@ -292,7 +295,7 @@ def linear_solve(v):
     )
 
 
-@case(np.float32(8), refused=("custom_jvp_call", "call_hi_primitive"))
+@case(np.float32(8), rule=True, refused=("call_hi_primitive",))
 def custom_root(x):
     def newton(f, y):
         step = lambda i, y: y - f(y) / (3.0 * y**2)

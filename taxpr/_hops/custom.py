@@ -1,28 +1,233 @@
-"""custom_jvp and custom_vjp."""
+"""custom_jvp and custom_vjp.
+
+Both hold the jaxpr of the function and, as Python functions of which inputs are
+differentiated, the rules that take its place under differentiation. The rule is kept: its
+jaxprs are injected as the function is. The context has no derivative in a rule that knows
+nothing of it: none comes out, and to ask for one with respect to it is refused.
+"""
 
 from __future__ import annotations
 
-from taxpr import _compat
-from taxpr._rules import Hop, Nested, plain, register
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
-_REFUSAL = (
-    "its derivative comes from a rule of its own, which would have to be injected as well; "
-    "otherwise a gradient would be taken of the function without the injection"
-)
+import jax
+import jax.extend.core as jex
+
+from taxpr import _compat
+from taxpr._errors import RefusedError
+from taxpr._guard import ended, guarded
+from taxpr._hops._rebuild import counted, never
+from taxpr._rules import Emits, Hop, Nested, Thread, plain, register, rule_jaxprs
+from taxpr._zeros import zeros as zeros_of
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
-    # custom_jvp keeps its name in the debug info, custom_vjp in a param or there.
-    stored = eqn.params["call_jaxpr"]
-    name = eqn.params.get("name") or _traced_name(stored)
+    stored, name = eqn.params["call_jaxpr"], _name(eqn)
     kind = eqn.primitive.name.removesuffix("_call")
     return (plain("call", f"{kind} {name}", ("call_jaxpr",), stored, facts={"name": name}),)
 
 
-def _traced_name(stored: object) -> str:
-    info = _compat.open_jaxpr(stored).debug_info.func_src_info or ""
+def _name(eqn: _compat.JaxprEqn) -> str:
+    # custom_jvp keeps its name in the debug info, custom_vjp in a param or there.
+    if eqn.params.get("name"):
+        return eqn.params["name"]
+    info = _compat.open_jaxpr(eqn.params["call_jaxpr"]).debug_info.func_src_info or ""
     return info.split(" at ")[0]
 
 
-for _primitive in (_compat.custom_jvp_call_p, _compat.custom_vjp_call_p):
-    register(_primitive, Hop(nested=_nested, refusal=_REFUSAL))
+def _rules(
+    eqn: _compat.JaxprEqn, *, label: str, rule_of: Callable[..., _compat.Rule]
+) -> tuple[Nested, ...]:
+    """The rule as it runs when every input that can be differentiated is.
+
+    Nothing is known of a rule that fails when it is traced so; JAX tells why when it needs it.
+    Nor of a forward rule with symbolic zeros: what it returns may depend on what is
+    differentiated, and JAX keeps the description of the last one traced for all of them.
+    """
+    if label == "fwd" and eqn.params["symbolic_zeros"]:
+        return ()
+    try:
+        rule = rule_of(eqn, _compat.all_differentiated(eqn))
+    except Exception:
+        return ()
+    title = f"{label} rule of {_name(eqn)}"
+    more: dict[str, Any] = {"first_operand": None, "conditional": True, "rule": True}
+    return (plain(label, title, None, rule.jaxpr, **more),)
+
+
+class _Call:
+    """A function with a rule, with the context through both.
+
+    Its operands are the lead, that is the consts of the threaded function, the context and what
+    the function closed over, and then the arguments that the rule differentiates.
+    """
+
+    def __init__(self, eqn: _compat.JaxprEqn, label: str, n_ctx: int, thread: Thread):
+        self.eqn, self.label, self.thread = eqn, label, thread
+        self.inner = thread("call")
+        self.jaxpr, self.consts = self.inner.hoisted
+        self.n_ctx = n_ctx
+        self.n_lead = len(self.consts) + n_ctx + eqn.params["num_consts"]
+        # What only the rule hands out; nothing fires there unless it is differentiated.
+        self.of_rule: Emits = {}
+        if any(rule.label == label for rule in rule_jaxprs(eqn)):
+            self.of_rule = {k: counted(aval) for k, aval in thread(label).emitted().items()}
+        self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
+
+    def primal(self, *operands: Any) -> list[Any]:
+        ctx, outs, emits = self._primal(operands)
+        nothing = {key: never(emission) for key, emission in self.of_rule.items()}
+        return [*outs, *ctx, *jax.tree.leaves({**emits, **nothing})]
+
+    def rule(self, operands: Sequence[Any], rule: Any, args: Sequence[Any]) -> tuple[list, list]:
+        """What the rule returns for ``args``, and the rest: the context, and what is emitted."""
+        threaded = self.thread(self.label, jaxpr=rule)
+        jaxpr, consts = threaded.hoisted
+        # What an injector closes over may be a tracer, which the function has as an operand.
+        given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
+        consts = [given.get(id(const), const) for const in consts]
+        first = len(self.consts)
+        ctx = operands[first : first + self.n_ctx]
+        flat = jex.jaxpr_as_fun(jaxpr)(*consts, *ctx, *args)
+        ctx, outs, emits = threaded.unpack(flat)
+        if missing := set(self.of_rule) - set(emits):
+            raise RefusedError(
+                f"collect: {sorted(missing)[0]} in {self.thread.address} is a tag that only the "
+                f"rule of {_name(self.eqn)} has, and the rule is another one for these inputs. "
+                "Trace the gradient, and collect from that."
+            )
+        # The tags of the function itself have the same values there.
+        own = self._primal(operands)[2] if self.inner.emitted() else {}
+        of_rule = {key: counted(emits[key]) for key in self.of_rule}
+        return outs, [*ctx, *jax.tree.leaves({**own, **of_rule})]
+
+    def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
+        return self.inner.unpack(jex.jaxpr_as_fun(self.jaxpr)(*operands))
+
+    def results(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
+        """``(ctx, outs, emits)`` without derivatives of what the rule knows nothing of."""
+        n_out = len(self.eqn.outvars)
+        rest = ended(flat[n_out:])
+        emits = jax.tree.unflatten(self.emits_tree, rest[self.n_ctx :])
+        return rest[: self.n_ctx], list(flat[:n_out]), emits
+
+
+def _inject(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Thread,
+    *,
+    label: str,
+    keep: Callable[[_Call, list[Any]], dict[str, Any]],
+) -> tuple[list[Any], list[Any], Emits]:
+    if thread.options.custom_rules == "drop":
+        return thread("call")(ctx, operands)
+    call = _Call(eqn, label, len(ctx), thread)
+    source = _compat.source_of(eqn)
+    lead = guarded(
+        [*call.consts, *ctx],
+        f"inject: a derivative is taken with respect to the ctx of an injector in "
+        f"{thread.address}, or to a value that it closes over"
+        + (f" ({source})" if source else "")
+        + f". {_name(eqn)} has a rule of its own for derivatives, which knows nothing of it. Give "
+        'custom_rules="drop" to differentiate the injected function itself, or end the '
+        "derivative with jax.lax.stop_gradient.",
+    )
+    every = [*lead, *operands]
+    avals = [jax.typeof(x) for x in every]
+    jaxpr = jax.make_jaxpr(call.primal)(*avals)
+    params = {
+        **eqn.params,
+        "call_jaxpr": _compat.as_stored(jaxpr, eqn.params["call_jaxpr"]),
+        "num_consts": 0,
+        **keep(call, avals),
+    }
+    return call.results(_compat.bind(eqn.primitive, every, params))
+
+
+def _keep_jvp(call: _Call, avals: list[Any]) -> dict[str, Any]:
+    """The new rule takes and gives symbolic zeros, of which the context's tangents are some."""
+    n_out, n_lead, n_args = len(call.eqn.outvars), call.n_lead, len(avals) - call.n_lead
+
+    def injected(*zeros: bool) -> _compat.Rule:
+        for_rule = list(zeros[n_lead:])
+        instantiated = not call.eqn.params["symbolic_zeros"]
+        rule = _compat.jvp_rule(call.eqn, [False] * n_args if instantiated else for_rule)
+        tangent_avals = [_compat.tangent_aval(aval) for aval in avals]
+        given = [aval for aval, zero in zip(tangent_avals, zeros, strict=True) if not zero]
+        ignored = zeros[:n_lead].count(False)
+
+        def run(*flat: Any) -> list[Any]:
+            values = flat[: len(avals)]
+            tangents = list(flat[len(avals) + ignored :])
+            if instantiated:
+                left = iter(tangents)
+                tangents = [
+                    zeros_of(aval.shape, aval.dtype) if zero else next(left)
+                    for aval, zero in zip(tangent_avals[n_lead:], for_rule, strict=True)
+                ]
+            outs, more = call.rule(values, rule.jaxpr, [*values[n_lead:], *tangents])
+            return [*outs[:n_out], *more, *outs[n_out:]]
+
+        jaxpr = jax.make_jaxpr(run)(*avals, *given)
+        n_more = len(jaxpr.out_avals) - n_out - list(rule.out_zeros).count(False)
+        return _compat.Rule(jaxpr, [*rule.out_zeros, *[True] * n_more])
+
+    return {**_compat.jvp_params(call.eqn.params, injected), "symbolic_zeros": True}
+
+
+def _keep_vjp(call: _Call, avals: list[Any]) -> dict[str, Any]:
+    n_lead = call.n_lead
+
+    def injected(*nonzeros: bool) -> _compat.Rule:
+        if any(nonzeros[n_lead - call.eqn.params["num_consts"] : n_lead]):
+            raise _compat.CustomVJPException
+        rule = _compat.fwd_rule(call.eqn, nonzeros[n_lead:])
+
+        def run(*values: Any) -> list[Any]:
+            outs, more = call.rule(values, rule.jaxpr, values[n_lead:])
+            return [*outs, *more]
+
+        return _compat.Rule(jax.make_jaxpr(run)(*avals))
+
+    more_out = call.n_ctx + call.emits_tree.num_leaves
+    lead = avals[:n_lead]
+    return _compat.vjp_params(call.eqn.params, injected, more_in=lead, n_more_out=more_out)
+
+
+def _with_jvp_rule(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+    def changed(*zeros: bool) -> _compat.Rule:
+        rule = _compat.jvp_rule(eqn, zeros)
+        return rule._replace(jaxpr=change(rule.jaxpr))
+
+    return eqn.replace(params={**eqn.params, **_compat.jvp_params(eqn.params, changed)})
+
+
+def _with_fwd_rule(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+    def changed(*nonzeros: bool) -> _compat.Rule:
+        return _compat.Rule(change(_compat.fwd_rule(eqn, nonzeros).jaxpr))
+
+    return eqn.replace(params={**eqn.params, **_compat.fwd_params(eqn.params, changed)})
+
+
+register(
+    _compat.custom_jvp_call_p,
+    Hop(
+        nested=_nested,
+        inject=functools.partial(_inject, label="jvp", keep=_keep_jvp),
+        rules=functools.partial(_rules, label="jvp", rule_of=_compat.jvp_rule),
+        with_rules=_with_jvp_rule,
+    ),
+)
+register(
+    _compat.custom_vjp_call_p,
+    Hop(
+        nested=_nested,
+        inject=functools.partial(_inject, label="fwd", keep=_keep_vjp),
+        rules=functools.partial(_rules, label="fwd", rule_of=_compat.fwd_rule),
+        with_rules=_with_fwd_rule,
+    ),
+)

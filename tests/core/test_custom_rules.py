@@ -1,0 +1,409 @@
+"""custom_jvp and custom_vjp: the rules are kept and injected, or dropped when asked.
+
+A program here is all rule: differentiating the injected program must then be the same as
+injecting the differentiated one, which the plain interpreter does.
+"""
+
+import functools
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from checks import assert_close, check_types
+from jax import lax
+from reference import Reference
+
+import taxpr
+from taxpr import tag
+
+V = np.asarray([0.3, -0.8, 1.1], np.float32)
+W = np.linspace(-1.0, 1.0, 3).astype(np.float32)
+
+
+def with_jvp(primal, rule, **options):
+    f = jax.custom_jvp(primal)
+    f.defjvp(functools.partial(rule, f), **options)
+    return f
+
+
+def with_vjp(primal, fwd, bwd, **options):
+    f = jax.custom_vjp(primal)
+    f.defvjp(functools.partial(fwd, f), bwd, **options)
+    return f
+
+
+def sin_rule(f, primals, tangents):
+    (x,), (t,) = primals, tangents
+    return f(x), jnp.cos(x) * t * 0.9
+
+
+def jvp_primal(v):
+    return with_jvp(lambda x: tag(jnp.sin(x) * W, name="h"), sin_rule)(v)
+
+
+def jvp_only_in_rule(v):
+    def rule(f, primals, tangents):
+        slope = tag(jnp.cos(primals[0]) + W, name="slope")
+        return f(primals[0]), slope * tangents[0]
+
+    return with_jvp(jnp.sin, rule)(v)
+
+
+def jvp_copies_in_rule(v):
+    def rule(f, primals, tangents):
+        (x,), (t,) = primals, tangents
+        first, second = tag(jnp.sin(x), name="same"), tag(jnp.cos(x), name="same")
+        return first * second + tag(f(x), name="more"), tag(second, name="same") * t
+
+    return with_jvp(lambda x: tag(tag(x, name="same") * 2, name="same"), rule)(v)
+
+
+def jvp_symbolic_zeros(v):
+    def rule(f, primals, tangents):
+        (x, y), (t, s) = primals, tangents
+        zero = type(s) is jax.custom_derivatives.SymbolicZero
+        # Other tags stand here when y is not differentiated.
+        if zero:
+            x = tag(x, name="x") * 1.0
+        t = tag(jnp.cos(x), name="slope") * t
+        return f(x, y), t if zero else t + s
+
+    f = with_jvp(lambda x, y: tag(jnp.sin(x), name="x") + y, rule, symbolic_zeros=True)
+    return f(v, jnp.float32(0.5))
+
+
+def jvp_integer_argument(v):
+    def rule(f, primals, tangents):
+        x, n = primals
+        return f(x, n), tangents[0] * n.astype(x.dtype)
+
+    f = with_jvp(lambda x, n: tag({"y": x * n.astype(x.dtype), "n": n}, name="both")["y"], rule)
+    return f(v, jnp.int32(3))
+
+
+def jvp_closing_over(v):
+    w = jnp.cumsum(W)
+
+    @jax.jit
+    def inner(v, u):
+        def rule(f, primals, tangents):
+            # JAX itself fails where a rule closes over a tracer of an inner jit.
+            return tag(jnp.sin(primals[0]) * W, name="h"), tangents[0]
+
+        f = with_jvp(lambda x: tag(jnp.sin(x) * u, name="h"), rule)
+        return f(v) + 0.0
+
+    return inner(v, w)
+
+
+def jvp_in_loops(v):
+    f = with_jvp(lambda x: tag(jnp.sin(x), name="h"), sin_rule)
+
+    def step(c, x):
+        c = lax.cond(c > 0, lambda c: f(c), lambda c: c * 0.5, c) + x
+        return c, jax.checkpoint(f)(c)
+
+    return jax.jit(lambda v: lax.scan(step, jnp.float32(0.2), v))(v)
+
+
+def jvp_mapped(v):
+    def rule(f, primals, tangents):
+        (x, y), (t, s) = primals, tangents
+        return f(x, y), t * tag(y, name="y") + s
+
+    f = with_jvp(lambda x, y: tag(x * y, name="h"), rule)
+    return jax.vmap(f, in_axes=(0, None))(v, v[0])
+
+
+def vjp_primal(v):
+    f = with_vjp(
+        lambda x: tag(jnp.sin(x) * W, name="h"),
+        lambda f, x: (f(x), x),
+        lambda x, ct: (ct * jnp.cos(x) * 0.9,),
+    )
+    return f(v)
+
+
+def vjp_only_in_fwd(v):
+    def fwd(f, x, y):
+        saved = tag({"cos": jnp.cos(x), "n": jnp.int32(1)}, name="saved")
+        return f(x, y) * 2, (saved, x, y)
+
+    def bwd(saved, ct):
+        (saved, x, y) = saved
+        return ct * saved["cos"] * saved["n"].astype(ct.dtype), x * y
+
+    return with_vjp(lambda x, y: jnp.sin(x) + y * W, fwd, bwd)(v, v * 2)
+
+
+def vjp_symbolic_zeros(v):
+    def fwd(f, x, y):
+        assert not y.perturbed
+        return f(x.value, y.value), (tag(x.value, name="h"), y.value)
+
+    def bwd(saved, ct):
+        return ct * saved[0], None
+
+    f = with_vjp(lambda x, y: tag(x * y, name="h"), fwd, bwd, symbolic_zeros=True)
+    return f(v, jnp.float32(2))
+
+
+def vjp_in_loops(v):
+    f = with_vjp(
+        lambda x, n: tag(jnp.sin(x), name="h"),
+        lambda f, x, n: (f(x, n), (x, n)),
+        lambda saved, ct: (ct * jnp.cos(saved[0]), None),
+    )
+
+    def step(c, x):
+        c = lax.cond(c > 0, lambda c: f(c, 1), lambda c: c * 0.5, c) + x
+        return c, jax.checkpoint(lambda c: f(c, 2))(c)
+
+    return jax.jit(lambda v: lax.scan(step, jnp.float32(0.2), v))(v)
+
+
+def vjp_mapped(v):
+    f = with_vjp(
+        lambda x, y: tag(x * y, name="h"),
+        lambda f, x, y: (f(x, y), (tag(x + y, name="fwd"), y)),
+        lambda saved, ct: (ct * saved[1], jnp.sum(ct) * saved[1]),
+    )
+    return jax.vmap(f, in_axes=(0, None))(v, v[0])
+
+
+JVP = [
+    jvp_primal,
+    jvp_only_in_rule,
+    jvp_copies_in_rule,
+    jvp_symbolic_zeros,
+    jvp_integer_argument,
+    jvp_closing_over,
+    jvp_in_loops,
+    jvp_mapped,
+]
+VJP = [vjp_primal, vjp_only_in_fwd, vjp_symbolic_zeros, vjp_in_loops, vjp_mapped]
+EVERY = pytest.mark.parametrize("fn", JVP + VJP, ids=lambda f: f.__name__)
+FORWARD = pytest.mark.parametrize("fn", JVP, ids=lambda f: f.__name__)
+
+
+def changing(ctx, token, params):
+    """Reads and changes both; the order of calls shows in ``s``."""
+
+    def one(x):
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            return x * jnp.asarray(1.25, x.dtype) + jnp.asarray(0.125, x.dtype) * ctx["s"]
+        return x + 1
+
+    token = jax.tree.map(one, token)
+    seen = sum(jnp.mean(x) for x in jax.tree.leaves(token) if jnp.issubdtype(x.dtype, jnp.floating))
+    return token, {"n": ctx["n"] + 1, "s": 0.5 * ctx["s"] + 0.1 * seen.astype(jnp.float32)}
+
+
+def start():
+    return {"n": jnp.int32(0), "s": jnp.float32(0.25)}
+
+
+def shifting(ctx, token, params):
+    """Its derivative is one, and its context has none."""
+    changed, ctx = changing(ctx, lax.stop_gradient(token), params)
+    return token + lax.stop_gradient(changed - token), ctx
+
+
+def injected(fn, injector=changing, **options):
+    new = taxpr.inject(jax.make_jaxpr(fn)(V), injector, start(), **options)
+    check_types(new)
+    tree = jax.tree.structure(jax.eval_shape(fn, V))
+
+    def run(v, ctx=None):
+        *outs, n, s = jex.jaxpr_as_fun(new)(*jax.tree.leaves(ctx or start()), v)
+        return jax.tree.unflatten(tree, outs), {"n": n, "s": s}
+
+    return run
+
+
+def expected(fn, *args, injector=changing):
+    """What the plain interpreter makes of a traced function, and the context."""
+    reference = Reference(injector, start())
+    outs = reference(jax.make_jaxpr(fn)(*args), *args)
+    return outs, reference.ctx
+
+
+def total(outs):
+    return sum(jnp.sum(x) for x in jax.tree.leaves(outs))
+
+
+@EVERY
+@pytest.mark.parametrize("mode", ["eager", "jit"])
+def test_without_a_derivative_the_function_runs(fn, mode):
+    run = injected(fn)
+    assert_close((jax.jit(run) if mode == "jit" else run)(V), expected(fn, V))
+
+
+@FORWARD
+def test_a_jvp_runs_the_injected_rule(fn):
+    run, along = injected(fn), np.float32(1) + W
+    theirs, ctx = expected(lambda v, t: jax.jvp(fn, (v,), (t,)), V, along)
+    for mode in (lambda f: f, jax.jit):
+        primals, tangents = mode(lambda v, t: jax.jvp(run, (v,), (t,)))(V, along)
+        (outs, found), (out_tangents, ctx_tangents) = primals, tangents
+        assert_close((outs, out_tangents), theirs)
+        assert_close(found, ctx)
+        assert ctx_tangents["s"] == 0
+
+
+@EVERY
+def test_a_gradient_runs_the_injected_rule(fn):
+    run = injected(fn)
+
+    def with_gradient(fn, v):
+        return jax.value_and_grad(lambda v: total(fn(v)))(v)
+
+    theirs, ctx = expected(functools.partial(with_gradient, fn), V)
+
+    def ours(v):
+        def loss(v):
+            outs, ctx = run(v)
+            return total(outs), ctx
+
+        (value, ctx), gradient = jax.value_and_grad(loss, has_aux=True)(v)
+        return (value, gradient), ctx
+
+    for mode in (lambda f: f, jax.jit):
+        found, found_ctx = mode(ours)(V)
+        assert_close(found, theirs)
+        assert_close(found_ctx, ctx)
+    lanes = np.stack([V, V * np.float32(0.5)])
+    (_, gradients), contexts = jax.vmap(ours)(lanes)
+    for k, lane in enumerate(lanes):
+        theirs, ctx = expected(functools.partial(with_gradient, fn), lane)
+        assert_close(gradients[k], theirs[1])
+        assert_close(jax.tree.map(lambda x, k=k: x[k], contexts), ctx)
+
+
+@pytest.mark.parametrize("fn", [jvp_primal, jvp_only_in_rule, jvp_copies_in_rule])
+def test_a_second_derivative_runs_the_rule_of_the_rule(fn):
+    run, along = injected(fn, shifting), np.float32(1) + W
+
+    def twice(fn, v, t):
+        return jax.jvp(lambda v: jax.jvp(fn, (v,), (t,)), (v,), (t,))
+
+    theirs, ctx = expected(functools.partial(twice, fn), V, along, injector=shifting)
+    (outs, t1), (t2, t3) = twice(run, V, along)
+    assert_close((outs[0], t1[0], t2[0], t3[0]), theirs)
+    assert_close(outs[1], ctx)
+
+
+@EVERY
+def test_a_dropped_rule_differentiates_the_injected_function(fn):
+    run = injected(fn, custom_rules="drop")
+    jaxpr = jax.make_jaxpr(fn)(V)
+
+    def theirs(v):
+        reference = Reference(changing, start())
+        return total(reference(jaxpr, v)) + reference.ctx["s"]
+
+    def ours(v):
+        outs, ctx = run(v)
+        return total(outs) + ctx["s"]
+
+    assert_close(jax.grad(ours)(V), jax.grad(theirs)(V))
+
+
+@EVERY
+def test_a_derivative_with_respect_to_the_ctx_is_refused(fn):
+    run = injected(fn)
+
+    def of_ctx(s):
+        return total(run(V, start() | {"s": s})[0])
+
+    with pytest.raises(taxpr.RefusedError, match=r"the ctx of an injector in \S*custom_"):
+        jax.grad(of_ctx)(jnp.float32(1))
+    jaxpr = jax.make_jaxpr(fn)(V)
+    drop = injected(fn, custom_rules="drop")
+
+    def theirs(s):
+        return total(Reference(changing, start() | {"s": s})(jaxpr, V))
+
+    found = jax.grad(lambda s: total(drop(V, start() | {"s": s})[0]))(jnp.float32(1))
+    assert_close(found, jax.grad(theirs)(jnp.float32(1)))
+
+
+@EVERY
+def test_dissolving_leaves_no_tag_in_a_gradient(fn):
+    jaxpr = jax.make_jaxpr(fn)(V)
+    new = taxpr.dissolve_tags(jaxpr)
+    assert taxpr.find_tags(new) == []
+    check_types(new)
+
+    def gradient(jaxpr, v):
+        return jax.grad(lambda v: total(jex.jaxpr_as_fun(jaxpr)(v)))(v)
+
+    traced = jax.make_jaxpr(functools.partial(gradient, new))(V)
+    assert taxpr.find_tags(traced) == []
+    assert_close(jex.jaxpr_as_fun(traced)(V), gradient(jaxpr, V))
+
+
+def test_tags_of_the_function_and_tags_of_the_rule_alone():
+    def names(fn):
+        return [(site.name, site.in_rule) for site in taxpr.find_tags(jax.make_jaxpr(fn)(V))]
+
+    assert names(jvp_primal) == [("h", False)]
+    assert names(jvp_only_in_rule) == [("slope", True)]
+    assert names(jvp_copies_in_rule) == [("same", False), ("same", False), ("more", True)]
+    assert names(vjp_only_in_fwd) == [("saved", True)]
+
+
+def test_collected_values_are_those_of_the_function_in_a_gradient_too():
+    program = taxpr.trace(vjp_primal)(V).collect()
+
+    def loss(v):
+        out, values = program(v)
+        return total(out), values
+
+    expected = np.sin(V) * W
+    assert_close(program(V)[1]["h"], expected)
+    assert_close(jax.value_and_grad(loss, has_aux=True)(V)[0][1]["h"], expected)
+
+
+def test_collected_values_of_a_rule_say_whether_it_ran():
+    program = taxpr.trace(jvp_only_in_rule)(V).collect()
+    found = program(V)[1]["slope"]
+    assert not found.mask
+    assert_close(found.value, np.zeros(3, np.float32))
+    found = jax.jvp(lambda v: program(v), (V,), (V,))[0][1]["slope"]
+    assert found.mask
+    assert_close(found.value, np.cos(V) + W)
+
+
+def test_a_tag_in_a_library_function_with_a_rule():
+    program = taxpr.trace(lambda x: jax.nn.relu(x) * 2.0)(V)
+    [inner] = [a for a, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "max"]
+    program = program.tag_at(inner, name="r").inject(taxpr.scale(0.5))
+    assert_close(program(program.ctx, V)[0], np.maximum(V, 0))
+    gradient = jax.grad(lambda v: total(program(program.ctx, v)[0]))(V)
+    assert_close(gradient, 2 * (V > 0).astype(np.float32))
+
+
+def test_an_injector_may_close_over_a_tracer():
+    jaxpr = jax.make_jaxpr(vjp_primal)(V)
+
+    @jax.jit
+    def run(s, v):
+        new = taxpr.inject(jaxpr, lambda c, t, p: (t * s, c), ())
+        return jex.jaxpr_as_fun(new)(v)[0]
+
+    assert_close(run(jnp.float32(2), V), 2 * np.sin(V) * W)
+    gradient = jax.grad(lambda v: jnp.sum(run(jnp.float32(2), v)))(V)
+    assert_close(gradient, np.cos(V) * np.float32(0.9))
+    with pytest.raises(taxpr.RefusedError, match="or to a value that it closes over"):
+        jax.grad(lambda s: jnp.sum(run(s, V)))(jnp.float32(2))
+
+
+def test_the_options_are_checked():
+    jaxpr = jax.make_jaxpr(vjp_primal)(V)
+    with pytest.raises(taxpr.ArgumentError, match=r'custom_rules is "keep" or "drop", not \'no\''):
+        taxpr.inject(jaxpr, changing, start(), custom_rules="no")
+    with pytest.raises(taxpr.ArgumentError, match='shards is None, "psum", "pmax", "stack" or'):
+        taxpr.inject(jaxpr, changing, start(), shards="sum")
