@@ -257,6 +257,54 @@ def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
     return {name: eqn.params[name] for name in names if name in eqn.params}
 
 
+# ---- mesh axes ----------------------------------------------------------------
+
+
+def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes that a shard_map maps over."""
+    # "manual_axes" up to 0.9.
+    names = "newly_manual_axes" if "newly_manual_axes" in eqn.params else "manual_axes"
+    return frozenset(eqn.params[names])
+
+
+def varying(x: Any) -> frozenset[str]:
+    """The mesh axes over which a value, or an aval, is known to vary in a shard_map."""
+    aval = x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
+    # `vma` up to 0.11; from 0.12 `mat` says more, `varying` among it.
+    mat = getattr(aval, "mat", None)
+    return frozenset(mat.varying if mat is not None else getattr(aval, "vma", ()))
+
+
+def pvary(x: Any, axes: Sequence[str]) -> Any:
+    """``x`` as a value that may vary over some more mesh axes."""
+    return _core.pvary(x, tuple(axes)) if axes else x
+
+
+_EQUALISING = tuple(
+    primitive("jax._src.lax.parallel", name)
+    for name in ("psum_p", "psum_invariant_p", "pmax_p", "pmin_p", "all_gather_p")
+)
+
+
+def made_equal(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes along which a collective leaves the same on all devices."""
+    if eqn.primitive not in _EQUALISING or eqn.params.get("axis_index_groups") is not None:
+        return frozenset()
+    return _axis_names(eqn)
+
+
+def made_different(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes that an equation names without making devices equal, as axis_index does."""
+    return frozenset() if eqn.primitive in _EQUALISING else _axis_names(eqn)
+
+
+def _axis_names(eqn: JaxprEqn) -> frozenset[str]:
+    found = [eqn.params[key] for key in ("axes", "axis_name") if key in eqn.params]
+    names = [name for one in found for name in (one if isinstance(one, tuple) else (one,))]
+    # `axes` also holds the numbers of positional axes, in a collective and elsewhere.
+    return frozenset(name for name in names if isinstance(name, str))
+
+
 # ---- rules of custom_jvp and custom_vjp ---------------------------------------
 
 

@@ -67,3 +67,8 @@ def _leaf_at(plan: Plan, site: Site) -> Leaf:
     for position, label in (step.key for step in site.steps):
         plan = plan.get(position, {}).get(label, {})
     return plan.get(site.position, _NOT_CHOSEN)
+
+
+def is_chosen(plan: Plan, site: Site) -> bool:
+    """Whether something is to be done at a site of the jaxpr that the plan is for."""
+    return _leaf_at(plan, site) is not _NOT_CHOSEN

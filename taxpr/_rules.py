@@ -141,6 +141,10 @@ class Thread(Protocol):
         """What the caller of `inject` asked for."""
         ...
 
+    def selected(self, label: str) -> list[str]:
+        """The selected tags in the nested jaxpr of a label, for messages."""
+        ...
+
     def __call__(
         self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
     ) -> Threaded:

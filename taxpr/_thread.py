@@ -18,7 +18,7 @@ import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
-from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
+from taxpr._plan import Plan, is_chosen, plan_key, plan_of, plan_of_rule
 from taxpr._rules import (
     NO_OPTIONS,
     Emission,
@@ -30,7 +30,7 @@ from taxpr._rules import (
     rule_jaxprs,
 )
 from taxpr._splice import Splice
-from taxpr._walk import Site, numbered
+from taxpr._walk import Site, find_sites, numbered
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.
@@ -73,6 +73,11 @@ class ThreadedJaxpr:
         n_out = len(flat) - n_emitted - self._n_ctx
         emits = jax.tree.unflatten(self._emits_tree, flat[n_out + self._n_ctx :])
         return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
+
+    @property
+    def ctx_avals(self) -> list[Any]:
+        """The types with which the context comes out."""
+        return self.unpack(self.jaxpr.out_avals)[0]
 
     def emitted(self) -> Emits:
         return self.unpack(self.jaxpr.out_avals)[2]
@@ -172,6 +177,13 @@ class _Threader:
                 splice.keep(eqn)
                 continue
             used = _used(todo, ctx)
+            for index in used:
+                if ctx[index].aval.shape != ctx_avals[index].shape:
+                    raise RefusedError(
+                        f"inject: {address}{local} comes after a shard_map that left its ctx "
+                        'stacked, one for each device. With shards="stack" a ctx is used in one '
+                        'shard_map only: use "psum", "pmax" or a function, or inject apart.'
+                    )
             now = [ctx[index] for index in used]
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
@@ -200,6 +212,8 @@ class _Threader:
         def run(*flat: Any) -> Any:
             now, operands = list(flat[: len(used)]), list(flat[len(used) :])
             threaded = _HopThread(self, eqn, plans, used, address, _avals(now))
+            now = _settled(threaded, now)
+            threaded = dataclasses.replace(threaded, avals=_avals(now))
             ctx, outs, emits = rule(eqn, now, operands, threaded)
             return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
 
@@ -221,6 +235,15 @@ class _HopThread:
     def options(self) -> Options:
         return self.threader.options
 
+    def selected(self, label: str) -> list[str]:
+        nested = next(n for n in nested_jaxprs(self.eqn) if n.label == label)
+        prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
+        return [
+            f"tag {site.name!r}, {prefix}{site.address}"
+            for site in find_sites(nested.stored)
+            if is_chosen(plan, site)
+        ]
+
     def __call__(
         self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
     ) -> ThreadedJaxpr:
@@ -234,6 +257,30 @@ class _HopThread:
         by_index = dict(zip(self.used, avals, strict=True))
         below = f"{self.address}/{label}/"
         return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below)
+
+
+def _settled(threaded: _HopThread, ctx: list[Any]) -> list[Any]:
+    """The context for a loop or for branches, which must leave it with the type that it has.
+
+    In a shard_map it may come to vary over more mesh axes; then it begins so.
+    """
+    repeated = [n for n in nested_jaxprs(threaded.eqn) if n.trips != 1 or n.conditional]
+    while True:
+        new = list(ctx)
+        for nested in repeated:
+            out = threaded(nested.label, ctx=ctx).ctx_avals
+            for index, (value, aval) in enumerate(zip(new, out, strict=True)):
+                if aval.shape != jax.typeof(value).shape:
+                    raise RefusedError(
+                        f'inject: {threaded.address} runs a shard_map with shards="stack" more '
+                        "than once or not always, so the stacked ctx cannot be handed on. Use "
+                        'shards="psum", "pmax" or a function.'
+                    )
+                more = _compat.varying(aval) - _compat.varying(value)
+                new[index] = _compat.pvary(value, sorted(more))
+        if all(old is one for old, one in zip(ctx, new, strict=True)):
+            return ctx
+        ctx = new
 
 
 def _avals(values: Iterable[Any]) -> list[Any]:

@@ -15,8 +15,9 @@ from taxpr._attach import Attached, attach_function, attach_many, attach_one, ch
 from taxpr._collect import collected, collector
 from taxpr._edit import dissolve_sites, tag_at_address
 from taxpr._errors import ArgumentError, SelectorError
-from taxpr._inject import ctx_aval
+from taxpr._inject import ctx_aval, options_of
 from taxpr._injector import Injector
+from taxpr._rules import Options, Shards
 from taxpr._selectors import select
 from taxpr._thread import thread
 from taxpr._walk import Site, find_sites
@@ -149,6 +150,8 @@ class Program:
         ctx: Any = _NO_CTX,
         *,
         where: Any = None,
+        custom_rules: str = "keep",
+        shards: Shards = None,
     ) -> Injected:
         """Run injectors at tags, with their contexts threaded through the program.
 
@@ -158,6 +161,10 @@ class Program:
                 these, all run in one pass.
             ctx: The context of a function, a PyTree of arrays. An `Injector` has its own.
             where: A selector of tags; None means all. Not with a mapping.
+            custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`
+                around a tag; see `taxpr.inject`.
+            shards: How contexts of the devices in a `jax.shard_map` become one; see
+                `taxpr.inject`.
 
         Returns:
             A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
@@ -178,6 +185,7 @@ class Program:
             >>> changed(changed.ctx, 0.0)[0]
             Array(10., dtype=float32, weak_type=True)
         """
+        options = options_of(custom_rules, shards)
         sites = find_sites(self.jaxpr)
         if isinstance(injector, Mapping):
             if ctx is not _NO_CTX or where is not None:
@@ -185,20 +193,21 @@ class Program:
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
                 )
-            return self._injected(attach_many(injector, sites))
+            return self._injected(attach_many(injector, sites), options)
         check_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
         chosen = select(sites, where)
         if not isinstance(injector, Injector):
-            return self._injected(attach_function(injector, () if ctx is _NO_CTX else ctx, chosen))
+            attached = attach_function(injector, () if ctx is _NO_CTX else ctx, chosen)
+            return self._injected(attached, options)
         if ctx is not _NO_CTX:
             raise ArgumentError(f"inject: {injector} has a context of its own; leave out ctx.")
-        return self._injected(attach_one(injector, chosen))
+        return self._injected(attach_one(injector, chosen), options)
 
-    def _injected(self, attached: Attached) -> Injected:
+    def _injected(self, attached: Attached, options: Options) -> Injected:
         chosen, ctx, report = attached
         leaves, ctx_tree = jax.tree.flatten(ctx)
-        threaded = thread(self.jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves])
+        threaded = thread(self.jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options)
         args_tree, kwargs_tree = self.in_tree.children()
         paths = jax.tree_util.tree_flatten_with_path(ctx)[0]
         names = tuple(f"ctx{jax.tree_util.keystr(path)}" for path, _ in paths)
@@ -216,21 +225,24 @@ class Program:
             report=report,
         )
 
-    def collect(self, where: Any = None) -> Program:
+    def collect(self, where: Any = None, *, custom_rules: str = "keep") -> Program:
         """A program that also returns the values of tags.
 
         Args:
             where: A selector of tags; None means all.
+            custom_rules: As for `inject`. Collected values have no derivative where the rule
+                of a `jax.custom_jvp` or `jax.custom_vjp` around the tag is kept.
 
         Returns:
             A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
             tag, or its address where it has no name, to its token. Under a scan the values
-            of all iterations are stacked on a leading axis, for nested scans on several.
-            Under a branch of cond or switch it is a `Masked`, and under a while loop a
-            `Last`. A `jax.vmap` inside the traced function is part of the program: its
-            branches run both and its while loops run on until all lanes have ended, so
-            that tags in there also see lanes that have ended. For what each lane does by
-            itself, trace the function of one lane and map the program.
+            of all iterations are stacked on a leading axis, for nested scans on several; in
+            a `jax.shard_map` so are those of the devices, for each mesh axis along which
+            they may differ. Under a branch of cond or switch it is a `Masked`, and under a
+            while loop a `Last`. A `jax.vmap` inside the traced function is part of the
+            program: its branches run both and its while loops run on until all lanes have
+            ended, so that tags in there also see lanes that have ended. For what each lane
+            does by itself, trace the function of one lane and map the program.
 
         Raises:
             SelectorError: If nothing is selected, or two tags have one name.
@@ -250,7 +262,8 @@ class Program:
         """
         sites = select(find_sites(self.jaxpr), where)
         keys = _names_of(sites)
-        threaded = thread(self.jaxpr, [(site, collector) for site in sites], [])
+        pairs = [(site, collector) for site in sites]
+        threaded = thread(self.jaxpr, pairs, [], options_of(custom_rules, None))
 
         def split(flat: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
             _, outs, emits = threaded.unpack(flat)

@@ -275,7 +275,7 @@ def custom_vjp(v):
     return f(v)
 
 
-@case(V, refused=("shard_map",))
+@case(V)
 def shard_map(v):
     mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("i")

@@ -22,6 +22,8 @@ CALLS = {
     "eval_jaxpr": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    # On one device, with nothing that names a mesh axis.
+    "shard_map": "jaxpr",
 }
 
 
@@ -52,6 +54,8 @@ class Reference:
         if is_tag(eqn):
             return self.tag(eqn, args)
         name, params = eqn.primitive.name, eqn.params
+        if name == "pvary":  # says that a value may differ between devices
+            return args
         if name in CALLS:
             return self(params[CALLS[name]], *args)
         if eqn.primitive is P.scan_p:
@@ -60,6 +64,8 @@ class Reference:
             return self.while_loop(params, args)
         if eqn.primitive is P.cond_p:
             return self(params["branches"][int(args[0])], *args[1:])
+        if name == "broadcast_in_dim":  # in a shard_map it names the mesh that it is in
+            params = {**params, "sharding": None}
         bound = eqn.primitive.get_bind_params(params)
         subfuns, bound = bound if isinstance(bound, tuple) else ([], bound)
         out = eqn.primitive.bind(*subfuns, *args, **bound)

@@ -21,10 +21,13 @@ def counted(emission: Emission) -> Emission:
 
 def never(emission: Emission) -> Emission:
     """The emission, given as avals, of a run in which the tag did not fire."""
-    shape = () if emission.fired is None else emission.fired.shape
-    return Emission(
-        [zeros(aval.shape, aval.dtype) for aval in emission.value], jnp.zeros(shape, jnp.int32)
-    )
+    fired = _like(emission.fired) if emission.fired is not None else jnp.int32(0)
+    return Emission([_like(aval) for aval in emission.value], fired)
+
+
+def _like(aval: Any) -> Any:
+    """Zeros of a type; in a shard_map that includes the mesh axes over which it varies."""
+    return _compat.pvary(zeros(aval.shape, aval.dtype), sorted(_compat.varying(aval)))
 
 
 def later(old: Emission, new: Emission) -> Emission:

@@ -44,7 +44,8 @@ def start():
 
 def injected_run(jaxpr, injector=reading_and_changing, **options):
     """``(ctx, *args) -> (outs, ctx)`` by `taxpr.inject`."""
-    new = taxpr.inject(jaxpr, injector, start(), **options)
+    # On one device any way of making one context of many will do.
+    new = taxpr.inject(jaxpr, injector, start(), shards="psum", **options)
     leaves, tree = jax.tree.flatten(start())
 
     def run(ctx, *args):
@@ -216,7 +217,7 @@ def test_only_the_selected_tags_are_injected(case):
     names = [params["name"] for params, _ in taxpr.iter_tags(jaxpr)]
     for name in dict.fromkeys(names):
         chosen = functools.partial(is_named, name)
-        new = taxpr.inject(jaxpr, reading_and_changing, start(), chosen)
+        new = taxpr.inject(jaxpr, reading_and_changing, start(), chosen, shards="psum")
         check_types(new)
         left = [params["name"] for params, _ in taxpr.iter_tags(new)]
         assert left == [other for other in names if other != name]

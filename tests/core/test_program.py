@@ -136,7 +136,7 @@ def test_an_injector_at_any_value_agrees_with_the_reference(case):
             changed = jnp.issubdtype(token.dtype, jnp.floating)
             return token * jnp.asarray(0.75, token.dtype) if changed else token, n + 1
 
-        injected = tagged.inject(injector, 0, where="here")
+        injected = tagged.inject(injector, 0, where="here", shards="psum")
         out, n = injected(injected.ctx, *case.args)
         reference = Reference(injector, jnp.int32(0), lambda params: params.get("name") == "here")
         expected = reference(tagged.jaxpr, *case.args)
@@ -298,6 +298,7 @@ def test_collected_values_are_those_of_the_reference(case):
 
 
 def stacked_axes(site):
+    """Of a scan, one of its length; of a shard_map on one device, one of one."""
     return tuple(step.nested.trips for step in site.steps if step.nested.label == "body")
 
 
