@@ -7,6 +7,7 @@ execution; `collect` hands the values out.
 
 from taxpr._collect import Last, Masked
 from taxpr._compat import Source, is_dropped, is_literal, scope_of, source_of, var_names
+from taxpr._criteria import line, maybe, scope
 from taxpr._edit import dissolve_tags, iter_tags
 from taxpr._errors import (
     AddressError,
@@ -17,11 +18,12 @@ from taxpr._errors import (
     TagError,
     TaxprError,
 )
-from taxpr._functions import find_tags, tag_at, trace
+from taxpr._functions import find_tags, find_values, tag_at, trace
 from taxpr._inject import inject
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._values import Value
 from taxpr._walk import Site, iter_eqns, numbered
 from taxpr.injectors import add, clip, count, ready_injectors, record, replace, scale, stats, zero
 from taxpr.program import Injected, Program
@@ -46,11 +48,13 @@ __all__ = [
     "Source",
     "TagError",
     "TaxprError",
+    "Value",
     "add",
     "clip",
     "count",
     "dissolve_tags",
     "find_tags",
+    "find_values",
     "from_function",
     "inject",
     "injectable",
@@ -62,12 +66,15 @@ __all__ = [
     "iter_eqns",
     "iter_tags",
     "keep",
+    "line",
+    "maybe",
     "nested_jaxprs",
     "numbered",
     "ready_injectors",
     "record",
     "replace",
     "scale",
+    "scope",
     "scope_of",
     "source_of",
     "stats",
