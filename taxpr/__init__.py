@@ -25,7 +25,23 @@ from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._values import Value
 from taxpr._walk import Site, iter_eqns, numbered
-from taxpr.injectors import add, clip, count, ready_injectors, record, replace, scale, stats, zero
+from taxpr.injectors import (
+    add,
+    cast,
+    check_finite,
+    clip,
+    count,
+    noise,
+    ready_injectors,
+    record,
+    replace,
+    scale,
+    state,
+    stats,
+    stop_gradient,
+    zero,
+)
+from taxpr.injectors import print as print  # not in __all__: it would hide the builtin
 from taxpr.program import Injected, Program
 
 __version__ = "0.1.0"
@@ -50,6 +66,8 @@ __all__ = [
     "TaxprError",
     "Value",
     "add",
+    "cast",
+    "check_finite",
     "clip",
     "count",
     "dissolve_tags",
@@ -69,6 +87,7 @@ __all__ = [
     "line",
     "maybe",
     "nested_jaxprs",
+    "noise",
     "numbered",
     "ready_injectors",
     "record",
@@ -77,7 +96,9 @@ __all__ = [
     "scope",
     "scope_of",
     "source_of",
+    "state",
     "stats",
+    "stop_gradient",
     "tag",
     "tag_at",
     "tag_avals",
