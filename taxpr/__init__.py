@@ -21,8 +21,10 @@ from taxpr._errors import (
 from taxpr._functions import find_tags, find_values, tag_at, trace
 from taxpr._inject import inject
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
+from taxpr._partition import partial, partition_out, transpose
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
 from taxpr._values import Value
 from taxpr._walk import Site, iter_eqns, numbered
 from taxpr.injectors import (
@@ -64,6 +66,7 @@ __all__ = [
     "Source",
     "TagError",
     "TaxprError",
+    "TypedClosedJaxpr",
     "Value",
     "add",
     "cast",
@@ -89,6 +92,8 @@ __all__ = [
     "nested_jaxprs",
     "noise",
     "numbered",
+    "partial",
+    "partition_out",
     "ready_injectors",
     "record",
     "replace",
@@ -104,7 +109,10 @@ __all__ = [
     "tag_avals",
     "tag_params",
     "tag_tree",
+    "tcj_partition_out",
+    "tcj_transpose",
     "trace",
+    "transpose",
     "var_names",
     "zero",
 ]
