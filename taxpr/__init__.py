@@ -7,6 +7,7 @@ execution; `collect` hands the values out.
 
 from taxpr._collect import Last, Masked
 from taxpr._compat import Source, is_dropped, is_literal, scope_of, source_of, var_names
+from taxpr._criteria import line, maybe, scope
 from taxpr._edit import dissolve_tags, iter_tags
 from taxpr._errors import (
     AddressError,
@@ -17,13 +18,32 @@ from taxpr._errors import (
     TagError,
     TaxprError,
 )
-from taxpr._functions import find_tags, tag_at, trace
+from taxpr._functions import find_tags, find_values, tag_at, trace
 from taxpr._inject import inject
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
+from taxpr._partition import partial, partition_out, transpose
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
+from taxpr._values import Value
 from taxpr._walk import Site, iter_eqns, numbered
-from taxpr.injectors import add, clip, count, ready_injectors, record, replace, scale, stats, zero
+from taxpr.injectors import (
+    add,
+    cast,
+    check_finite,
+    clip,
+    count,
+    noise,
+    ready_injectors,
+    record,
+    replace,
+    scale,
+    state,
+    stats,
+    stop_gradient,
+    zero,
+)
+from taxpr.injectors import print as print  # not in __all__: it would hide the builtin
 from taxpr.program import Injected, Program
 
 __version__ = "0.1.0"
@@ -46,11 +66,16 @@ __all__ = [
     "Source",
     "TagError",
     "TaxprError",
+    "TypedClosedJaxpr",
+    "Value",
     "add",
+    "cast",
+    "check_finite",
     "clip",
     "count",
     "dissolve_tags",
     "find_tags",
+    "find_values",
     "from_function",
     "inject",
     "injectable",
@@ -62,21 +87,32 @@ __all__ = [
     "iter_eqns",
     "iter_tags",
     "keep",
+    "line",
+    "maybe",
     "nested_jaxprs",
+    "noise",
     "numbered",
+    "partial",
+    "partition_out",
     "ready_injectors",
     "record",
     "replace",
     "scale",
+    "scope",
     "scope_of",
     "source_of",
+    "state",
     "stats",
+    "stop_gradient",
     "tag",
     "tag_at",
     "tag_avals",
     "tag_params",
     "tag_tree",
+    "tcj_partition_out",
+    "tcj_transpose",
     "trace",
+    "transpose",
     "var_names",
     "zero",
 ]

@@ -16,12 +16,13 @@ An address names a place. All but those of tags stay the same when tags come and
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._errors import AddressError
 from taxpr._rules import nested_jaxprs
-from taxpr._walk import Step, numbered
+from taxpr._walk import Step, iter_eqns, numbered
 
 
 class Place(NamedTuple):
@@ -42,7 +43,8 @@ def locate(jaxpr: Any, address: str) -> Place:
     """Find what an address names.
 
     Raises:
-        AddressError: If there is no such place; it says how far the address leads.
+        AddressError: If there is no such place; it says how far the address leads, and which
+            addresses are near.
     """
     if not isinstance(address, str):
         raise AddressError(
@@ -55,6 +57,28 @@ def locate(jaxpr: Any, address: str) -> Place:
             f"{address!r} ends at a nested jaxpr. Add what is meant in it, such as "
             f"{address + '/in0'!r} for its first input."
         )
+    try:
+        return _located(jaxpr, address, way, leaf)
+    except AddressError as error:
+        near = ", ".join(_nearest(jaxpr, address))
+        raise AddressError(f"{error} Nearest: {near}." if near else str(error)) from None
+
+
+def _nearest(jaxpr: Any, address: str) -> list[str]:
+    """Addresses of equations like it, those of the same primitive first."""
+    known = [known for known, _ in iter_eqns(jaxpr)]
+    wanted = _primitive_of(address)
+    same = [one for one in known if _primitive_of(one) == wanted]
+    near = difflib.get_close_matches(address, same, n=5, cutoff=0.0)
+    near += difflib.get_close_matches(address, known, n=5, cutoff=0.5)
+    return list(dict.fromkeys(near))[:5]
+
+
+def _primitive_of(address: str) -> str:
+    return address.rpartition("/")[2].partition(".")[0].rpartition(":")[2]
+
+
+def _located(jaxpr: Any, address: str, way: list[str], leaf: str) -> Place:
     here, steps, stored = "", [], jaxpr
     for local, label in zip(way[::2], way[1::2], strict=True):
         position, eqn = _find_eqn(stored, local, here, address)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from taxpr._criteria import Maybe
 from taxpr._errors import InjectorError, SelectorError
 from taxpr._inject import handler_for
 from taxpr._injector import Injector, InjectorKind, from_function
@@ -91,6 +92,8 @@ def check_injector(given: Any) -> None:
 def _key(where: Any) -> str:
     if isinstance(where, str):
         return where
+    if isinstance(where, Maybe):
+        return _key(where.where)
     return where.address if isinstance(where, Site) else repr(where)
 
 

@@ -488,6 +488,27 @@ def scope_of(eqn: JaxprEqn) -> str:
     return str(eqn.source_info.name_stack)
 
 
+def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
+    """The components of `scope_of`, each as it is shown and without transformations.
+
+    For ``"jvp(block_0)/attention"`` these are ``("jvp(block_0)", "block_0")`` and
+    ``("attention", "attention")``.
+    """
+    parts: list[tuple[str, str]] = []
+    around: list[str] = []
+    for element in eqn.source_info.name_stack.stack:
+        if not isinstance(element, _source_info_util.Scope):
+            around.append(element.name)
+            continue
+        for name in element.name.split("/"):
+            shown = name
+            for transformation in reversed(around):
+                shown = f"{transformation}({shown})"
+            parts.append((shown, name))
+            around = []
+    return parts
+
+
 _source_info_util.register_exclusion(os.path.dirname(__file__))
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._address import locate
 from taxpr._errors import AddressError, RefusedError, TagError
 from taxpr._inject import Predicate
 from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
 from taxpr._rules import nested_jaxprs, replace_nested, with_rules
 from taxpr._splice import rewired, substituted
 from taxpr._tag import tag
+from taxpr._values import select_values
 from taxpr._walk import Site, Step, find_sites
 
 
@@ -105,62 +105,92 @@ def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> 
     return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
 
 
-def tag_at_address(jaxpr: Any, address: str, params: dict[str, Any]) -> Any:
-    """Put a tag on the value at ``address``, the first after what makes it."""
-    place = locate(jaxpr, address)
-    for step in place.steps:
-        _refuse_hidden("tag_at", address, step)
-    inner = _compat.open_jaxpr(place.jaxpr)
-    if place.kind == "eqn":
-        eqn = inner.eqns[place.number]
-        if place.out is None and len(eqn.outvars) != 1:
-            raise AddressError(
-                f"{address!r} has {len(eqn.outvars)} results. Say which one to tag: "
-                f"{address}.0, {address}.1, …"
-            )
-        var = eqn.outvars[place.out or 0]
-        after = place.number + 1
-    else:
-        var = (inner.invars if place.kind == "in" else inner.constvars)[place.number]
-        after = 0
-    new = _with_tag(place.jaxpr, var, after, params, address)
-    for step in reversed(place.steps):
-        new = _with_nested(step, new)
-    return new
+def tag_where(jaxpr: Any, where: Any, params: dict[str, Any]) -> Any:
+    """Put a tag on each value that is selected, the first after what makes it."""
+    if where is None:
+        raise AddressError("tag_at: say which values. A predicate that is always true means all.")
+    values = select_values(jaxpr, where)
+    plan: dict[Any, Any] = {}
+    for value in values:
+        for step in value.steps:
+            _refuse_hidden("tag_at", value.address, step)
+        here = plan
+        for step in value.steps:
+            here = here.setdefault(step.key, {})
+        here[value.place.kind, value.place.number, value.place.out] = value.address
+    done: dict[Any, Any] = {}
+
+    def tagged(stored: Any, plan: dict[Any, Any]) -> Any:
+        key = (id(stored), _frozen(plan))
+        if key not in done:
+            done[key] = _with_tags(stored, plan, params, tagged)
+        return done[key]
+
+    return tagged(jaxpr, plan)
 
 
-def _with_tag(stored: Any, var: Any, after: int, params: dict[str, Any], address: str) -> Any:
+def _frozen(plan: dict[Any, Any]) -> Any:
+    # Addresses are for messages; two calls of one jaxpr differ only in these.
+    return frozenset(
+        (key, _frozen(sub) if isinstance(sub, dict) else None) for key, sub in plan.items()
+    )
+
+
+def _with_tags(
+    stored: Any,
+    plan: dict[Any, Any],
+    params: dict[str, Any],
+    tagged: Callable[[Any, dict[Any, Any]], Any],
+) -> Any:
+    inner = _compat.open_jaxpr(stored)
+    now: dict[Any, Any] = {}
+    eqns: list[Any] = []
+
+    def put(var: Any, slot: tuple[str, int, int | None], origin: Any) -> None:
+        if slot in plan:
+            eqns.append(_tag_eqn(var, params, plan[slot], origin))
+            now[var] = eqns[-1].outvars[0]
+
+    for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+        for k, var in enumerate(variables):
+            put(var, (kind, k, None), None)
+    below: dict[int, dict[str, Any]] = {}
+    for key, sub in plan.items():
+        if isinstance(sub, dict):
+            below.setdefault(key[0], {})[key[1]] = sub
+    for position, eqn in enumerate(inner.eqns):
+        eqn = rewired(eqn, now)
+        if position in below:
+            held = {nested.label: nested.stored for nested in nested_jaxprs(eqn)}
+            new = {label: tagged(held[label], sub) for label, sub in below[position].items()}
+            eqn = replace_nested(eqn, new)
+        slots = [("eqn", position, k) for k in range(len(eqn.outvars))]
+        # A result that nothing uses has no variable; the tag needs one to read.
+        outvars = [
+            _compat.fresh_var(var.aval) if slot in plan and _compat.is_dropped(var) else var
+            for var, slot in zip(eqn.outvars, slots, strict=True)
+        ]
+        if any(new is not old for new, old in zip(outvars, eqn.outvars, strict=True)):
+            eqn = eqn.replace(outvars=outvars)
+        eqns.append(eqn)
+        for var, slot in zip(outvars, slots, strict=True):
+            put(var, slot, eqn)
+    return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
+
+
+def _tag_eqn(var: Any, params: dict[str, Any], address: str, origin: Any) -> Any:
+    """A tag equation that reads ``var``; it has the source and scope of what makes it."""
     if not isinstance(var.aval, _compat.ShapedArray):
         raise TagError(
             f"tag_at: the value at {address} is a {type(var.aval).__name__} "
             f"({var.aval}), not an array. Tag a value that is read from it."
         )
-    inner = _compat.open_jaxpr(stored)
-    eqns = list(inner.eqns)
     traced = _compat.open_jaxpr(jax.make_jaxpr(lambda x: tag(x, **params))(var.aval))
     (template,) = traced.eqns
-    if _compat.is_dropped(var):
-        # A result that nothing uses has no variable; the tag needs one to read.
-        fresh, origin = _compat.fresh_var(var.aval), eqns[after - 1]
-        outvars = [fresh if out is var else out for out in origin.outvars]
-        eqns[after - 1] = origin.replace(outvars=outvars)
-        var = fresh
     tagged = template.replace(invars=[var])
-    if after:
-        origin = eqns[after - 1]
-        tagged = tagged.replace(source_info=origin.source_info, ctx=origin.ctx)
-    now = {var: tagged.outvars[0]}
-    rest = [rewired(eqn, now) for eqn in eqns[after:]]
-    outvars = substituted(inner.outvars, now)
-    return _compat.rebuilt(stored, eqns=[*eqns[:after], tagged, *rest], outvars=outvars)
-
-
-def _with_nested(step: Step, new: Any) -> Any:
-    """The jaxpr that holds ``step.eqn``, with one nested jaxpr replaced."""
-    home = step.home
-    eqns = list(_compat.open_jaxpr(home).eqns)
-    eqns[step.position] = replace_nested(step.eqn, {step.nested.label: new})
-    return _compat.rebuilt(home, eqns=eqns)
+    if origin is None:
+        return tagged
+    return tagged.replace(source_info=origin.source_info, ctx=origin.ctx)
 
 
 def _of_rules(

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._edit import tag_at_address
+from taxpr._edit import tag_where
 from taxpr._errors import ArgumentError, name_of
 from taxpr._selectors import select
+from taxpr._values import Value, select_values
 from taxpr._walk import Site, find_sites
 from taxpr.program import Program
 
@@ -98,9 +99,19 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
 
     Args:
         program: A `Program`, or an open or closed jaxpr.
-        where: A selector: a name; where no tag has it, the address of a tag or of the value
-            that it marks; else a glob of names; a `Site`; a dict of params; a predicate on
-            sites, such as ``lambda site: not site.recomputed``; a list of these.
+        where: A selector:
+
+            * a name; where no tag has it, the address of a tag or of the value that it marks;
+              else a glob of names such as ``"block_*"``, or with a colon of addresses:
+              ``"*:scan/*"`` selects the tags inside of scans;
+            * a `Site`, of this program or one that it was made from;
+            * a dict of params that must be equal;
+            * a primitive: tags on what its equations return, such as `jax.lax.sin_p`. Of
+              `jax.lax.scan_p` these are the results of scans, not what is inside of them;
+            * `scope` or `line`;
+            * a predicate on sites, such as ``lambda site: not site.recomputed``;
+            * a list of these, each of which must find something;
+            * `maybe` around any of them, where nothing need be found.
 
     Raises:
         SelectorError: If a selector matches nothing; it names what is near.
@@ -118,31 +129,60 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
     return sites if where is None else select(sites, where)
 
 
-def tag_at(program: Any, site: str, /, **params: Any) -> Any:
-    """Put a tag on a value of a traced program, with no edit of its source.
+def find_values(program: Any, where: Any = None) -> list[Value]:
+    """The values of a program or jaxpr, in program order, tagged or not.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+        where: A selector of values: an address such as ``"3:scan/body/4:sin.0"``, or without
+            ``.0`` where the equation has one result; ``"in0"`` for an input, ``"const0"`` for a
+            closed-over value; a glob of addresses; a `Site`, for what a tag returns; a
+            primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope` or `line`; a
+            predicate ``(address, eqn) -> bool`` on what equations make; a list of these; a
+            `maybe`. None means all.
+
+    Raises:
+        AddressError: If an address is of no value; it names what is near.
+        SelectorError: If another selector matches nothing; it names what is near.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import find_values, trace
+        >>> program = trace(lambda x: jnp.sin(jax.jit(jnp.sin)(x)))(0.5)
+        >>> [value.address for value in find_values(program, jax.lax.sin_p)]
+        ['0:jit/call/0:sin.0', '1:sin.0']
+    """
+    return select_values(program.jaxpr if isinstance(program, Program) else program, where)
+
+
+def tag_at(program: Any, where: Any, /, **params: Any) -> Any:
+    """Put tags on values of a traced program, with no edit of its source.
 
     Args:
         program: A `Program`, or a jaxpr.
-        site: The address of a value: ``"3:scan/body/4:sin.0"``, or without ``.0`` where
-            the equation has one result; ``"in0"`` for an input. See `numbered`.
-        **params: What the tag carries, as for `tag`.
+        where: The address of a value, or any other selector of values, see `find_values`; all
+            that it selects is tagged.
+        **params: What the tags carry, as for `tag`. With several values a ``name`` becomes the
+            name of all of their tags.
 
     Returns:
         A program, or jaxpr, of the same type. The addresses of all equations, inputs and
-        values stay. The tag stands first after what makes the value.
+        values stay. A tag stands first after what makes the value.
 
     Raises:
         AddressError: If there is no such value.
+        SelectorError: If another selector matches nothing; it names what is near.
         TagError: If the value is no array, or a param is not hashable.
+        RefusedError: If a value is in a jaxpr that its equation keeps hidden.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> from taxpr import scale, tag_at, trace
         >>> program = trace(lambda x: jnp.sin(x) + 1)(0.5)
-        >>> program = tag_at(program, "0:sin", name="s").inject(scale(0.0), where="s")
+        >>> program = tag_at(program, jax.lax.sin_p, name="s").inject(scale(0.0), where="s")
         >>> program(program.ctx, 0.5)[0]
         Array(1., dtype=float32, weak_type=True)
     """
     if isinstance(program, Program):
-        return program.tag_at(site, **params)
-    return tag_at_address(program, site, params)
+        return program.tag_at(where, **params)
+    return tag_where(program, where, params)

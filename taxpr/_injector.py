@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 
 from taxpr._errors import InjectorError, name_of
@@ -21,13 +22,13 @@ class Param:
     Changing it never traces or compiles again.
 
     Attributes:
-        default: The value when none is given.
+        default: The value when none is given; left out, one must be given.
         low: Where a slider begins; None where there is no natural bound.
         high: Where a slider ends.
         help: One line for people.
     """
 
-    default: Any
+    default: Any = inspect.Parameter.empty
     low: float | None = None
     high: float | None = None
     help: str = ""
@@ -143,7 +144,8 @@ class InjectorKind:
         """An injector with these values; those not given take their defaults.
 
         Raises:
-            InjectorError: If a parameter is unknown, or given twice.
+            InjectorError: If a parameter is unknown, given twice or missing, or an option is
+                a value that is being traced.
         """
         known = [*self.params, *self._options]
         try:
@@ -154,20 +156,34 @@ class InjectorKind:
         defaults = {name: param.default for name, param in self.params.items()}
         values = {name: bound.get(name, default) for name, default in defaults.items()}
         options = {name: bound.get(name, default) for name, default in self._options.items()}
+        for name, option in options.items():
+            if isinstance(option, jax.core.Tracer):
+                raise InjectorError(
+                    f"{self.name}: {name} is fixed when tracing and cannot be a value that is "
+                    "being traced: give a Python value."
+                )
 
         def fire(
             values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
         ) -> tuple[Any, Any]:
-            del params
+            given = {**values, **_taken(self._body, {**options, "params": params})}
             if self._state is None:
-                return self._body(token, **values), state
-            return self._body(token, state, **values)
+                return self._body(token, **given), state
+            return self._body(token, state, **given)
 
         def new_state(site: Site | None) -> Any:
-            return () if self._state is None else self._state(site, **options)
+            if self._state is None:
+                return ()
+            return self._state(site, **_taken(self._state, options))
 
         given_options = {k: v for k, v in options.items() if v != self._options[k]}
         return Injector(self.name, values, fire, new_state, self._report, options=given_options)
+
+
+def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the words that a function takes."""
+    names = inspect.signature(fn).parameters
+    return {name: value for name, value in words.items() if name in names}
 
 
 def injector(
@@ -179,33 +195,62 @@ def injector(
 ) -> Callable[[Callable[..., Any]], InjectorKind]:
     """Make a kind of injector of a function; the ready ones are made this way.
 
+    The function takes the token, and where there is a state the state, and then its declared
+    parameters by name: ``(token, **values) -> token`` or ``(token, state, **values) -> (token,
+    state)``. It is called while tracing and must keep structure, shapes and dtypes of both. It
+    may also take any of the options, and ``params``, the dict of what the user gave to `tag`.
+    The first line of its docstring is what a menu shows.
+
     Args:
-        state: ``(site, **options) -> state`` gives the state before the first firing. With
-            it the function is ``(token, state, **values) -> (token, state)``; without it,
-            ``(token, **values) -> token``.
-        report: ``(state) -> dict`` says what a final state means.
-        options: Keywords of ``state`` with their defaults, fixed when tracing.
-        **params: The declared parameters.
+        state: ``(site) -> state`` gives the state before the first firing at a site, a
+            PyTree of arrays and numbers. Each site has its own. It may also take options.
+        report: ``(state) -> dict`` says what a final state means, for people.
+        options: Keywords with their defaults, fixed when tracing: Python values that decide
+            what is traced, such as the number of slots of `record`.
+        **params: The declared parameters. Each is a leaf of the context, so that another value
+            of it does not compile again; its range makes a slider.
 
     Returns:
         A decorator.
 
+    Raises:
+        InjectorError: If a parameter or an option is declared and not taken.
+
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from taxpr import Param, injector, tag, trace
-        >>> @injector(rate=Param(0.5, low=0.0, high=1.0))
-        ... def fade(token, rate):
-        ...     "Fade the token towards zero."
-        ...     return jax.tree.map(lambda x: x * (1 - rate), token)
-        >>> program = trace(lambda x: tag(x, name="x") + 1)(8.0)
-        >>> faded = program.inject(fade(rate=0.25), where="x")
-        >>> faded(faded.ctx, 8.0)[0]
-        Array(7., dtype=float32, weak_type=True)
+        >>> @injector(
+        ...     rate=Param(0.5, low=0.0, high=1.0, help="How much of the past is kept."),
+        ...     state=lambda site: jnp.zeros(site.avals.shape),
+        ...     report=lambda state: {"average": state},
+        ... )
+        ... def smooth(token, state, rate):
+        ...     "Replace the token by its moving average."
+        ...     average = rate * state + (1 - rate) * token
+        ...     return average, average
+        >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(x, name="x"), xs))(jnp.ones(3))
+        >>> smoothed = program.inject(smooth(rate=0.75), where="x")
+        >>> out, ctx = smoothed(smoothed.ctx, jnp.ones(3))
+        >>> out.tolist()
+        [0.25, 0.4375, 0.578125]
+        >>> smoothed.report(ctx)
+        {'0:scan/body/t0': {'average': Array(0.578125, dtype=float32)}}
     """
 
     def decorate(body: Callable[..., Any]) -> InjectorKind:
+        name = body.__name__
+        untaken = set(params) - set(_taken(body, params)) | {"params"} & {*params, *(options or {})}
+        for option in options or {}:
+            if not any(_taken(fn, {option: None}) for fn in (body, state) if fn):
+                untaken.add(option)
+        if untaken:
+            raise InjectorError(
+                f"injector: {name} declares {', '.join(sorted(untaken))} and does not take it. "
+                "Parameters are taken by the function, options by it or by its state; params is "
+                "what the user gave to tag()."
+            )
         return InjectorKind(
-            name=body.__name__,
+            name=name,
             doc=(body.__doc__ or "").strip().split("\n")[0],
             params=params,
             _body=body,

@@ -1,38 +1,32 @@
-"""Selectors: which tags are meant."""
+"""Selectors of tags: which tags are meant."""
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from taxpr import _compat
+from taxpr._criteria import Line, Scope, answer, nearest, nearest_lines, nearest_scopes, united
 from taxpr._errors import SelectorError
 from taxpr._walk import Site
 
 
 def select(sites: Sequence[Site], where: Any) -> list[Site]:
-    """The sites that a selector means, in program order.
-
-    Args:
-        sites: All the sites of a program.
-        where: None for all; a name, or where no tag has it the address of a tag or of the
-            value that it marks, or else a glob of names such as ``"block_*"``; a `Site`, of
-            this program or one that it was made from; a dict of params that must be equal; a
-            predicate on sites; or a list of these, each of which must find something.
+    """The sites that a selector means, in program order; see `taxpr.find_tags`.
 
     Raises:
-        SelectorError: If nothing is found; it names what is near.
+        SelectorError: If nothing is found and that was not allowed; it names what is near.
     """
-    if isinstance(where, (list, tuple)):
-        wanted = {site.address for one in where for site in select(sites, one)}
-        found = [site for site in sites if site.address in wanted]
-    else:
+
+    def one(where: Any, may_be_empty: bool) -> list[Site]:
         fits = _test_of(sites, where)
         found = [site for site in sites if fits(site)]
-    if not found:
-        raise SelectorError(_nothing_found(sites, where))
-    return found
+        if not found and not may_be_empty:
+            raise SelectorError(_nothing_found(sites, where))
+        return found
+
+    return united(sites, where, one)
 
 
 def _test_of(sites: Sequence[Site], where: Any) -> Callable[[Site], bool]:
@@ -41,21 +35,29 @@ def _test_of(sites: Sequence[Site], where: Any) -> Callable[[Site], bool]:
     if isinstance(where, str):
         return _test_of_text(sites, where)
     if isinstance(where, Site):
-        # Tags that came or went may have moved its address; its variables stay. In a program
-        # traced anew, the address must do.
-        if any(where.is_same(site) for site in sites):
-            return where.is_same
-        return lambda site: (site.address, site.params) == (where.address, where.params)
+        return same_site(sites, where)
     if isinstance(where, dict):
-        return lambda site: all(
-            key in site.params and site.params[key] == value for key, value in where.items()
-        )
+        return _test_of_params(where)
+    if isinstance(where, (Scope, Line)):
+        return where.fits
+    if isinstance(where, _compat.Primitive):
+        return lambda site: any(maker and maker.primitive is where for maker in site.makers)
     if callable(where):
-        return lambda site: bool(where(site))
+        return lambda site: answer(where, site)
     raise SelectorError(
         f"where={where!r} is a {type(where).__name__}. A selector is a name, a glob, an "
-        "address, a Site, a dict of params, a predicate on sites, or a list of these."
+        "address, a Site, a dict of params, a primitive, a scope(), a line(), a predicate on "
+        "sites, a maybe(), or a list of these."
     )
+
+
+def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
+    """A test for the tag of a `Site`, which may come from before an edit of the program."""
+    # Tags that came or went may have moved its address; its variables stay. In a program
+    # traced anew, the address must do.
+    if any(where.is_same(site) for site in sites):
+        return where.is_same
+    return lambda site: (site.address, site.params) == (where.address, where.params)
 
 
 def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:
@@ -63,15 +65,52 @@ def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:
         return lambda site: site.name == where
     if any(where in (site.address, site.value_address) for site in sites):
         return lambda site: where in (site.address, site.value_address)
-    return lambda site: isinstance(site.name, str) and fnmatch.fnmatchcase(site.name, where)
+    # A colon is in the address of each equation, and so tells a glob of addresses.
+    by_name = [s for s in sites if isinstance(s.name, str) and fnmatch.fnmatchcase(s.name, where)]
+    if by_name or ":" not in where:
+        return lambda site: site in by_name
+    return lambda site: fnmatch.fnmatchcase(site.address, where)
+
+
+def _test_of_params(where: dict[str, Any]) -> Callable[[Site], bool]:
+    for key, value in where.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise SelectorError(
+                f"where={where!r}: {key!r} is a {type(value).__name__}, which is not hashable. "
+                "Params are hashable Python values, so that no tag has it."
+            ) from None
+    return lambda site: all(
+        key in site.params and bool(site.params[key] == value) for key, value in where.items()
+    )
 
 
 def _nothing_found(sites: Sequence[Site], where: Any) -> str:
     if not sites:
         return f"where={where!r}: the program has no tags. Put one with tag() or tag_at()."
-    known = list(dict.fromkeys(str(site.name) for site in sites if site.name is not None))
+    said = f"where={where!r} matches none of the {len(sites)} tags."
+    if isinstance(where, Scope):
+        return said + nearest_scopes(sites, where)
+    if isinstance(where, Line):
+        return said + nearest_lines(sites, where)
+    if isinstance(where, _compat.Primitive):
+        return said + _other_makers(sites, where)
+    known = [str(site.name) for site in sites if site.name is not None]
     known += [site.address for site in sites]
-    near = difflib.get_close_matches(str(where), known, n=5, cutoff=0.5)
-    shown = near or known[:10]
-    label = "Nearest" if near else "There are"
-    return f"where={where!r} matches none of the {len(sites)} tags. {label}: {', '.join(shown)}."
+    if isinstance(where, Site):
+        said = (
+            f"where: this program has no {where}, and matches none of the {len(sites)} tags: the "
+            "site is stale, of another program or of a tag that was taken out."
+        )
+    return said + nearest(where.address if isinstance(where, Site) else str(where), known)
+
+
+def _other_makers(sites: Sequence[Site], where: Any) -> str:
+    makers = {maker.primitive.name for site in sites for maker in site.makers if maker}
+    inside = sum(any(step.eqn.primitive is where for step in site.steps) for site in sites)
+    said = f" It selects tags on what {where.name} returns;"
+    if inside:
+        return said + f" {inside} are inside of a {where.name}: select these by '*:{where.name}/*'."
+    shown = ", ".join(sorted(makers)) or "no equation"
+    return said + f" the tagged values are made by {shown}."

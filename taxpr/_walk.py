@@ -39,6 +39,8 @@ class Site:
         params: The params that the user gave to `tag`.
         avals: The token's avals, in the token's structure.
         value_address: The address of the tagged value; None for a token of several.
+        makers: For each leaf of the token the equation that made it, seen through other tags;
+            None for inputs, constants and literals.
         batch: One ``(size, dims)`` for each `jax.vmap` around it, innermost first;
             ``dims`` holds the mapped axis of each leaf, or None.
         steps: The way down to it.
@@ -50,6 +52,7 @@ class Site:
     params: dict[str, Any]
     avals: Any
     value_address: str | None
+    makers: tuple[_compat.JaxprEqn | None, ...] = dataclasses.field(repr=False)
     batch: tuple[Any, ...]
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
     position: int = dataclasses.field(repr=False)
@@ -155,6 +158,7 @@ def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
                 params=tag_params(eqn),
                 avals=tag_avals(eqn),
                 value_address=_value_address(eqn, home, prefix),
+                makers=_makers(eqn, home),
                 batch=eqn.params["batch"],
                 steps=steps,
                 position=position,
@@ -164,13 +168,17 @@ def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
     return found
 
 
+# Where a value of a jaxpr comes from: its local address, and the equation that made it.
+_Home = tuple[str, "_compat.JaxprEqn | None"]
+
+
 class _Found(NamedTuple):
     prefix: str
     steps: tuple[Step, ...]
     position: int
     local: str
     eqn: _compat.JaxprEqn
-    home: dict[Any, str]
+    home: dict[Any, _Home]
 
 
 def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Found]:
@@ -183,7 +191,7 @@ def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Fo
     if (id(inner), rules) in seen:
         return seen[id(inner), rules]
     found: list[_Found] = []
-    home: dict[Any, str] = {}
+    home: dict[Any, _Home] = {}
     eqns = numbered(inner)
     for position, (local, eqn) in enumerate(eqns):
         if is_tag(eqn):
@@ -216,19 +224,27 @@ def tag_key(eqn: _compat.JaxprEqn) -> Any:
     return eqn.params["user"], eqn.params["tree"], types
 
 
-def _homes(jaxpr: Any, eqns: list[tuple[str, _compat.JaxprEqn]]) -> dict[Any, str]:
-    """Where each value of a jaxpr comes from: variable to local address."""
-    homes = {var: f"in{k}" for k, var in enumerate(jaxpr.invars)}
-    homes |= {var: f"const{k}" for k, var in enumerate(jaxpr.constvars)}
+def _homes(jaxpr: Any, eqns: list[tuple[str, _compat.JaxprEqn]]) -> dict[Any, _Home]:
+    """Where each value of a jaxpr comes from."""
+    homes: dict[Any, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
+    homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
     for local, eqn in eqns:
-        homes |= {var: f"{local}.{k}" for k, var in enumerate(eqn.outvars)}
+        makers = _makers(eqn, homes) if is_tag(eqn) else (eqn,) * len(eqn.outvars)
+        made = zip(eqn.outvars, makers, strict=True)
+        homes |= {var: (f"{local}.{k}", maker) for k, (var, maker) in enumerate(made)}
     return homes
 
 
-def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, str], prefix: str) -> str | None:
+def _makers(eqn: _compat.JaxprEqn, home: dict[Any, _Home]) -> tuple[_compat.JaxprEqn | None, ...]:
+    return tuple(
+        None if isinstance(atom, _compat.Literal) else home[atom][1] for atom in eqn.invars
+    )
+
+
+def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, _Home], prefix: str) -> str | None:
     if len(eqn.invars) != 1 or isinstance(eqn.invars[0], _compat.Literal):
         return None
-    return f"{prefix}{home[eqn.invars[0]]}"
+    return f"{prefix}{home[eqn.invars[0]][0]}"
 
 
 def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.JaxprEqn]]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._attach import Attached, attach_function, attach_many, attach_one, check_injector
 from taxpr._collect import collected, collector
-from taxpr._edit import dissolve_sites, tag_at_address
+from taxpr._edit import dissolve_sites, tag_where
 from taxpr._errors import ArgumentError, SelectorError
 from taxpr._inject import ctx_aval, options_of
 from taxpr._injector import Injector
@@ -136,9 +136,9 @@ class Program:
         sites = find_sites(self.jaxpr)
         return sites if where is None else select(sites, where)
 
-    def tag_at(self, site: str, /, **params: Any) -> Program:
-        """A program with one tag more; see `tag_at`."""
-        return dataclasses.replace(self, jaxpr=tag_at_address(self.jaxpr, site, params))
+    def tag_at(self, where: Any, /, **params: Any) -> Program:
+        """A program with a tag more on each value that is selected; see `tag_at`."""
+        return dataclasses.replace(self, jaxpr=tag_where(self.jaxpr, where, params))
 
     def dissolve(self, where: Any = None) -> Program:
         """A program without the tags that ``where`` selects; None means all."""

@@ -1,7 +1,8 @@
-"""The ready injectors and those of users; selectors; and what is said of mistakes."""
+"""The ready injectors and those of users, and what is said of mistakes."""
 
 import functools
 import inspect
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +42,12 @@ def run(injector, fn=loop, arg=XS, where="y"):
         (taxpr.count(), lambda y: y),
         (taxpr.record(), lambda y: y),
         (taxpr.stats(), lambda y: y),
+        (taxpr.check_finite(), lambda y: y),
+        (taxpr.print(), lambda y: y),
+        (taxpr.stop_gradient(), lambda y: y),
+        (taxpr.cast(jnp.int32), lambda y: y),
+        (taxpr.cast("int4"), lambda y: y),
+        (taxpr.noise(0, 0.0), lambda y: y),
     ],
 )
 def test_what_they_do_to_the_token(injector, each):
@@ -112,6 +119,215 @@ def test_stats_count_what_is_not_finite_and_leave_it_out():
     assert np.isclose(report["min"], finite.min())
 
 
+def test_check_finite_remembers_the_first():
+    xs = jnp.asarray([1.0, 0.0, jnp.nan, jnp.inf])
+
+    def f(xs):
+        def step(c, x):
+            return c, tag({"x": jnp.stack([x, 1 / x]), "n": jnp.int32(0)}, name="y")["x"]
+
+        return jax.lax.scan(step, 0.0, xs)[1]
+
+    out, report = run(taxpr.check_finite(), f, xs)
+    assert {k: int(v) for k, v in report.items()} == {
+        "count": 4,
+        "nonfinite": 1 + 2 + 1,
+        "firings": 3,
+        "first": 1,
+    }
+    assert np.array_equal(out, f(xs), equal_nan=True)
+    _, report = run(taxpr.check_finite(), f, jnp.asarray([1.0, 2.0]))
+    assert (report["count"], report["firings"], report["first"]) == (2, 0, -1)
+    _, report = run(taxpr.check_finite(), lambda x: tag(x, name="y"), jax.random.key(0))
+    assert (report["count"], report["nonfinite"]) == (1, 0)
+
+
+def test_check_finite_for_each_lane():
+    p = taxpr.trace(lambda x: tag(jnp.log(x), name="y"))(1.0).inject(taxpr.check_finite())
+    _, ctx = jax.vmap(p, in_axes=(None, 0))(p.ctx, jnp.asarray([1.0, -1.0, 0.0]))
+    assert p.report(ctx)["t0"]["first"].tolist() == [-1, 0, 0]
+
+
+# ---- print -------------------------------------------------------------------
+
+
+def printed(capsys, injected, *args):
+    jax.block_until_ready(injected(injected.ctx, *args))
+    jax.effects_barrier()
+    return sorted(capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint, jax.value_and_grad])
+def test_print_in_loops_and_branches(capsys, wrap):
+    def f(x):
+        x = jax.lax.scan(lambda c, x: (tag(c + x, name="s{0}"), None), x, jnp.arange(2.0))[0]
+        x = jax.lax.fori_loop(0, 2, lambda i, c: tag(c * 2, layer=3), x)
+        return jax.lax.cond(x > 0, lambda x: tag(x, name="yes"), lambda x: tag(-x, name="no"), x)
+
+    p = taxpr.trace(wrap(f))(1.0).inject(taxpr.print())
+    lines = ["s{0}: 1.0", "s{0}: 2.0", "yes: 8.0", "{'layer': 3}: 4.0", "{'layer': 3}: 8.0"]
+    assert printed(capsys, p, 1.0) == lines
+    assert (
+        printed(
+            capsys,
+            taxpr.trace(jax.jit(p))(p.ctx, 1.0).inject(taxpr.zero(), where=taxpr.maybe("x")),
+            p.ctx,
+            1.0,
+        )
+        == lines
+    )
+
+
+def test_print_of_trees_keys_and_lanes(capsys):
+    key = jax.random.key(7)
+    p = taxpr.trace(lambda x: tag((x, {"k": key}), name="t")[0])(XS[0]).inject(taxpr.print())
+    both = "t: (Array({}, dtype=float32), {{'k': Array([0, 7], dtype=uint32)}})"
+    assert printed(capsys, p, XS[0]) == [both.format("1.")]
+    lanes = jax.vmap(p, in_axes=(None, 0))
+    jax.block_until_ready(lanes(p.ctx, XS[:2]))
+    assert sorted(printed(capsys, p, XS[2])) == sorted(both.format(x) for x in ("1.", "-2.", "3."))
+
+
+# ---- noise -------------------------------------------------------------------
+
+
+def test_noise_is_drawn_anew_at_each_firing_and_tag():
+    def f(xs):
+        def step(c, x):
+            return c, (tag(x, name="y"), tag((x, jax.lax.complex(x, x)), name="pair"))
+
+        return jax.lax.scan(step, 0.0, xs)[1]
+
+    key = jax.random.key(3)
+    p = taxpr.trace(f)(XS).inject(taxpr.noise(key, 0.5))
+    (y, (real, imaginary)), ctx = jax.jit(p)(p.ctx, XS)
+
+    def drawn(address, firing, leaf, dtype=jnp.float32):
+        site = jax.random.fold_in(key, zlib.crc32(address.encode()))
+        leaf_key = jax.random.fold_in(jax.random.fold_in(site, firing), leaf)
+        return 0.5 * jax.random.normal(leaf_key, (), dtype)
+
+    pair = "0:scan/body/t1"
+    for i, x in enumerate(XS):
+        assert np.isclose(y[i], x + drawn("0:scan/body/t0", i, 0))
+        assert np.isclose(real[i], x + drawn(pair, i, 0))
+        assert np.isclose(imaginary[i], jax.lax.complex(x, x) + drawn(pair, i, 1, jnp.complex64))
+    assert len({float(d) for d in y - XS} | {float(d) for d in real - XS}) == 8
+    again, _ = p(p.ctx, XS)
+    assert np.array_equal(again[0], y)
+    more, _ = p(ctx, XS)  # a context goes on where it ended
+    assert not np.any(np.isclose(more[0], y))
+
+
+@pytest.mark.parametrize("key", [jax.random.key(5), jax.random.PRNGKey(5), 5, np.int64(5)], ids=str)
+def test_keys_of_noise(key):
+    expected, _ = run(taxpr.noise(jax.random.key(5)), lambda x: tag(x, name="y"))
+    assert np.array_equal(run(taxpr.noise(key), lambda x: tag(x, name="y"))[0], expected)
+
+
+def test_noise_has_the_deviation_that_was_asked_for():
+    x = jnp.full(10_000, 2.0, jnp.bfloat16)
+    out, _ = run(taxpr.noise(0, stddev=0.5), lambda x: tag(x, name="y"), x)
+    assert out.dtype == jnp.bfloat16
+    out = np.asarray(out, np.float32)
+    assert abs(out.mean() - 2) < 0.02
+    assert abs(out.std() - 0.5) < 0.02
+
+
+def test_another_key_does_not_compile_again():
+    p = taxpr.trace(lambda x: tag(x, name="y"))(XS).inject(taxpr.noise(jax.random.key(0)))
+    compiled = jax.jit(p).lower(p.ctx, XS).compile()
+    other = {**p.ctx, "values": {"key": jax.random.key(1), "stddev": jnp.float32(2)}}
+    assert not np.any(np.isclose(compiled(other, XS)[0], compiled(p.ctx, XS)[0]))
+    lanes = jax.vmap(p, in_axes=({"values": {"key": 0, "stddev": None}, "state": None}, None))
+    keys = {**p.ctx, "values": {"key": jax.random.split(jax.random.key(0)), "stddev": 1.0}}
+    first, second = lanes(keys, XS)[0]
+    assert not np.any(np.isclose(first, second))
+
+
+# ---- cast and stop_gradient --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (np.float32(1.001), jnp.bfloat16, np.float32(1.0)),
+        (np.float32(1e6), jnp.float16, np.float32(np.inf)),
+        (np.float32(-1.7), "int8", np.float32(-1.0)),
+        (np.int32(300), jnp.int8, np.int32(44)),
+        (np.complex64(1 + 1j / 3), "complex64", np.complex64(1 + 1j / 3)),
+        (np.float32(0.3), np.dtype("float64"), np.float32(0.3)),
+    ],
+)
+def test_cast(value, dtype, expected):
+    out, _ = run(taxpr.cast(dtype), lambda x: tag(x, name="y"), value)
+    assert out.dtype == expected.dtype
+    assert out == expected
+
+
+def test_cast_rounds_compiled_and_eager_alike_and_has_a_gradient():
+    p = taxpr.trace(lambda x: tag(x, name="y") ** 2)(XS[0]).inject(taxpr.cast())
+    x = jnp.float32(1.001)
+    for run_it in (p, jax.jit(p)):
+        assert run_it(p.ctx, x)[0] == 1.0
+        assert jax.grad(lambda x, run_it=run_it: run_it(p.ctx, x)[0])(x) == 2.0
+    assert jax.vmap(p, in_axes=(None, 0))(p.ctx, x[None])[0] == 1.0
+    assert "bf16" in jax.jit(p).lower(p.ctx, x).as_text()
+
+
+def test_stop_gradient():
+    def f(x):
+        return tag(x * 2, name="y") * x
+
+    p = taxpr.trace(f)(3.0).inject(taxpr.stop_gradient(), where="y")
+    value, gradient = jax.value_and_grad(lambda x: p(p.ctx, x)[0])(3.0)
+    assert (value, gradient) == (18.0, 6.0)
+    assert jax.jvp(lambda x: p(p.ctx, x)[0], (3.0,), (1.0,)) == (18.0, 6.0)
+    key, _ = run(
+        taxpr.stop_gradient(), lambda k: tag((k, jnp.int8(3)), name="y"), jax.random.key(1)
+    )
+    assert key[1] == 3
+
+
+# ---- state -------------------------------------------------------------------
+
+
+def test_state_goes_from_set_to_get_through_loops_and_branches():
+    def f(xs):
+        def step(c, x):
+            held = tag(jnp.float32(0), name="sum", op="get")
+            held = jax.lax.cond(x > 0, lambda: tag(held + x, name="sum", op="set"), lambda: held)
+            n = tag(tag({"n": 0}, name="n", op="get"), op="nothing")["n"]
+            return c, (held, tag({"n": n + 1}, name="n", op="set")["n"])
+
+        return jax.lax.scan(step, 0.0, xs)[1]
+
+    p = taxpr.trace(f)(XS)
+    p = p.inject({"sum": taxpr.state(jnp.float32(10)), "n": taxpr.state({"n": 5})})
+    (sums, ns), ctx = jax.jit(p)(p.ctx, XS)
+    assert sums.tolist() == [11.0, 11.0, 14.0, 14.5]
+    assert ns.tolist() == [6, 7, 8, 9]
+    assert p.report(ctx) == {"sum": {"*": {"state": 14.5}}, "n": {"*": {"state": {"n": 9}}}}
+    (sums, _), _ = p(ctx, XS)
+    assert sums.tolist() == [15.5, 15.5, 18.5, 19.0]
+
+
+@pytest.mark.parametrize(
+    ("params", "initial", "message"),
+    [
+        ({}, 0.0, "state: the tag has no op. A tag that reads"),
+        ({"op": "read"}, 0.0, "state: the tag has op='read'. A tag that reads"),
+        ({"op": "get"}, 0, r"the state is int32\[\] and the token is float32\[\]. Begin with"),
+        ({"op": "set"}, jnp.ones(2), r"the state is float32\[2\] and the token is float32\[\]"),
+        ({"op": "set"}, (0.0,), r"the state is \('float32\[\]',\) and the token is float32"),
+    ],
+)
+def test_tags_that_do_not_fit_a_state(params, initial, message):
+    p = taxpr.trace(lambda x: tag(x, **params))(1.0)
+    with pytest.raises(taxpr.InjectorError, match=message):
+        p.inject(taxpr.state(initial))
+
+
 # ---- dtypes ------------------------------------------------------------------
 
 TYPED = [
@@ -153,6 +369,16 @@ def test_the_token_keeps_its_dtype(injector, dtype, expected):
         (taxpr.add(3e9), jnp.int32(3), "add: value=3000000000 does not fit the token"),
         (taxpr.add(1), jnp.bool_(True), "add: the token is a bool, on which there is no"),
         (taxpr.replace(2), jnp.bool_(True), "replace: value=2 does not fit .* holds 0 to 1"),
+        (taxpr.noise(0), jnp.int32(3), "noise: the token is int32, and noise is a fraction"),
+        (taxpr.noise(0), jax.random.key(0), "noise: the token is key<fry>, and noise is a"),
+        (taxpr.noise(0, 1j), jnp.float32(3), "noise: stddev is complex64 and the token is float32"),
+        (taxpr.noise(0.5), jnp.float32(3), r"noise: key is float32\[\]. Give one PRNG key"),
+        (taxpr.noise(jax.random.split(jax.random.key(0))), XS, r"noise: key is key<fry>\[2\]"),
+        (taxpr.cast("f33"), XS, "cast: dtype='f33' is no dtype of numbers"),
+        (taxpr.cast(None), XS, "cast: dtype=None is no dtype of numbers"),
+        (taxpr.cast("complex64"), XS, "the token is float32 and dtype is complex64. Complex"),
+        (taxpr.cast(), jnp.complex64(1), "the token is complex64 and dtype is bfloat16"),
+        (taxpr.cast(), jnp.bool_(1), "cast: the token is a bool, on which there is no arithmetic"),
         (
             taxpr.replace(jnp.ones(3)),
             jnp.ones(2),
@@ -170,6 +396,13 @@ def test_parameters_that_there_are_not():
         taxpr.scale(factr=1.0)
     with pytest.raises(taxpr.InjectorError, match=r"zero: .*It takes no parameters"):
         taxpr.zero(1.0)
+
+
+def test_parameters_that_are_missing_or_traced():
+    with pytest.raises(taxpr.InjectorError, match=r"noise: .*'key'\. It takes key, stddev\."):
+        taxpr.noise(stddev=0.5)
+    with pytest.raises(taxpr.InjectorError, match="record: slots is fixed when tracing"):
+        jax.jit(lambda n: run(taxpr.record(slots=n)))(3)
 
 
 def test_a_value_set_later_is_brought_into_the_range_of_the_token():
@@ -221,8 +454,9 @@ def test_every_ready_injector_is_declared():
         assert (kind.name, getattr(taxpr, name)) == (name, kind)
         assert kind.doc.endswith(".")
         for param in kind.params.values():
-            assert param.low <= param.default <= param.high
             assert param.help
+            if param.default is not inspect.Parameter.empty:
+                assert param.low <= param.default <= param.high
 
 
 # ---- injectors of users ------------------------------------------------------
@@ -246,6 +480,40 @@ def test_a_kind_with_state():
         total += moving
     assert np.isclose(out, total)
     assert np.isclose(report["average"], moving)
+
+
+def test_a_kind_with_options_and_params():
+    @taxpr.injector(
+        options={"power": 2, "unit": "m"},
+        state=lambda site, unit: {unit: 0},
+        report=dict,
+    )
+    def raised(token, state, power, params):
+        """Raise to a power, and count the tags of a layer."""
+        unit = next(iter(state))
+        return token**power, {unit: state[unit] + params["layer"]}
+
+    f = lambda x: tag(x, name="y", layer=3)
+    out, report = run(raised(power=3, unit="k"), f, 2.0)
+    assert (out, report) == (8.0, {"k": 3})
+    assert run(raised(), f, 3.0) == (9.0, {"m": 3})
+    assert raised(3).options == {"power": 3}
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"rat": taxpr.Param(1.0)}, "injector: f declares rat and does not take it"),
+        ({"options": {"slots": 3}}, "f declares slots and does not take it"),
+        ({"params": taxpr.Param(1.0)}, "f declares params and does not take it.* what the user"),
+    ],
+)
+def test_kinds_that_do_not_take_what_they_declare(declared, message):
+    with pytest.raises(taxpr.InjectorError, match=message):
+
+        @taxpr.injector(**declared)
+        def f(token, rate=1.0, params=None):
+            return token
 
 
 WRONG = [
@@ -301,97 +569,3 @@ def test_weak_types_of_the_ctx_become_strong_and_tokens_keep_theirs():
     new = p.inject(lambda c, t, _: (jnp.float32(3), c + 1), 0)
     out, n = new(new.ctx, 1.0)
     assert (out.weak_type, n.weak_type, out.dtype) == (True, False, jnp.float32)
-
-
-# ---- selectors ---------------------------------------------------------------
-
-
-def many(x):
-    x = tag(x, name="block_0", layer=0)
-    x = tag(jnp.sin(x), name="block_1", layer=1)
-    return jax.jit(lambda x: tag(x, name="head", layer=1))(x)
-
-
-@pytest.mark.parametrize(
-    ("where", "names"),
-    [
-        (None, ["block_0", "block_1", "head"]),
-        ("head", ["head"]),
-        ("block_*", ["block_0", "block_1"]),
-        ("t1", ["block_1"]),
-        ("0:sin.0", ["block_1"]),
-        ("1:jit/call/t0", ["head"]),
-        ({"layer": 1}, ["block_1", "head"]),
-        (lambda site: site.chain, ["head"]),
-        (["head", "t0"], ["block_0", "head"]),
-    ],
-)
-def test_selectors(where, names):
-    p = taxpr.trace(many)(1.0)
-    assert [site.name for site in p.tags(where)] == names
-    assert [site.name for site in p.tags(p.tags(where))] == names
-
-
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("blok_1", r"'blok_1' matches none of the 3 tags. Nearest: block_1, block_0"),
-        (["head", "nope"], "'nope' matches none of the 3 tags"),
-        ({"layer": 9}, "matches none of the 3 tags. There are: block_0, block_1, head"),
-        (3, "where=3 is a int. A selector is a name"),
-    ],
-)
-def test_selectors_that_match_nothing(where, message):
-    with pytest.raises(taxpr.SelectorError, match=message):
-        taxpr.trace(many)(1.0).tags(where)
-
-
-def test_an_exact_name_wins_over_an_address_and_an_address_over_a_glob():
-    def f(x):
-        x = tag(x, name="t1")
-        x = tag(x + 1, name="a[0]")
-        return tag(x * 2, name="a0")
-
-    p = taxpr.trace(f)(1.0)
-    assert [s.address for s in p.tags("t1")] == ["t0"]
-    assert [s.name for s in p.tags("a[0]")] == ["a[0]"]
-    assert [s.name for s in p.tags("t2")] == ["a0"]
-
-
-def test_a_site_is_found_again_after_edits():
-    p = taxpr.trace(many)(1.0)
-    before = p.tags()
-    edited = p.tag_at("in0", name="new", layer=0).tag_at("1:jit/call/in0", name="new", layer=1)
-    assert [edited.tags(site)[0].name for site in before] == ["block_0", "block_1", "head"]
-    assert [edited.tags(site)[0].address for site in before] == ["t1", "t2", "1:jit/call/t1"]
-    back = edited.dissolve("new")
-    assert [back.tags(site)[0].address for site in before] == [s.address for s in before]
-    assert taxpr.trace(many)(1.0).tags(before[1])[0].name == "block_1"
-    with pytest.raises(taxpr.SelectorError, match="matches none of the 2 tags"):
-        p.dissolve("head").tags(before[2])
-
-
-def test_one_key_twice():
-    p = taxpr.trace(many)(1.0)
-    [site] = p.tags("head")
-    with pytest.raises(taxpr.SelectorError, match="the mapping has the key '1:jit/call/t0' twice"):
-        p.inject({site: taxpr.zero(), site.address: taxpr.count()})
-
-
-def test_recomputed_tags_can_be_left_out():
-    def f(x):
-        return jax.checkpoint(lambda x: jnp.sin(tag(jnp.sin(x), name="s")))(x)
-
-    p = taxpr.trace(jax.grad(f))(1.0)
-    assert [site.recomputed for site in p.tags("s")] == [False, True]
-    once = p.inject(taxpr.count(), where=lambda site: not site.recomputed)
-    assert sum(once(once.ctx, 1.0)[1]["state"].values()) == 1
-
-
-def test_a_program_without_tags():
-    with pytest.raises(taxpr.SelectorError, match=r"has no tags\. Put one"):
-        taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero())
-    with pytest.raises(taxpr.SelectorError, match=r"has no tags\. Put one"):
-        taxpr.trace(jnp.sin)(1.0).collect()
-    with pytest.raises(taxpr.SelectorError, match=r"the program has no tags\. Put one with"):
-        taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero(), where="x")

@@ -1,0 +1,196 @@
+"""Ready injectors that change the token."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._errors import InjectorError
+from taxpr._injector import Param, injector
+from taxpr._walk import Site
+from taxpr._zeros import zeros
+
+
+def _each(name: str, token: Any, fn: Callable[[Any], Any]) -> Any:
+    def one(x: Any) -> Any:
+        if _compat.is_extended(x.dtype) or x.dtype == bool:
+            raise InjectorError(
+                f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
+            )
+        return fn(x)
+
+    return jax.tree.map(one, token)
+
+
+def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
+    """A parameter in the token's dtype; refused where that could change its value.
+
+    An integer that the token cannot hold was refused when it was given; one that came into
+    the context later is brought into the token's range.
+    """
+    value = jnp.asarray(value)
+    if _rank(value.dtype) > max(_rank(x.dtype), 1):
+        raise InjectorError(
+            f"{name}: {parameter} is {value.dtype} and the token is {x.dtype}. Converting would "
+            f"change its value: give {parameter} in a dtype that the token can hold."
+        )
+    if jnp.issubdtype(value.dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.integer):
+        held, given = jnp.iinfo(x.dtype), jnp.iinfo(value.dtype)
+        low, high = max(held.min, given.min), min(held.max, given.max)
+        value = jnp.clip(value, jnp.asarray(low, value.dtype), jnp.asarray(high, value.dtype))
+    return value.astype(x.dtype)
+
+
+def _rank(dtype: Any) -> int:
+    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    return next(i for i, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind))
+
+
+_COMPLEX = _rank(jnp.complex64)
+
+
+@injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
+def replace(token: Any, value: Any) -> Any:
+    """Put a value in the token's place: a scalar, or a tree of the token's structure."""
+    single = jax.tree.structure(value) == jax.tree.structure(0)
+    values = jax.tree.map(lambda _: value, token) if single else value
+
+    def one(x: Any, new: Any) -> Any:
+        if _compat.is_extended(x.dtype):
+            return jnp.broadcast_to(new, x.shape)
+        new = _fitted("replace", "value", new, x)
+        try:
+            return jnp.broadcast_to(new, x.shape)
+        except ValueError:
+            raise InjectorError(
+                f"replace: the value has shape {new.shape} and the token {x.shape}."
+            ) from None
+
+    return jax.tree.map(one, token, values)
+
+
+@injector(factor=Param(1.0, -2.0, 2.0, "What the token is multiplied by."))
+def scale(token: Any, factor: Any) -> Any:
+    """Multiply the token."""
+    return _each("scale", token, lambda x: x * _fitted("scale", "factor", factor, x))
+
+
+@injector(value=Param(0.0, -10.0, 10.0, "What is added to the token."))
+def add(token: Any, value: Any) -> Any:
+    """Add to the token."""
+    return _each("add", token, lambda x: x + _fitted("add", "value", value, x))
+
+
+@injector()
+def zero(token: Any) -> Any:
+    """Replace the token by zeros."""
+    return jax.tree.map(lambda x: zeros(x.shape, x.dtype), token)
+
+
+@injector(
+    low=Param(-1.0, -10.0, 10.0, "The smallest value let through."),
+    high=Param(1.0, -10.0, 10.0, "The largest value let through."),
+)
+def clip(token: Any, low: Any, high: Any) -> Any:
+    """Hold the token between two bounds."""
+
+    def one(x: Any) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.complexfloating):
+            raise InjectorError("clip: the token is complex, and complex numbers have no order.")
+        return jnp.clip(x, _fitted("clip", "low", low, x), _fitted("clip", "high", high, x))
+
+    return _each("clip", token, one)
+
+
+# ---- noise -------------------------------------------------------------------
+
+
+def _stream(site: Site) -> dict[str, Any]:
+    # The same in every process, which `hash` of a string is not.
+    return {"fired": jnp.int32(0), "site": jnp.uint32(zlib.crc32(site.address.encode()))}
+
+
+def _one_key(key: Any) -> Any:
+    """A typed PRNG key of a key, of the older kind of key, or of a seed."""
+    if _compat.is_extended(key.dtype) and key.ndim == 0:
+        return key
+    if jnp.issubdtype(key.dtype, jnp.integer) and key.ndim == 0:
+        return jax.random.key(key)
+    if key.dtype == jnp.uint32 and key.ndim == 1:
+        return jax.random.wrap_key_data(key)
+    raise InjectorError(
+        f"noise: key is {key.dtype}{list(key.shape)}. Give one PRNG key, such as "
+        "jax.random.key(0), or an integer for its seed."
+    )
+
+
+@injector(
+    state=_stream,
+    key=Param(help="A PRNG key, or an integer for its seed."),
+    stddev=Param(0.1, 0.0, 10.0, "The standard deviation."),
+)
+def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
+    """Add normal noise.
+
+    The key must be given. Each firing draws with a key of its own, made of that key, the
+    address of the tag and the number of the firing: the same in every run and process, and
+    another in each iteration and at each tag. What `jax.vmap` maps outside of the program,
+    draws the same in all lanes unless the key is mapped, too.
+    """
+    key = jax.random.fold_in(jax.random.fold_in(_one_key(key), state["site"]), state["fired"])
+    leaves, tree = jax.tree.flatten(token)
+    keys = jax.tree.unflatten(tree, [jax.random.fold_in(key, k) for k in range(len(leaves))])
+
+    def one(x: Any, key: Any) -> Any:
+        if _compat.is_extended(x.dtype) or not jnp.issubdtype(x.dtype, jnp.inexact):
+            raise InjectorError(f"noise: the token is {x.dtype}, and noise is a fraction.")
+        return x + _fitted("noise", "stddev", stddev, x) * jax.random.normal(key, x.shape, x.dtype)
+
+    return jax.tree.map(one, token, keys), {**state, "fired": state["fired"] + 1}
+
+
+# ---- cast and stop_gradient --------------------------------------------------
+
+
+def _number_dtype(dtype: Any) -> Any:
+    try:
+        found = jnp.dtype(dtype)
+        if dtype is None or not jnp.issubdtype(found, jnp.number):
+            raise TypeError
+    except TypeError:
+        raise InjectorError(
+            f"cast: dtype={dtype!r} is no dtype of numbers. Give one such as 'bfloat16'."
+        ) from None
+    return jax.dtypes.canonicalize_dtype(found)
+
+
+@injector(options={"dtype": jnp.bfloat16})
+def cast(token: Any, dtype: Any) -> Any:
+    """Round the token to what another dtype can hold.
+
+    It is converted there and back, as by ``astype``: float to integer cuts off, and what is
+    too large becomes what that dtype makes of it. A gradient is rounded in the same way.
+    """
+    narrow = _number_dtype(dtype)
+
+    def one(x: Any) -> Any:
+        if (_rank(x.dtype) == _COMPLEX) != (_rank(narrow) == _COMPLEX):
+            raise InjectorError(
+                f"cast: the token is {x.dtype} and dtype is {narrow}. Complex numbers are cast to "
+                "complex ones, and real ones to real ones."
+            )
+        # The compiler may take a plain conversion there and back for none at all.
+        return jax.lax.optimization_barrier(x.astype(narrow)).astype(x.dtype)
+
+    return _each("cast", token, one)
+
+
+@injector()
+def stop_gradient(token: Any) -> Any:
+    """Let no gradient pass, in reverse and in forward mode; the value stays."""
+    return jax.tree.map(jax.lax.stop_gradient, token)

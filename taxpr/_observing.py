@@ -1,0 +1,164 @@
+"""Ready injectors that look at the token and leave it as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._errors import InjectorError
+from taxpr._injector import injector
+from taxpr._walk import Site
+from taxpr._zeros import zeros
+
+# A buffer that holds every firing is made when it takes no more than this; else `record`
+# keeps the last one.
+_RECORD_BYTES = 64 * 2**20
+
+
+@injector(state=lambda site: 0, report=lambda state: {"count": state})
+def count(token: Any, state: Any) -> tuple[Any, Any]:
+    """Count how often the tag fires."""
+    return token, state + 1
+
+
+# ---- record ------------------------------------------------------------------
+
+
+def _slots(site: Site, slots: int | None) -> dict[str, Any]:
+    avals = jax.tree.leaves(site.avals)
+    if slots is None:
+        size = sum(aval.size * getattr(aval.dtype, "itemsize", 8) for aval in avals)
+        trips = site.trips
+        fits = trips is not None and trips * size <= _RECORD_BYTES
+        slots = max(trips, 1) if fits and trips is not None else 1
+    buffers = jax.tree.map(lambda aval: zeros((slots, *aval.shape), aval.dtype), site.avals)
+    return {"values": buffers, "count": jnp.int32(0)}
+
+
+def _recorded(state: Any) -> dict[str, Any]:
+    """The kept values in the order in which they came, and how many came."""
+    fired, buffers = int(state["count"]), state["values"]
+    leaves = jax.tree.leaves(buffers)
+    slots = leaves[0].shape[0] if leaves else fired
+    first = fired % slots if fired > slots else 0
+    values = jax.tree.map(
+        lambda buffer: jnp.roll(buffer, -first, axis=0)[: min(fired, slots)], buffers
+    )
+    return {"count": state["count"], "values": values}
+
+
+@injector(state=_slots, report=_recorded, options={"slots": None})
+def record(token: Any, state: Any) -> tuple[Any, Any]:
+    """Keep the values of the token, the last ones where there are more than slots."""
+
+    def put(buffer: Any, x: Any) -> Any:
+        slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
+        return jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+
+    buffers = jax.tree.map(put, state["values"], token)
+    return token, {"values": buffers, "count": state["count"] + 1}
+
+
+# ---- stats -------------------------------------------------------------------
+
+_NO_STATS = {
+    "count": 0,
+    "elements": 0,
+    "mean": 0.0,
+    "squares": 0.0,
+    "min": jnp.inf,
+    "max": -jnp.inf,
+    "nonfinite": 0,
+}
+
+
+def _reported(state: Any) -> dict[str, Any]:
+    elements = jnp.maximum(state["elements"], 1).astype(state["mean"].dtype)
+    variance = state["squares"] / elements
+    norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
+    shown = {name: state[name] for name in ("count", "mean", "min", "max", "nonfinite")}
+    return {**shown, "std": jnp.sqrt(variance), "norm": norm}
+
+
+@injector(state=lambda site: dict(_NO_STATS), report=_reported)
+def stats(token: Any, state: Any) -> tuple[Any, Any]:
+    """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
+
+    Non-finite values are counted and left out of the rest. Complex numbers enter by
+    their absolute value. All but the counts is computed in float32, or float64 where that is
+    enabled: integers beyond 2**24 are rounded, and squares beyond the range are infinite.
+    """
+    state = {**state, "count": state["count"] + 1}
+    for x in jax.tree.leaves(token):
+        state = _with_seen(state, x)
+    return token, state
+
+
+def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
+    if _compat.is_extended(x.dtype):
+        raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
+    x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+    x = x.astype(state["mean"].dtype).ravel()
+    finite = jnp.isfinite(x)
+    # Chan's formula for joining the moments of two samples.
+    total = state["elements"] + jnp.sum(finite, dtype=state["elements"].dtype)
+    n, before = jnp.sum(finite, dtype=x.dtype), state["elements"].astype(x.dtype)
+    mean = jnp.sum(jnp.where(finite, x, 0)) / jnp.maximum(n, 1)
+    squares = jnp.sum(jnp.where(finite, x - mean, 0) ** 2)
+    delta, share = mean - state["mean"], n / jnp.maximum(before + n, 1)
+    return {
+        **state,
+        "elements": total,
+        "mean": state["mean"] + delta * share,
+        "squares": state["squares"] + squares + delta**2 * before * share,
+        "min": jnp.minimum(state["min"], jnp.min(x, where=finite, initial=jnp.inf)),
+        "max": jnp.maximum(state["max"], jnp.max(x, where=finite, initial=-jnp.inf)),
+        "nonfinite": state["nonfinite"] + jnp.sum(~finite, dtype=state["nonfinite"].dtype),
+    }
+
+
+# ---- check_finite ------------------------------------------------------------
+
+_ALL_FINITE = {"count": 0, "nonfinite": 0, "firings": 0, "first": -1}
+
+
+@injector(state=lambda site: dict(_ALL_FINITE), report=dict)
+def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
+    """Count values that are infinite or no number, and remember when they came first.
+
+    It raises nothing. Its report has ``count``, how often the tag fired; ``nonfinite``, how many
+    elements were not finite; ``firings``, how many firings had some; and ``first``, the number
+    of the first of these, counted from 0, or -1.
+    """
+    found = state["nonfinite"] * 0
+    for x in jax.tree.leaves(token):
+        if not _compat.is_extended(x.dtype) and jnp.issubdtype(x.dtype, jnp.inexact):
+            found += jnp.sum(~jnp.isfinite(x), dtype=found.dtype)
+    bad = found > 0
+    return token, {
+        "count": state["count"] + 1,
+        "nonfinite": state["nonfinite"] + found,
+        "firings": state["firings"] + bad.astype(state["firings"].dtype),
+        "first": jnp.where(bad & (state["first"] < 0), state["count"], state["first"]),
+    }
+
+
+# ---- print -------------------------------------------------------------------
+
+
+@injector()
+def print(token: Any, params: dict[str, Any]) -> Any:
+    """Print the token with the tag's name each time that it fires.
+
+    It prints by `jax.debug.print`, also in compiled code, and for each lane of a `jax.vmap`
+    outside of the program; lines may come in another order than that of the firings.
+    """
+    shown = jax.tree.map(
+        lambda x: jax.random.key_data(x) if _compat.is_extended(x.dtype) else x, token
+    )
+    # The name is no part of the format: it may have braces.
+    jax.debug.print("{name}: {token}", name=str(params.get("name", params)), token=shown)
+    return token
