@@ -18,10 +18,10 @@ from taxpr._errors import (
     TaxprError,
 )
 from taxpr._functions import find_tags, tag_at, trace
-from taxpr._inject import inject
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._transforms import collect, inject
 from taxpr._walk import Site, iter_eqns, numbered
 from taxpr.injectors import add, clip, count, ready_injectors, record, replace, scale, stats, zero
 from taxpr.program import Injected, Program
@@ -48,6 +48,7 @@ __all__ = [
     "TaxprError",
     "add",
     "clip",
+    "collect",
     "count",
     "dissolve_tags",
     "find_tags",

@@ -11,7 +11,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._attach import Attached, attach_function, attach_many, attach_one, check_injector
+from taxpr._attach import Attached, as_injector, attach_function, attach_many, attach_one
 from taxpr._collect import collected, collector
 from taxpr._edit import dissolve_sites, tag_at_address
 from taxpr._errors import ArgumentError, SelectorError
@@ -27,7 +27,8 @@ class _NotGiven:
         return "not given"
 
 
-_NO_CTX: Any = _NotGiven()
+# Where a context may be anything, None included.
+NO_CTX: Any = _NotGiven()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -145,8 +146,8 @@ class Program:
 
     def inject(
         self,
-        injector: Injector | Callable[..., Any] | Mapping[Any, Any],
-        ctx: Any = _NO_CTX,
+        injector: Injector | Callable[..., Any] | Sequence[Any] | Mapping[Any, Any],
+        ctx: Any = NO_CTX,
         *,
         where: Any = None,
     ) -> Injected:
@@ -154,14 +155,18 @@ class Program:
 
         Args:
             injector: An `Injector` such as ``scale(0.5)``; or a function
-                ``(ctx, token, params) -> (token, ctx)``; or a mapping from selectors to
-                these, all run in one pass.
+                ``(ctx, token, params) -> (token, ctx)``; or a list of these, which run one
+                after the other at each tag; or a mapping from selectors to any of these, all
+                run in one pass.
             ctx: The context of a function, a PyTree of arrays. An `Injector` has its own.
             where: A selector of tags; None means all. Not with a mapping.
 
         Returns:
             A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
-            with. For a mapping it is a dict with one context for each key.
+            with. For a mapping it is a dict with one context for each key, for a list a
+            tuple with one for each injector. The tags injected are gone, the others stay:
+            what comes back may be injected again, and then takes the newer context first,
+            ``(newer, older, *args) -> ((out, older), newer)``.
 
         Raises:
             SelectorError: If a selector matches nothing, or two match one tag.
@@ -177,23 +182,33 @@ class Program:
             >>> changed = program.inject({"s": add(1.0), "y": scale(10.0)})
             >>> changed(changed.ctx, 0.0)[0]
             Array(10., dtype=float32, weak_type=True)
+            >>> in_turn = program.inject({"s": [add(1.0), scale(3.0)]})
+            >>> in_turn(in_turn.ctx, 0.0)[0]
+            Array(3., dtype=float32, weak_type=True)
+            >>> first = program.inject(add(1.0), where="s")
+            >>> again = first.inject(scale(10.0), where="y")
+            >>> again(again.ctx, first.ctx, 0.0)[0][0]
+            Array(10., dtype=float32, weak_type=True)
         """
         sites = find_sites(self.jaxpr)
         if isinstance(injector, Mapping):
-            if ctx is not _NO_CTX or where is not None:
+            if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
                 )
             return self._injected(attach_many(injector, sites))
-        check_injector(injector)
+        ready = as_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
         chosen = select(sites, where)
-        if not isinstance(injector, Injector):
-            return self._injected(attach_function(injector, () if ctx is _NO_CTX else ctx, chosen))
-        if ctx is not _NO_CTX:
-            raise ArgumentError(f"inject: {injector} has a context of its own; leave out ctx.")
-        return self._injected(attach_one(injector, chosen))
+        if not isinstance(injector, (Injector, Sequence)):
+            return self._injected(attach_function(injector, () if ctx is NO_CTX else ctx, chosen))
+        if ctx is not NO_CTX:
+            raise ArgumentError(
+                f"inject: {injector} has a context of its own; leave out ctx. In a list a "
+                "function gets one by from_function(fn, ctx)."
+            )
+        return self._injected(attach_one(ready, chosen))
 
     def _injected(self, attached: Attached) -> Injected:
         chosen, ctx, report = attached
@@ -290,7 +305,12 @@ class Injected(Program):
             raise ArgumentError(
                 f"{self.name} was injected, so that it takes its context first: "
                 "injected(injected.ctx, ...). "
-                + (f"The first argument has the structure {given}." if args else "")
+                + (
+                    f"The first argument has the structure {given}, and the context has "
+                    f"{jax.tree.structure(self.ctx)}."
+                    if args
+                    else ""
+                )
             )
         return super()._flat(args, kwargs)
 
