@@ -5,7 +5,7 @@ runs a function at each tag, with a context threaded through the program in the 
 execution; `collect` hands the values out.
 """
 
-from taxpr._collect import Last, Masked
+from taxpr._collect import Last, Masked, Steps
 from taxpr._compat import Source, is_dropped, is_literal, scope_of, source_of, var_names
 from taxpr._edit import dissolve_tags, iter_tags
 from taxpr._errors import (
@@ -44,6 +44,7 @@ __all__ = [
     "SelectorError",
     "Site",
     "Source",
+    "Steps",
     "TagError",
     "TaxprError",
     "add",

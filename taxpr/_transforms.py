@@ -121,13 +121,17 @@ def _injected_function(fn: Any, injector: Any, ctx: Any, where: Any) -> Callable
     return injected
 
 
-def collect(target: Any, where: Any = None) -> Callable[..., Any]:
+def collect(
+    target: Any, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+) -> Callable[..., Any]:
     """A function that also returns the values of tags: ``(*args) -> (out, {name: value})``.
 
     Args:
         target: A function of PyTrees of arrays, traced at each call; or a `Program`, for
             which this is `Program.collect` and returns a `Program`.
-        where: As for `Program.collect`.
+        where: A selector of tags; this and the rest as for `Program.collect`.
+        max_steps: How many iterations of while loops are kept; None keeps the last one.
+        stack: Whether tags may have one name; their values are stacked.
 
     Returns:
         A function that composes with `jax.jit`, `jax.grad`, `jax.vmap`, `jax.eval_shape` and
@@ -144,12 +148,13 @@ def collect(target: Any, where: Any = None) -> Callable[..., Any]:
         {'square': ShapeDtypeStruct(shape=(), dtype=float32)}
     """
     if isinstance(target, Program):
-        return target.collect(where)
+        return target.collect(where, max_steps=max_steps, stack=stack)
     program_of = trace(target)
 
     @functools.wraps(target)
     def collected(*args: Any, **kwargs: Any) -> Any:
-        return program_of(*args, **kwargs).collect(where)(*args, **kwargs)
+        program = program_of(*args, **kwargs).collect(where, max_steps=max_steps, stack=stack)
+        return program(*args, **kwargs)
 
     del collected.__wrapped__
     return collected

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._attach import Attached, as_injector, attach_function, attach_many, attach_one
-from taxpr._collect import collected, collector
+from taxpr._collect import Collection, axes_of, collection
 from taxpr._edit import dissolve_sites, tag_at_address
-from taxpr._errors import ArgumentError, SelectorError
+from taxpr._errors import ArgumentError
 from taxpr._inject import ctx_aval
 from taxpr._injector import Injector
 from taxpr._selectors import select
@@ -231,25 +231,36 @@ class Program:
             report=report,
         )
 
-    def collect(self, where: Any = None) -> Program:
+    def collect(
+        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+    ) -> Program:
         """A program that also returns the values of tags.
 
         Args:
             where: A selector of tags; None means all.
+            max_steps: How many iterations of while loops are kept, the first ones. None keeps
+                the last one only.
+            stack: Whether tags may have one name. Their values are stacked on a new leading
+                axis, in program order, where structures, shapes and dtypes are equal; else
+                they are a tuple.
 
         Returns:
             A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
             tag, or its address where it has no name, to its token. Under a scan the values
-            of all iterations are stacked on a leading axis, for nested scans on several.
-            Under a branch of cond or switch it is a `Masked`, and under a while loop a
-            `Last`. A `jax.vmap` inside the traced function is part of the program: its
-            branches run both and its while loops run on until all lanes have ended, so
-            that tags in there also see lanes that have ended. For what each lane does by
+            of all iterations are stacked on a leading axis, for nested scans on several; they
+            stand where the x of their iteration stands, also in a scan in reverse. Under a
+            branch of cond or switch it is a `Masked`, and under a while loop a `Last`, or with
+            ``max_steps`` a `Steps`. `axes` says what the axes are.
+
+            A `jax.vmap` inside the traced function is part of the program: its branches run
+            both and its while loops run on until all lanes have ended, so that tags in there
+            also see lanes that have ended. For what each lane does by
             itself, trace the function of one lane and map the program.
 
         Raises:
             SelectorError: If nothing is selected, or two tags have one name.
             RefusedError: If a tag is in an equation that cannot be injected.
+            ArgumentError: If ``max_steps`` is no positive number.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -263,27 +274,41 @@ class Program:
             >>> values["c"]
             Array([0., 1., 3., 6.], dtype=float32)
         """
-        sites = select(find_sites(self.jaxpr), where)
-        keys = _names_of(sites)
-        threaded = thread(self.jaxpr, [(site, collector) for site in sites], [])
-
-        def split(flat: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
-            _, outs, emits = threaded.unpack(flat)
-            values = {keys[s.address]: collected(s, emits[s.address]) for s in sites}
-            return jax.tree.unflatten(self.out_tree, outs), values
-
-        def run(*flat: Any) -> Any:
-            return split(jex.jaxpr_as_fun(threaded.jaxpr)(*flat))
-
-        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*self.in_avals)
-        paths = jax.tree_util.tree_flatten_with_path(shapes[1])[0]
+        found = self._collection(where, max_steps, stack)
+        paths = jax.tree_util.tree_flatten_with_path(found.shapes[1])[0]
         names = tuple(f"values{jax.tree_util.keystr(path)}" for path, _ in paths)
         return dataclasses.replace(
             self,
-            jaxpr=jaxpr,
-            out_tree=jax.tree.structure(shapes),
+            jaxpr=found.jaxpr,
+            out_tree=jax.tree.structure(found.shapes),
             out_names=self.out_names + names,
         )
+
+    def _collection(self, where: Any, max_steps: int | None, stack: bool) -> Collection:
+        sites = select(find_sites(self.jaxpr), where)
+        return collection(self.jaxpr, self.out_tree, sites, max_steps, stack)
+
+    def axes(
+        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+    ) -> dict[str, Any]:
+        """What the axes are of the values that `collect` returns for the same arguments.
+
+        Returns:
+            For each name a tuple of strings, or of a token of several arrays a tree of them:
+            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"vmap 0"`` for a
+            `jax.vmap` around the tag, the outermost is 0; ``"token 0"`` for an axis that the
+            tagged function sees. They are those of ``value`` in a `Masked`, `Last` or `Steps`,
+            and its ``mask`` has some of the leading ones.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> def f(xs):
+            ...     return jax.lax.map(jax.vmap(lambda x: tag(x * 2, name="h")), xs)
+            >>> trace(f)(jnp.ones((5, 3, 2))).axes("h")
+            {'h': ('0:scan', 'vmap 0', 'token 0')}
+        """
+        return axes_of(self._collection(where, max_steps, stack), max_steps)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -319,17 +344,3 @@ def _strong_array(leaf: Any) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return _compat.with_weak_type(jnp.asarray(leaf), False)
-
-
-def _names_of(sites: Sequence[Site]) -> dict[str, str]:
-    """The key of each site among collected values, by address."""
-    names: dict[str, Site] = {}
-    for site in sites:
-        key = str(site.name) if site.name is not None else site.address
-        if key in names:
-            raise SelectorError(
-                f"collect: two tags have the name {key!r}: the {names[key]} and the {site}. "
-                "Select one of them by address."
-            )
-        names[key] = site
-    return {site.address: key for key, site in names.items()}

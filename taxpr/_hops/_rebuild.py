@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +15,27 @@ from taxpr._rules import Emission
 from taxpr._zeros import zeros
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=("leaves", "fired"), meta_fields=("size",)
+)
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """A value emitted for the first iterations of while loops, not only for the last one.
+
+    It stands in `Emission.value` in place of the leaves of the token. Each loop around the tag
+    adds a leading axis: a scan one of its length, a while loop one of ``size``.
+
+    Attributes:
+        leaves: The leaves of the token, with those axes.
+        fired: Bool, of the shape of those axes: where the tag fired.
+        size: How many iterations of a while loop are kept.
+    """
+
+    leaves: list[Any]
+    fired: Any
+    size: int
+
+
 def counted(emission: Emission) -> Emission:
     """The emission with its count written out."""
     fired = jnp.int32(1) if emission.fired is None else emission.fired
@@ -22,16 +45,45 @@ def counted(emission: Emission) -> Emission:
 def never(emission: Emission) -> Emission:
     """The emission, given as avals, of a run in which the tag did not fire."""
     shape = () if emission.fired is None else emission.fired.shape
+    value = jax.tree.map(lambda aval: zeros(aval.shape, aval.dtype), emission.value)
+    return Emission(value, jnp.zeros(shape, jnp.int32))
+
+
+def before_loop(emission: Emission) -> Emission:
+    """What a while loop begins with, for a body that emits these avals."""
+    value, fired = never(emission)
+    return Emission([_with_slots(x) if isinstance(x, Slots) else x for x in value], fired)
+
+
+def _with_slots(one: Slots) -> Slots:
+    def empty(x: Any) -> Any:
+        return zeros((one.size, *x.shape), x.dtype)
+
+    return Slots([empty(x) for x in one.leaves], empty(one.fired), one.size)
+
+
+def slotted(emission: Emission) -> bool:
+    """Whether the values of iterations are kept apart."""
+    return any(isinstance(x, Slots) for x in emission.value)
+
+
+def later(old: Emission, new: Emission, index: Any) -> Emission:
+    """The emission of a while loop after one more run, the one with the number ``index``.
+
+    It is the last value, or all of those for which there are slots; and the sum of counts.
+    """
+    new = counted(new)
+    count = old.fired + new.fired
+    if not slotted(new):
+        return Emission(select(new.fired > 0, new.value, old.value), count)
     return Emission(
-        [zeros(aval.shape, aval.dtype) for aval in emission.value], jnp.zeros(shape, jnp.int32)
+        [_put(into, x, index) for into, x in zip(old.value, new.value, strict=True)], count
     )
 
 
-def later(old: Emission, new: Emission) -> Emission:
-    """The emission of two runs one after the other: the last value, the sum of counts."""
-    new = counted(new)
-    fired = new.fired > 0
-    return Emission(select(fired, new.value, old.value), old.fired + new.fired)
+def _put(into: Slots, one: Slots, index: Any) -> Slots:
+    # Iterations for which there is no slot are dropped.
+    return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
 
 
 def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[Any]:
