@@ -19,6 +19,7 @@ from taxpr._errors import (
 )
 from taxpr._functions import find_tags, tag_at, trace
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
+from taxpr._interchange import plant
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._transforms import collect, inject
@@ -66,6 +67,7 @@ __all__ = [
     "keep",
     "nested_jaxprs",
     "numbered",
+    "plant",
     "ready_injectors",
     "record",
     "replace",

@@ -10,7 +10,9 @@ import jax
 from taxpr._errors import InjectorError, SelectorError
 from taxpr._inject import handler_for
 from taxpr._injector import Injector, InjectorKind, from_function
+from taxpr._iterations import Counters
 from taxpr._selectors import select
+from taxpr._site_injector import site_handler
 from taxpr._thread import Handled, Handler
 from taxpr._walk import Site
 
@@ -23,11 +25,13 @@ class Attached(NamedTuple):
 
     Attributes:
         chosen: The sites with their handlers.
+        counters: The counters of loops that the handlers use.
         ctx: The context to begin with.
         report: ``(ctx) -> dict``: what a final context says.
     """
 
     chosen: list[tuple[Site, Handler]]
+    counters: Counters
     ctx: Any
     report: Callable[[Any], Any]
 
@@ -35,15 +39,16 @@ class Attached(NamedTuple):
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
-    return Attached([(site, handler) for site in sites], ctx, lambda ctx: {"ctx": ctx})
+    chosen = [(site, handler) for site in sites]
+    return Attached(chosen, Counters(0), ctx, lambda ctx: {"ctx": ctx})
 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
     """An injector, or several in a row, at all of the sites, with a context of its own."""
     ctx = _initial(injector, sites)
-    return Attached(
-        _at_sites(injector, sites, _indexed(ctx)), ctx, lambda ctx: _report(injector, ctx)
-    )
+    counters = Counters(jax.tree.structure(ctx).num_leaves)
+    chosen = _at_sites(injector, sites, _indexed(ctx), counters)
+    return Attached(chosen, counters, ctx, lambda ctx: _report(injector, ctx))
 
 
 def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
@@ -72,14 +77,17 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         chosen[key] = found
     ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
     indices = _indexed(ctx)
+    counters = Counters(jax.tree.structure(ctx).num_leaves)
     pairs = [
-        pair for key, one in injectors.items() for pair in _at_sites(one, chosen[key], indices[key])
+        pair
+        for key, one in injectors.items()
+        for pair in _at_sites(one, chosen[key], indices[key], counters)
     ]
 
     def report(ctx: dict[str, Any]) -> dict[str, Any]:
         return {key: _report(one, ctx[key]) for key, one in injectors.items()}
 
-    return Attached(pairs, ctx, report)
+    return Attached(pairs, counters, ctx, report)
 
 
 def as_injector(given: Any) -> Injector | Chain:
@@ -131,21 +139,16 @@ def _indexed(ctx: Any) -> Any:
 
 
 def _at_sites(
-    given: Injector | Chain, sites: Sequence[Site], indices: Any
+    given: Injector | Chain, sites: Sequence[Site], indices: Any, counters: Counters
 ) -> list[tuple[Site, Handler]]:
     """The sites with their handlers; ``indices`` has the index of each leaf of its context."""
-    if isinstance(given, tuple):
-        links = [
-            [_handler(one, site, part) for one, part in zip(given, indices, strict=True)]
-            for site in sites
-        ]
-        return [(site, _in_order(link)) for site, link in zip(sites, links, strict=True)]
-    return [(site, _handler(given, site, indices)) for site in sites]
-
-
-def _handler(injector: Injector, site: Site, indices: Any) -> Handler:
-    uses, tree = jax.tree.flatten(injector.part_of(indices, site.address))
-    return handler_for(injector, tree, tuple(uses))
+    if not isinstance(given, tuple):
+        return [(site, site_handler(given, site, indices, counters)) for site in sites]
+    pairs = list(zip(given, indices, strict=True))
+    return [
+        (site, _in_order([site_handler(one, site, part, counters) for one, part in pairs]))
+        for site in sites
+    ]
 
 
 def _in_order(handlers: Sequence[Handler]) -> Handler:

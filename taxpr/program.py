@@ -17,6 +17,7 @@ from taxpr._edit import dissolve_sites, tag_at_address
 from taxpr._errors import ArgumentError
 from taxpr._inject import ctx_aval
 from taxpr._injector import Injector
+from taxpr._interchange import plant
 from taxpr._selectors import select
 from taxpr._thread import thread
 from taxpr._walk import Site, find_sites
@@ -211,9 +212,11 @@ class Program:
         return self._injected(attach_one(ready, chosen))
 
     def _injected(self, attached: Attached) -> Injected:
-        chosen, ctx, report = attached
+        chosen, counters, ctx, report = attached
         leaves, ctx_tree = jax.tree.flatten(ctx)
-        threaded = thread(self.jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves])
+        counting, ends = counters.installed(self.jaxpr)
+        avals = [*map(ctx_aval, leaves), *counters.avals]
+        jaxpr = counters.closed(thread(counting, [*chosen, *ends], avals).jaxpr)
         args_tree, kwargs_tree = self.in_tree.children()
         paths = jax.tree_util.tree_flatten_with_path(ctx)[0]
         names = tuple(f"ctx{jax.tree_util.keystr(path)}" for path, _ in paths)
@@ -221,7 +224,7 @@ class Program:
         kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
         out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         return Injected(
-            jaxpr=threaded.jaxpr,
+            jaxpr=jaxpr,
             in_tree=jax.tree.structure(((jax.tree.unflatten(ctx_tree, leaves), *args), kwargs)),
             out_tree=jax.tree.structure((out, jax.tree.unflatten(ctx_tree, leaves))),
             in_names=names + self.in_names,
@@ -230,6 +233,42 @@ class Program:
             ctx=jax.tree.map(_strong_array, ctx),
             report=report,
         )
+
+    def plant(self, values: Mapping[Any, Any]) -> Program:
+        """A program in which values take the place of tokens.
+
+        Args:
+            values: A mapping from selectors of tags to values such as `collect` returns, for
+                the same names; or to `plant` of values, with ``at`` or ``mask``.
+
+        Returns:
+            A program with the arguments and results of this one, in which the values are
+            constants. To change them without compiling again, use
+            ``program.inject({name: plant(values)})`` or give them as arguments of a function
+            around this that `jax.jit` compiles.
+
+        Raises:
+            InjectorError: If values do not fit the tags.
+            SelectorError: If a selector matches nothing, or two match one tag.
+            RefusedError: If a tag is in an equation that cannot be injected.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(jnp.sin(x), name="s") + x)(0.0)
+            >>> clean = program.collect("s")(0.0)[1]
+            >>> program.plant(clean)(5.0)
+            Array(5., dtype=float32, weak_type=True)
+        """
+        planted = self.inject(
+            {k: v if isinstance(v, Injector) else plant(v) for k, v in values.items()}
+        )
+        ctx, n_out = jax.tree.leaves(planted.ctx), self.out_tree.num_leaves
+
+        def run(*flat: Any) -> list[Any]:
+            return jex.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
+
+        return dataclasses.replace(self, jaxpr=jax.make_jaxpr(run)(*self.in_avals))
 
     def collect(
         self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
