@@ -7,6 +7,7 @@ execution; `collect` hands the values out.
 
 from taxpr._collect import Last, Masked, Steps
 from taxpr._compat import Source, is_dropped, is_literal, scope_of, source_of, var_names
+from taxpr._cotangent import tag_cotangent
 from taxpr._edit import dissolve_tags, iter_tags
 from taxpr._errors import (
     AddressError,
@@ -18,6 +19,7 @@ from taxpr._errors import (
     TaxprError,
 )
 from taxpr._functions import find_tags, tag_at, trace
+from taxpr._gradients import grad_at
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
 from taxpr._interchange import plant
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
@@ -55,6 +57,7 @@ __all__ = [
     "dissolve_tags",
     "find_tags",
     "from_function",
+    "grad_at",
     "inject",
     "injectable",
     "injector",
@@ -78,6 +81,7 @@ __all__ = [
     "tag",
     "tag_at",
     "tag_avals",
+    "tag_cotangent",
     "tag_params",
     "tag_tree",
     "trace",

@@ -117,7 +117,7 @@ def collection(
     """Collect the values of tags; see `Program.collect`."""
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
         raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
-    named = _by_name(sites, stack)
+    named = by_name("collect", sites, stack)
     plain, kept = _collector(None), _collector(max_steps)
     chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
     threaded = thread(jaxpr, chosen, [])
@@ -127,14 +127,10 @@ def collection(
         _, outs, emits = threaded.unpack(jex.jaxpr_as_fun(threaded.jaxpr)(*flat))
         values = {}
         for name, group in named.items():
-            found = tuple(_collected(site, emits[site.address]) for site in group)
-            if len(found) == 1:
-                values[name] = found[0]
-            elif len({_type(value) for value in found}) == 1:
+            each = [_collected(site, emits[site.address]) for site in group]
+            values[name], is_stacked = together(each)
+            if is_stacked:
                 stacked.add(name)
-                values[name] = jax.tree.map(lambda *xs: jnp.stack(xs), *found)
-            else:
-                values[name] = found
         return jax.tree.unflatten(out_tree, outs), values
 
     avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]
@@ -142,18 +138,27 @@ def collection(
     return Collection(new, shapes, named, stacked)
 
 
-def _by_name(sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:
+def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:
     """The sites by their key among collected values: the name, or the address without one."""
     named: dict[str, list[Site]] = {}
     for site in sites:
         key = str(site.name) if site.name is not None else site.address
         if key in named and not several:
             raise SelectorError(
-                f"collect: two tags have the name {key!r}: the {named[key][0]} and the {site}. "
-                "Select one of them by address, or collect both with stack=True."
+                f"{what}: two tags have the name {key!r}: the {named[key][0]} and the {site}. "
+                "Select one of them by address, or take both with stack=True."
             )
         named.setdefault(key, []).append(site)
     return named
+
+
+def together(values: Sequence[Any]) -> tuple[Any, bool]:
+    """The values of all tags of one name, and whether they are stacked."""
+    if len(values) == 1:
+        return values[0], False
+    if len({_type(value) for value in values}) == 1:
+        return jax.tree.map(lambda *xs: jnp.stack(xs), *values), True
+    return tuple(values), False
 
 
 def _type(value: Any) -> Any:

@@ -105,10 +105,11 @@ class Program:
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
-        flat = self._flat(args, kwargs)
+        flat = self.flat(args, kwargs)
         return jax.tree.unflatten(self.out_tree, jex.jaxpr_as_fun(self.jaxpr)(*flat))
 
-    def _flat(self, args: Any, kwargs: Any) -> list[Any]:
+    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+        """The flat inputs of a call with these arguments, checked and converted."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
             raise ArgumentError(
@@ -363,7 +364,8 @@ class Injected(Program):
     ctx: Any
     report: Callable[[Any], dict[str, Any]]
 
-    def _flat(self, args: Any, kwargs: Any) -> list[Any]:
+    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+        """As for `Program`; the first argument is the context."""
         given = jax.tree.structure(args[0]) if args else None
         if given != jax.tree.structure(self.ctx):
             raise ArgumentError(
@@ -376,7 +378,7 @@ class Injected(Program):
                     else ""
                 )
             )
-        return super()._flat(args, kwargs)
+        return super().flat(args, kwargs)
 
 
 def _strong_array(leaf: Any) -> Any:
