@@ -18,6 +18,7 @@ from taxpr._errors import ArgumentError
 from taxpr._inject import ctx_aval
 from taxpr._injector import Injector
 from taxpr._interchange import plant
+from taxpr._prune import pruned
 from taxpr._selectors import select
 from taxpr._thread import thread
 from taxpr._walk import Site, find_sites
@@ -327,6 +328,46 @@ class Program:
     def _collection(self, where: Any, max_steps: int | None, stack: bool) -> Collection:
         sites = select(find_sites(self.jaxpr), where)
         return collection(self.jaxpr, self.out_tree, sites, max_steps, stack)
+
+    def until(
+        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+    ) -> Program:
+        """A program that runs only as far as some tags, and returns their values.
+
+        What no value needs is not computed: what stands after the last of the tags, and before
+        it all that JAX's dead code elimination finds, also inside of jit, scan, while, cond and
+        remat. Equations with effects, such as `jax.debug.print`, and tags made by `keep` stay
+        where they stand before the last tag, or in one equation with it.
+
+        Args:
+            where: A selector of tags; None means all. This and the rest as for `collect`.
+            max_steps: How many iterations of while loops are kept; None keeps the last one.
+            stack: Whether tags may have one name.
+
+        Returns:
+            A program ``(*args) -> values``, the second of the two results of `collect`.
+
+        Raises:
+            SelectorError: As for `collect`.
+            RefusedError: As for `collect`.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: jnp.exp(tag(jnp.sin(x), name="s") * 2))(jnp.zeros(()))
+            >>> early = program.until("s")
+            >>> early(jnp.zeros(())), [eqn.primitive.name for eqn in early.eqns]
+            ({'s': Array(0., dtype=float32)}, ['sin'])
+        """
+        program = self.collect(where, max_steps=max_steps, stack=stack)
+        n_out = self.out_tree.num_leaves
+        _, values = jax.tree.unflatten(program.out_tree, range(len(program.outvars)))
+        return dataclasses.replace(
+            program,
+            jaxpr=pruned(program.jaxpr, range(n_out, len(program.outvars))),
+            out_tree=jax.tree.structure(values),
+            out_names=program.out_names[n_out:],
+        )
 
     def axes(
         self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
