@@ -22,6 +22,7 @@ from taxpr._functions import find_tags, tag_at, trace
 from taxpr._gradients import grad_at
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
 from taxpr._interchange import plant
+from taxpr._per_example import per_example
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._transforms import collect, inject
@@ -70,6 +71,7 @@ __all__ = [
     "keep",
     "nested_jaxprs",
     "numbered",
+    "per_example",
     "plant",
     "ready_injectors",
     "record",
