@@ -40,7 +40,8 @@ def tag_cotangent(token: T, /, **params: Any) -> T:
     tag.
 
     Each differentiation tags the cotangents that it computes. In the backward pass of
-    `jax.checkpoint` the tag fires once.
+    `jax.checkpoint` the tag fires once, and as it stands beside what is computed again, its
+    `Site.recomputed` is true.
 
     Args:
         token: A PyTree of array-likes, as for `tag`. Leaves that have no derivative, such as

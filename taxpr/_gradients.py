@@ -15,6 +15,7 @@ from taxpr._cotangent import mark_cotangent
 from taxpr._errors import ArgumentError, RefusedError, SelectorError
 from taxpr._functions import trace
 from taxpr._hops.loops import is_while
+from taxpr._iterations import refuse_unless_plain
 from taxpr._selectors import select
 from taxpr._tag import tag_tree
 from taxpr._thread import Handled, Handler, thread
@@ -135,6 +136,7 @@ def _check_result(program: Program) -> None:
 
 
 def _check_site(site: Site) -> None:
+    refuse_unless_plain("grad_at", site, len(site.steps))
     for address, step in zip(site.chain, site.steps, strict=True):
         if is_while(step.eqn):
             raise RefusedError(

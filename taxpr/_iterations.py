@@ -16,11 +16,24 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._errors import RefusedError
 from taxpr._hops.loops import is_loop
 from taxpr._rules import nested_jaxprs, replace_nested
 from taxpr._tag import tag
 from taxpr._thread import Handled, Handler
 from taxpr._walk import Site, Step
+
+# Equations that run the jaxprs that they hold, and nothing in their place.
+_PLAIN = {
+    _compat.jit_p,
+    _compat.remat_p,
+    _compat.scan_p,
+    _compat.while_p,
+    _compat.cond_p,
+    _compat.core_call_p,
+    _compat.closed_call_p,
+    _compat.eval_jaxpr_p,
+}
 
 COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
 
@@ -54,6 +67,21 @@ def loops_around(site: Site) -> list[tuple[str, Step]]:
     return [(address, step) for address, step in around if is_loop(step.eqn)]
 
 
+def refuse_unless_plain(what: str, site: Site, depth: int) -> None:
+    """Raise where one of the outermost ``depth`` equations around a site may run another jaxpr.
+
+    Such as the rules of `jax.custom_vjp`, which run in the place of the function when the
+    program is differentiated.
+    """
+    for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
+        if step.eqn.primitive not in _PLAIN:
+            raise RefusedError(
+                f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
+                "other code in the place of what it holds. Select other tags with where=, or "
+                "move the tag out of it."
+            )
+
+
 class Counters:
     """The counters of some loops, which follow ``n_ctx`` other leaves in the context."""
 
@@ -66,13 +94,15 @@ class Counters:
         out = []
         for address, step in loops_around(site):
             if address not in self._loops:
+                depth = site.chain.index(address)
+                refuse_unless_plain("counting iterations", site, depth)
                 loop = Loop(
                     address,
                     step.nested.trips,
                     bool(step.eqn.params.get("reverse")),
                     self._n_ctx + len(self._loops),
                 )
-                self._loops[address] = loop, site.steps[: site.steps.index(step) + 1]
+                self._loops[address] = loop, site.steps[: depth + 1]
             out.append(self._loops[address][0])
         return out
 

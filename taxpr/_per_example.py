@@ -54,7 +54,8 @@ def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injec
             f"per_example: {one.name} is told the tag at which it runs, and sees the whole batch."
         )
     fields: dict[str, Any] = {f.name: getattr(one, f.name) for f in dataclasses.fields(Injector)}
-    return _PerExample(**fields | {"name": f"per_example({one.name})"}, one=one)
+    fields |= {"name": f"per_example({one.name})", "one": one}
+    return _PerExample(**fields)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

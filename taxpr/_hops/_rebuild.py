@@ -45,8 +45,12 @@ def counted(emission: Emission) -> Emission:
 def never(emission: Emission) -> Emission:
     """The emission, given as avals, of a run in which the tag did not fire."""
     shape = () if emission.fired is None else emission.fired.shape
-    value = jax.tree.map(lambda aval: zeros(aval.shape, aval.dtype), emission.value)
-    return Emission(value, jnp.zeros(shape, jnp.int32))
+    return Emission(jax.tree.map(_like, emission.value), jnp.zeros(shape, jnp.int32))
+
+
+def _like(aval: Any, *leading: int) -> Any:
+    """Zeros of a type, with more axes in front."""
+    return zeros((*leading, *aval.shape), aval.dtype)
 
 
 def before_loop(emission: Emission) -> Emission:
@@ -56,10 +60,7 @@ def before_loop(emission: Emission) -> Emission:
 
 
 def _with_slots(one: Slots) -> Slots:
-    def empty(x: Any) -> Any:
-        return zeros((one.size, *x.shape), x.dtype)
-
-    return Slots([empty(x) for x in one.leaves], empty(one.fired), one.size)
+    return jax.tree.map(lambda x: _like(x, one.size), one)
 
 
 def slotted(emission: Emission) -> bool:

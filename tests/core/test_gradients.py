@@ -330,3 +330,21 @@ def test_complex_values():
 def test_what_has_no_gradient(f, error, message):
     with pytest.raises(error, match=message):
         taxpr.grad_at(f)(XS)
+
+
+def in_a_custom_rule(x):
+    @jax.custom_jvp
+    def f(x):
+        return jax.lax.map(lambda x: tag(jnp.sin(x), name="s"), x)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), jnp.cos(primals[0]) * tangents[0]))
+    return f(x).sum()
+
+
+def test_what_may_run_other_code_is_refused_by_name():
+    with pytest.raises(
+        taxpr.RefusedError, match=r"grad_at: the tag 's' .* custom_jvp_call may run"
+    ):
+        taxpr.grad_at(in_a_custom_rule)(XS)
+    with pytest.raises(taxpr.RefusedError, match=r"counting iterations: the tag 's' at .*/body/t0"):
+        taxpr.trace(in_a_custom_rule)(XS).plant({"s": XS})

@@ -47,7 +47,9 @@ def test_what_is_not_needed_is_gone_from_nested_jaxprs():
     x = jnp.arange(3.0)
     p = taxpr.trace(f)(x, 1.0)
     early = p.until("c")
-    assert {"tan", "cosh", "exp", "log", "debug_callback", "debug_print"}.isdisjoint(primitives(early))
+    assert {"tan", "cosh", "exp", "log", "debug_callback", "debug_print"}.isdisjoint(
+        primitives(early)
+    )
     assert "sin" in primitives(early)
     assert_close(early(x, 2.0), p.collect("c")(x, 2.0)[1])
     grad = jax.grad(lambda x: early(x, 1.0)["c"][-1])(x)
