@@ -5,8 +5,9 @@ runs a function at each tag, with a context threaded through the program in the 
 execution; `collect` hands the values out.
 """
 
-from taxpr._collect import Last, Masked
+from taxpr._collect import Last, Masked, Steps
 from taxpr._compat import Source, is_dropped, is_literal, scope_of, source_of, var_names
+from taxpr._cotangent import tag_cotangent
 from taxpr._criteria import line, maybe, scope
 from taxpr._edit import dissolve_tags, iter_tags
 from taxpr._errors import (
@@ -19,11 +20,14 @@ from taxpr._errors import (
     TaxprError,
 )
 from taxpr._functions import find_tags, find_values, tag_at, trace
-from taxpr._inject import inject
+from taxpr._gradients import grad_at
 from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
+from taxpr._interchange import plant
 from taxpr._partition import partial, partition_out, transpose
+from taxpr._per_example import per_example
 from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._transforms import collect, inject
 from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
 from taxpr._values import Value
 from taxpr._walk import Site, iter_eqns, numbered
@@ -64,6 +68,7 @@ __all__ = [
     "SelectorError",
     "Site",
     "Source",
+    "Steps",
     "TagError",
     "TaxprError",
     "TypedClosedJaxpr",
@@ -72,11 +77,13 @@ __all__ = [
     "cast",
     "check_finite",
     "clip",
+    "collect",
     "count",
     "dissolve_tags",
     "find_tags",
     "find_values",
     "from_function",
+    "grad_at",
     "inject",
     "injectable",
     "injector",
@@ -94,6 +101,8 @@ __all__ = [
     "numbered",
     "partial",
     "partition_out",
+    "per_example",
+    "plant",
     "ready_injectors",
     "record",
     "replace",
@@ -107,6 +116,7 @@ __all__ = [
     "tag",
     "tag_at",
     "tag_avals",
+    "tag_cotangent",
     "tag_params",
     "tag_tree",
     "tcj_partition_out",

@@ -11,9 +11,14 @@ from taxpr._criteria import Maybe
 from taxpr._errors import InjectorError, SelectorError
 from taxpr._inject import handler_for
 from taxpr._injector import Injector, InjectorKind, from_function
+from taxpr._iterations import Counters
 from taxpr._selectors import select
-from taxpr._thread import Handler
+from taxpr._site_injector import site_handler
+from taxpr._thread import Handled, Handler
 from taxpr._walk import Site
+
+# Injectors that run one after the other at the same sites.
+Chain = tuple[Injector, ...]
 
 
 class Attached(NamedTuple):
@@ -21,25 +26,30 @@ class Attached(NamedTuple):
 
     Attributes:
         chosen: The sites with their handlers.
+        counters: The counters of loops that the handlers use.
         ctx: The context to begin with.
         report: ``(ctx) -> dict``: what a final context says.
     """
 
     chosen: list[tuple[Site, Handler]]
+    counters: Counters
     ctx: Any
-    report: Callable[[Any], dict[str, Any]]
+    report: Callable[[Any], Any]
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
-    return Attached([(site, handler) for site in sites], ctx, lambda ctx: {"ctx": ctx})
+    chosen = [(site, handler) for site in sites]
+    return Attached(chosen, Counters(0), ctx, lambda ctx: {"ctx": ctx})
 
 
-def attach_one(injector: Injector, sites: Sequence[Site]) -> Attached:
-    """An injector at all of the sites, with a context of its own."""
-    ctx = injector.initial(sites)
-    return Attached(_at_sites(injector, sites, _indexed(ctx)), ctx, injector.report_of)
+def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
+    """An injector, or several in a row, at all of the sites, with a context of its own."""
+    ctx = _initial(injector, sites)
+    counters = Counters(jax.tree.structure(ctx).num_leaves)
+    chosen = _at_sites(injector, sites, _indexed(ctx), counters)
+    return Attached(chosen, counters, ctx, lambda ctx: _report(injector, ctx))
 
 
 def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
@@ -49,7 +59,7 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         SelectorError: If a key selects nothing, or two select one site.
         InjectorError: If a value is no injector.
     """
-    injectors: dict[str, Injector] = {}
+    injectors: dict[str, Injector | Chain] = {}
     chosen: dict[str, list[Site]] = {}
     taken: dict[str, str] = {}
     for where, given in mapping.items():
@@ -60,26 +70,41 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
             if site.address in taken:
                 raise SelectorError(
                     f"inject: {taken[site.address]!r} and {key!r} both select the {site}. "
-                    "Select each tag once."
+                    "Select each tag once; several injectors for one tag are a list, run in its "
+                    "order: {where: [first, second]}."
                 )
             taken[site.address] = key
-        check_injector(given)
-        injectors[key] = given if isinstance(given, Injector) else from_function(given)
+        injectors[key] = as_injector(given)
         chosen[key] = found
-    ctx = {key: one.initial(chosen[key]) for key, one in injectors.items()}
+    ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
     indices = _indexed(ctx)
+    counters = Counters(jax.tree.structure(ctx).num_leaves)
     pairs = [
-        pair for key, one in injectors.items() for pair in _at_sites(one, chosen[key], indices[key])
+        pair
+        for key, one in injectors.items()
+        for pair in _at_sites(one, chosen[key], indices[key], counters)
     ]
 
     def report(ctx: dict[str, Any]) -> dict[str, Any]:
-        return {key: one.report_of(ctx[key]) for key, one in injectors.items()}
+        return {key: _report(one, ctx[key]) for key, one in injectors.items()}
 
-    return Attached(pairs, ctx, report)
+    return Attached(pairs, counters, ctx, report)
 
 
-def check_injector(given: Any) -> None:
-    """Raise where something is no injector."""
+def as_injector(given: Any) -> Injector | Chain:
+    """What is given as an `Injector`, or a tuple of them.
+
+    Raises:
+        InjectorError: If it is none.
+    """
+    if isinstance(given, (list, tuple)):
+        if not given:
+            raise InjectorError("inject: the list of injectors is empty.")
+        return tuple(_single(one) for one in given)
+    return _single(given)
+
+
+def _single(given: Any) -> Injector:
     if isinstance(given, InjectorKind):
         raise InjectorError(f"inject: {given.name} needs its values: {given.name}().")
     if not callable(given):
@@ -87,6 +112,19 @@ def check_injector(given: Any) -> None:
             f"inject: {given!r} is a {type(given).__name__}. An injector is made by a kind, "
             "as in scale(0.5), or is a function (ctx, token, params) -> (token, ctx)."
         )
+    return given if isinstance(given, Injector) else from_function(given)
+
+
+def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
+    if isinstance(given, tuple):
+        return tuple(one.initial(sites) for one in given)
+    return given.initial(sites)
+
+
+def _report(given: Injector | Chain, ctx: Any) -> Any:
+    if isinstance(given, tuple):
+        return tuple(one.report_of(part) for one, part in zip(given, ctx, strict=True))
+    return given.report_of(ctx)
 
 
 def _key(where: Any) -> str:
@@ -104,11 +142,29 @@ def _indexed(ctx: Any) -> Any:
 
 
 def _at_sites(
-    injector: Injector, sites: Sequence[Site], indices: Any
+    given: Injector | Chain, sites: Sequence[Site], indices: Any, counters: Counters
 ) -> list[tuple[Site, Handler]]:
     """The sites with their handlers; ``indices`` has the index of each leaf of its context."""
-    chosen = []
-    for site in sites:
-        uses, tree = jax.tree.flatten(injector.part_of(indices, site.address))
-        chosen.append((site, handler_for(injector, tree, tuple(uses))))
-    return chosen
+    if not isinstance(given, tuple):
+        return [(site, site_handler(given, site, indices, counters)) for site in sites]
+    pairs = list(zip(given, indices, strict=True))
+    return [
+        (site, _in_order([site_handler(one, site, part, counters) for one, part in pairs]))
+        for site in sites
+    ]
+
+
+def _in_order(handlers: Sequence[Handler]) -> Handler:
+    """One handler that runs several, each with its own leaves of the context."""
+    parts = [handler.uses or () for handler in handlers]
+    uses = tuple(dict.fromkeys(index for part in parts for index in part))
+
+    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+        now = dict(zip(uses, ctx, strict=True))
+        for handler, part in zip(handlers, parts, strict=True):
+            new, changed, _ = handler.run(address, eqn, [now[k] for k in part], token)
+            now.update(zip(part, new, strict=True))
+            token = list(changed)
+        return list(now.values()), token, None
+
+    return Handler(run, uses)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._rules import Emission
-from taxpr._thread import Handled, Handler
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._hops._rebuild import Slots
+from taxpr._hops.loops import is_loop, is_while
+from taxpr._rules import Emission, Options
+from taxpr._thread import Handled, Handler, thread
 from taxpr._walk import Site
 
 
@@ -32,27 +40,192 @@ class Last(NamedTuple):
 
     Attributes:
         value: The token when it fired last; zeros where it never fired.
-        count: int32, how often it fired; it has the leading axes of scans.
+        count: int32, how often it fired, for each iteration of the scans whose axes it has:
+            those around the loop, and those in it where a branch is around the tag.
     """
 
     value: Any
     count: Any
 
 
-def _hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
-    del address, eqn
-    return ctx, token, [_compat.with_weak_type(leaf, False) for leaf in token]
+class Steps(NamedTuple):
+    """The values of a tag in a while loop for which ``max_steps`` was given.
+
+    Each loop around the tag adds one leading axis, the outermost loop's first: a scan one of
+    its length, a while loop one of ``max_steps``. A slot holds the value of the iteration with
+    its number; a tag in a condition fires once more than its loop iterates. Iterations beyond
+    ``max_steps`` are not kept, and ``count`` is larger than the sum of ``mask`` then.
+
+    Attributes:
+        value: The token, with those axes; zeros where the tag did not fire.
+        mask: Bool, of the shape of those axes, whether the tag fired.
+        count: int32, how often it fired, kept or not; as in `Last`.
+    """
+
+    value: Any
+    mask: Any
+    count: Any
 
 
-# Hands out the token and changes nothing.
-collector = Handler(_hand_out, uses=())
+def _collector(size: int | None) -> Handler:
+    """Hands out the token and changes nothing."""
+
+    def hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
+        del address, eqn
+        leaves = [_compat.with_weak_type(leaf, False) for leaf in token]
+        if size is None:
+            return ctx, token, leaves
+        return ctx, token, [Slots(leaves, jnp.bool_(True), size)]
+
+    return Handler(hand_out, uses=())
 
 
 def collected(site: Site, emission: Emission) -> Any:
     """What `collect` returns for a site."""
-    value = jax.tree.unflatten(jax.tree.structure(site.avals), emission.value)
+    tree = jax.tree.structure(site.avals)
+    match emission.value:
+        case [Slots() as slots]:
+            return Steps(jax.tree.unflatten(tree, slots.leaves), slots.fired, emission.fired)
+    value = jax.tree.unflatten(tree, emission.value)
     if emission.fired is None:
         return value
     if site.trips is None:
         return Last(value, emission.fired)
     return Masked(value, emission.fired > 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Collection:
+    """A jaxpr that also returns the values of tags.
+
+    Attributes:
+        jaxpr: From the arguments to the leaves of ``shapes``.
+        shapes: ``(out, values)`` as `jax.ShapeDtypeStruct`.
+        sites: The tags by name.
+        stacked: The names whose values are stacked.
+    """
+
+    jaxpr: Any
+    shapes: tuple[Any, dict[str, Any]]
+    sites: dict[str, list[Site]]
+    stacked: set[str]
+
+
+def collection(
+    jaxpr: Any,
+    out_tree: Any,
+    sites: Sequence[Site],
+    max_steps: int | None,
+    stack: bool,
+    options: Options,
+) -> Collection:
+    """Collect the values of tags; see `Program.collect`."""
+    if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
+        raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
+    named = by_name("collect", sites, stack)
+    plain, kept = _collector(None), _collector(max_steps)
+    chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
+    threaded = thread(jaxpr, chosen, [], options)
+    stacked: set[str] = set()
+
+    def run(*flat: Any) -> Any:
+        _, outs, emits = threaded.unpack(jex.jaxpr_as_fun(threaded.jaxpr)(*flat))
+        values = {}
+        for name, group in named.items():
+            each = [collected(site, emits[site.address]) for site in group]
+            values[name], is_stacked = together(each)
+            if is_stacked:
+                stacked.add(name)
+        return jax.tree.unflatten(out_tree, outs), values
+
+    avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]
+    new, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+    return Collection(new, shapes, named, stacked)
+
+
+def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:
+    """The sites by their key among collected values: the name, or the address without one."""
+    named: dict[str, list[Site]] = {}
+    for site in sites:
+        key = str(site.name) if site.name is not None else site.address
+        if key in named and not several:
+            raise SelectorError(
+                f"{what}: two tags have the name {key!r}: the {named[key][0]} and the {site}. "
+                "Select one of them by address, or take both with stack=True."
+            )
+        named.setdefault(key, []).append(site)
+    return named
+
+
+def together(values: Sequence[Any]) -> tuple[Any, bool]:
+    """The values of all tags of one name, and whether they are stacked."""
+    if len(values) == 1:
+        return values[0], False
+    if len({_type(value) for value in values}) == 1:
+        return jax.tree.map(lambda *xs: jnp.stack(xs), *values), True
+    return tuple(values), False
+
+
+def _type(value: Any) -> Any:
+    leaves, tree = jax.tree.flatten(value)
+    return tree, tuple((x.shape, x.dtype) for x in leaves)
+
+
+# ---- axes --------------------------------------------------------------------
+
+
+def axes_of(found: Collection, max_steps: int | None) -> dict[str, Any]:
+    """What the axes of collected values are; see `Program.axes`."""
+    out: dict[str, Any] = {}
+    for name, sites in found.sites.items():
+        trees = [jax.tree.structure(site.avals) for site in sites]
+        value, n_stacked = found.shapes[1][name], int(name in found.stacked)
+        apart = len(sites) > 1 and not n_stacked
+        values = value if apart else [value] * len(sites)
+        each = [_axes(s, max_steps, one, n_stacked) for s, one in zip(sites, values, strict=True)]
+        if name in found.stacked:
+            joined = [("stack", *map(_joined, *of)) for of in zip(*each, strict=True)]
+            out[name] = jax.tree.unflatten(trees[0], joined)
+        else:
+            every = tuple(map(jax.tree.unflatten, trees, each))
+            out[name] = every[0] if len(every) == 1 else every
+    return out
+
+
+def _axes(site: Site, max_steps: int | None, value: Any, n_stacked: int) -> list[tuple[str, ...]]:
+    """The names of the axes of each leaf of the token."""
+    around: list[str | tuple[str, int]] = []
+    for address, step in zip(site.chain, site.steps, strict=True):
+        if is_loop(step.eqn) and (max_steps is not None or not is_while(step.eqn)):
+            around.append(address)
+        if step.eqn.primitive is _compat.shard_map_p:
+            around += _compat.manual_sizes(step.eqn).items()
+    token = jax.tree.leaves(site.avals)
+    values = jax.tree.leaves(value.value if isinstance(value, (Masked, Last, Steps)) else value)
+    leading = values[0].shape[n_stacked : values[0].ndim - token[0].ndim] if token else ()
+    loops = _present(around, leading)
+    described = []
+    for number, aval in enumerate(jax.tree.leaves(site.avals)):
+        # The vmaps around a tag, the outermost one first.
+        mapped = [dims[number] for _, dims in reversed(site.batch)]
+        names = {dim: f"vmap {k}" for k, dim in enumerate(mapped) if dim is not None}
+        own = itertools.count()
+        token = [names.get(dim) or f"token {next(own)}" for dim in range(aval.ndim)]
+        described.append((*loops, *token))
+    return described
+
+
+def _present(around: Sequence[str | tuple[str, int]], shape: Sequence[int]) -> list[str]:
+    """The names of leading axes, of which those of a mesh are there where devices may differ."""
+    mesh = [k for k, one in enumerate(around) if not isinstance(one, str)]
+    n_mesh = len(shape) - (len(around) - len(mesh))
+    for kept in itertools.combinations(mesh, max(n_mesh, 0)):
+        names = [one for k, one in enumerate(around) if k not in mesh or k in kept]
+        fits = [isinstance(one, str) or one[1] == n for one, n in zip(names, shape, strict=False)]
+        if all(fits):
+            return [one if isinstance(one, str) else f"mesh {one[0]}" for one in names]
+    return []
+
+
+def _joined(*names: str) -> str:
+    return " | ".join(dict.fromkeys(names))

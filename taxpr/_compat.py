@@ -267,6 +267,12 @@ def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
     return frozenset(eqn.params[names])
 
 
+def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
+    """The sizes of the mesh axes that a shard_map maps over, in the order of the mesh."""
+    manual = manual_axes(eqn)
+    return {name: n for name, n in eqn.params["mesh"].shape.items() if name in manual}
+
+
 def varying(x: Any) -> frozenset[str]:
     """The mesh axes over which a value, or an aval, is known to vary in a shard_map."""
     aval = x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)

@@ -19,62 +19,14 @@ InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
 Predicate = Callable[[dict[str, Any], Any], bool]
 
 
-def inject(
+def inject_jaxpr(
     closed_jaxpr: Any,
     injector: InjectorFn,
     ctx: Any,
-    predicate: Predicate | None = None,
-    *,
-    custom_rules: str = "keep",
-    shards: Shards = None,
+    predicate: Predicate | None,
+    options: Options,
 ) -> Any:
-    """Run ``injector`` at every tag of a program, with a context threaded through it.
-
-    The context goes through the program in the order of execution, into every nested
-    jaxpr: through the iterations of a scan or a while loop (and its condition), through
-    the branch that is taken, through jit and remat. What was mapped by `jax.vmap` before is
-    one program: one call sees the whole batch, lanes of a while loop that have ended
-    included. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
-    recomputed; see `Site.recomputed`.
-
-    Args:
-        closed_jaxpr: What `jax.make_jaxpr` returns.
-        injector: ``(ctx, token, params) -> (token, ctx)``, called while tracing. It may
-            read and change both, and must keep tree, shapes and dtypes of both.
-        ctx: A PyTree of arrays, or of `jax.ShapeDtypeStruct`: only trees, shapes and
-            dtypes are used here. Weak types become strong.
-        predicate: ``(params, aval_tree) -> bool`` chooses the tags; None chooses all.
-        custom_rules: What becomes of `jax.custom_jvp` and `jax.custom_vjp` around a tag. With
-            ``"keep"`` their rules are injected like the functions, tags that stand only in a
-            jvp or forward rule included, and serve when the result is differentiated. The
-            context has no derivative there: none comes out, and to take one with respect to
-            it raises. With ``"drop"`` the injected function itself is differentiated.
-        shards: How the contexts of the devices in a `jax.shard_map` become one where they
-            differ. ``"psum"`` adds up what each of them changed, ``"pmax"`` takes the
-            greatest, ``"stack"`` puts them on a new leading axis, and a function
-            ``(ctx, axis_names) -> ctx`` is called in there, once for each leaf. With None
-            such a context is refused.
-
-    Returns:
-        A closed jaxpr with inputs ``[*ctx, *args]`` and outputs ``[*outs, *ctx]``. The
-        chosen tags are gone, the others stay.
-
-    Raises:
-        InjectorError: If the injector does not keep token and ctx as they were.
-        RefusedError: If a chosen tag is in an equation that cannot be injected.
-
-    Example:
-        >>> import jax, jax.numpy as jnp
-        >>> from taxpr import inject, tag
-        >>> def f(xs):
-        ...     return jax.lax.scan(lambda c, x: (tag(c + x, name="c"), None), 0.0, xs)[0]
-        >>> def double_and_count(n, token, params):
-        ...     return 2 * token, n + 1
-        >>> jaxpr = inject(jax.make_jaxpr(f)(jnp.ones(3)), double_and_count, 0)
-        >>> n, xs = jnp.int32(0), jnp.ones(3)
-        >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, n, xs)
-        [Array(14., dtype=float32), Array(3, dtype=int32)]
-    """
+    """The drop-in: see `taxpr.inject`."""
     sites = [
         site
         for site in find_sites(closed_jaxpr)
@@ -83,11 +35,10 @@ def inject(
     leaves, tree = jax.tree.flatten(ctx)
     handler = handler_for(injector, tree)
     chosen = [(site, handler) for site in sites]
-    options = options_of(custom_rules, shards)
     return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options).jaxpr
 
 
-def options_of(custom_rules: str, shards: Shards) -> Options:
+def options_of(custom_rules: str, shards: Shards = None) -> Options:
     """The options of `inject`, checked."""
     if custom_rules not in ("keep", "drop"):
         raise ArgumentError(f'inject: custom_rules is "keep" or "drop", not {custom_rules!r}.')

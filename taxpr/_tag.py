@@ -94,23 +94,29 @@ def keep(token: T, /, **params: Any) -> T:
 
 
 def _bind_tag(token: T, params: dict[str, Any], *, keep: bool) -> T:
+    arrays, tree, user = prepared("tag", token, params)
+    out = tag_p.bind(*arrays, user=user, tree=tree, keep=keep, batch=())
+    return jax.tree.unflatten(tree, out)
+
+
+def prepared(what: str, token: Any, params: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+    """The leaves of a token as arrays, its tree, and the param ``user``; all checked."""
     for name, value in params.items():
         try:
             hash(value)
         except TypeError:
             raise TagError(
-                f"tag: the param {name}={value!r} is a {type(value).__name__}, which is not "
+                f"{what}: the param {name}={value!r} is a {type(value).__name__}, which is not "
                 "hashable. Params become part of the program and must be hashable: use a "
                 "string, a number or a tuple; an array belongs in the token."
             ) from None
     leaves, tree = jax.tree.flatten(token)
-    arrays = [_as_array(leaf, index, tree, params) for index, leaf in enumerate(leaves)]
-    user = tuple(sorted(params.items(), key=lambda item: item[0]))
-    out = tag_p.bind(*arrays, user=user, tree=tree, keep=keep, batch=())
-    return jax.tree.unflatten(tree, out)
+    shown = f"{what}{_shown(params)}"
+    arrays = [_as_array(leaf, index, tree, shown) for index, leaf in enumerate(leaves)]
+    return arrays, tree, tuple(sorted(params.items(), key=lambda item: item[0]))
 
 
-def _as_array(leaf: Any, index: int, tree: Any, params: dict[str, Any]) -> Any:
+def _as_array(leaf: Any, index: int, tree: Any, shown: str) -> Any:
     try:
         aval = jax.typeof(leaf)
     except TypeError:
@@ -119,12 +125,12 @@ def _as_array(leaf: Any, index: int, tree: Any, params: dict[str, Any]) -> Any:
         )
         path = jax.tree_util.keystr(paths[0][index][0])
         raise TagError(
-            f"tag{_shown(params)}: the token{path} is a {type(leaf).__name__}, which is no "
+            f"{shown}: the token{path} is a {type(leaf).__name__}, which is no "
             "array. A token is a PyTree of arrays, numbers and PRNG keys."
         ) from None
     if isinstance(aval, _compat.AbstractRef):
         raise TagError(
-            f"tag{_shown(params)}: the token holds a Ref ({aval.str_short()}), which is a place "
+            f"{shown}: the token holds a Ref ({aval.str_short()}), which is a place "
             "and not a value. Tag what is read from it: tag(ref[...], ...)."
         )
     return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
@@ -175,13 +181,18 @@ def _transpose(cotangents: Sequence[Any], *_: Any, **__: Any) -> Sequence[Any]:
 
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, batch: Any, **params: Any) -> Any:
+    out = tag_p.bind(*args, batch=batch_of(args, dims, batch), **params)
+    return out, list(dims)
+
+
+def batch_of(args: Sequence[Any], dims: Sequence[Any], batch: Any) -> Any:
+    """The param ``batch`` after one more `jax.vmap` has put in an axis at ``dims``."""
     sizes = {arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None}
     # A batch axis seen by the injector stands where the data has it. Batching
     # moves the axes that earlier vmaps put in.
     mapped = (sizes.pop() if sizes else None, tuple(dims))
     moved = tuple((size, _shifted(inner, dims)) for size, inner in batch)
-    out = tag_p.bind(*args, batch=(*moved, mapped), **params)
-    return out, list(dims)
+    return (*moved, mapped)
 
 
 def _shifted(inner: Sequence[int | None], outer: Sequence[int | None]) -> tuple[int | None, ...]:

@@ -10,8 +10,9 @@ import jax
 
 from taxpr import _compat
 from taxpr._errors import ArgumentError
-from taxpr._inject import InjectorFn, ctx_aval, inject
+from taxpr._inject import InjectorFn, ctx_aval, inject_jaxpr
 from taxpr._partition import partition_out, values_of_tags
+from taxpr._rules import NO_OPTIONS
 from taxpr.program import Program
 
 Ts = TypeVarTuple("Ts")
@@ -134,7 +135,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         shape = jax.tree.map(lambda leaf: _shape_of(ctx_aval(leaf)), ctx)
         return TypedClosedJaxpr(
             (shape, *self.in_shape),
-            inject(self.closed_jaxpr, injector, ctx),
+            inject_jaxpr(self.closed_jaxpr, injector, ctx, None, NO_OPTIONS),
             (self.out_shape, shape),
             tuple(num + 1 for num in self._static),
         )

@@ -11,12 +11,14 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._attach import Attached, attach_function, attach_many, attach_one, check_injector
-from taxpr._collect import collected, collector
+from taxpr._attach import Attached, as_injector, attach_function, attach_many, attach_one
+from taxpr._collect import Collection, axes_of, collection
 from taxpr._edit import dissolve_sites, tag_where
-from taxpr._errors import ArgumentError, SelectorError
+from taxpr._errors import ArgumentError
 from taxpr._inject import ctx_aval, options_of
 from taxpr._injector import Injector
+from taxpr._interchange import plant
+from taxpr._prune import pruned
 from taxpr._rules import Options, Shards
 from taxpr._selectors import select
 from taxpr._thread import thread
@@ -28,7 +30,8 @@ class _NotGiven:
         return "not given"
 
 
-_NO_CTX: Any = _NotGiven()
+# Where a context may be anything, None included.
+NO_CTX: Any = _NotGiven()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -104,10 +107,11 @@ class Program:
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
-        flat = self._flat(args, kwargs)
+        flat = self.flat(args, kwargs)
         return jax.tree.unflatten(self.out_tree, jex.jaxpr_as_fun(self.jaxpr)(*flat))
 
-    def _flat(self, args: Any, kwargs: Any) -> list[Any]:
+    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+        """The flat inputs of a call with these arguments, checked and converted."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
             raise ArgumentError(
@@ -146,8 +150,8 @@ class Program:
 
     def inject(
         self,
-        injector: Injector | Callable[..., Any] | Mapping[Any, Any],
-        ctx: Any = _NO_CTX,
+        injector: Injector | Callable[..., Any] | Sequence[Any] | Mapping[Any, Any],
+        ctx: Any = NO_CTX,
         *,
         where: Any = None,
         custom_rules: str = "keep",
@@ -157,8 +161,9 @@ class Program:
 
         Args:
             injector: An `Injector` such as ``scale(0.5)``; or a function
-                ``(ctx, token, params) -> (token, ctx)``; or a mapping from selectors to
-                these, all run in one pass.
+                ``(ctx, token, params) -> (token, ctx)``; or a list of these, which run one
+                after the other at each tag; or a mapping from selectors to any of these, all
+                run in one pass.
             ctx: The context of a function, a PyTree of arrays. An `Injector` has its own.
             where: A selector of tags; None means all. Not with a mapping.
             custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`
@@ -168,7 +173,10 @@ class Program:
 
         Returns:
             A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
-            with. For a mapping it is a dict with one context for each key.
+            with. For a mapping it is a dict with one context for each key, for a list a
+            tuple with one for each injector. The tags injected are gone, the others stay:
+            what comes back may be injected again, and then takes the newer context first,
+            ``(newer, older, *args) -> ((out, older), newer)``.
 
         Raises:
             SelectorError: If a selector matches nothing, or two match one tag.
@@ -184,30 +192,42 @@ class Program:
             >>> changed = program.inject({"s": add(1.0), "y": scale(10.0)})
             >>> changed(changed.ctx, 0.0)[0]
             Array(10., dtype=float32, weak_type=True)
+            >>> in_turn = program.inject({"s": [add(1.0), scale(3.0)]})
+            >>> in_turn(in_turn.ctx, 0.0)[0]
+            Array(3., dtype=float32, weak_type=True)
+            >>> first = program.inject(add(1.0), where="s")
+            >>> again = first.inject(scale(10.0), where="y")
+            >>> again(again.ctx, first.ctx, 0.0)[0][0]
+            Array(10., dtype=float32, weak_type=True)
         """
         options = options_of(custom_rules, shards)
         sites = find_sites(self.jaxpr)
         if isinstance(injector, Mapping):
-            if ctx is not _NO_CTX or where is not None:
+            if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
                 )
             return self._injected(attach_many(injector, sites), options)
-        check_injector(injector)
+        ready = as_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
         chosen = select(sites, where)
-        if not isinstance(injector, Injector):
-            attached = attach_function(injector, () if ctx is _NO_CTX else ctx, chosen)
+        if not isinstance(injector, (Injector, Sequence)):
+            attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
             return self._injected(attached, options)
-        if ctx is not _NO_CTX:
-            raise ArgumentError(f"inject: {injector} has a context of its own; leave out ctx.")
-        return self._injected(attach_one(injector, chosen), options)
+        if ctx is not NO_CTX:
+            raise ArgumentError(
+                f"inject: {injector} has a context of its own; leave out ctx. In a list a "
+                "function gets one by from_function(fn, ctx)."
+            )
+        return self._injected(attach_one(ready, chosen), options)
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, ctx, report = attached
+        chosen, counters, ctx, report = attached
         leaves, ctx_tree = jax.tree.flatten(ctx)
-        threaded = thread(self.jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options)
+        counting, ends = counters.installed(self.jaxpr)
+        avals = [*map(ctx_aval, leaves), *counters.avals]
+        jaxpr = counters.closed(thread(counting, [*chosen, *ends], avals, options).jaxpr)
         args_tree, kwargs_tree = self.in_tree.children()
         paths = jax.tree_util.tree_flatten_with_path(ctx)[0]
         names = tuple(f"ctx{jax.tree_util.keystr(path)}" for path, _ in paths)
@@ -215,7 +235,7 @@ class Program:
         kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
         out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         return Injected(
-            jaxpr=threaded.jaxpr,
+            jaxpr=jaxpr,
             in_tree=jax.tree.structure(((jax.tree.unflatten(ctx_tree, leaves), *args), kwargs)),
             out_tree=jax.tree.structure((out, jax.tree.unflatten(ctx_tree, leaves))),
             in_names=names + self.in_names,
@@ -225,28 +245,81 @@ class Program:
             report=report,
         )
 
-    def collect(self, where: Any = None, *, custom_rules: str = "keep") -> Program:
+    def plant(self, values: Mapping[Any, Any]) -> Program:
+        """A program in which values take the place of tokens.
+
+        Args:
+            values: A mapping from selectors of tags to values such as `collect` returns, for
+                the same names; or to `plant` of values, with ``at`` or ``mask``.
+
+        Returns:
+            A program with the arguments and results of this one, in which the values are
+            constants. To change them without compiling again, use
+            ``program.inject({name: plant(values)})`` or give them as arguments of a function
+            around this that `jax.jit` compiles.
+
+        Raises:
+            InjectorError: If values do not fit the tags.
+            SelectorError: If a selector matches nothing, or two match one tag.
+            RefusedError: If a tag is in an equation that cannot be injected.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(jnp.sin(x), name="s") + x)(0.0)
+            >>> clean = program.collect("s")(0.0)[1]
+            >>> program.plant(clean)(5.0)
+            Array(5., dtype=float32, weak_type=True)
+        """
+        planted = self.inject(
+            {k: v if isinstance(v, Injector) else plant(v) for k, v in values.items()}
+        )
+        ctx, n_out = jax.tree.leaves(planted.ctx), self.out_tree.num_leaves
+
+        def run(*flat: Any) -> list[Any]:
+            return jex.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
+
+        return dataclasses.replace(self, jaxpr=jax.make_jaxpr(run)(*self.in_avals))
+
+    def collect(
+        self,
+        where: Any = None,
+        *,
+        max_steps: int | None = None,
+        stack: bool = False,
+        custom_rules: str = "keep",
+    ) -> Program:
         """A program that also returns the values of tags.
 
         Args:
             where: A selector of tags; None means all.
+            max_steps: How many iterations of while loops are kept, the first ones. None keeps
+                the last one only.
+            stack: Whether tags may have one name. Their values are stacked on a new leading
+                axis, in program order, where structures, shapes and dtypes are equal; else
+                they are a tuple.
             custom_rules: As for `inject`. Collected values have no derivative where the rule
                 of a `jax.custom_jvp` or `jax.custom_vjp` around the tag is kept.
 
         Returns:
             A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
             tag, or its address where it has no name, to its token. Under a scan the values
-            of all iterations are stacked on a leading axis, for nested scans on several; in
-            a `jax.shard_map` so are those of the devices, for each mesh axis along which
-            they may differ. Under a branch of cond or switch it is a `Masked`, and under a
-            while loop a `Last`. A `jax.vmap` inside the traced function is part of the
-            program: its branches run both and its while loops run on until all lanes have
-            ended, so that tags in there also see lanes that have ended. For what each lane
-            does by itself, trace the function of one lane and map the program.
+            of all iterations are stacked on a leading axis, for nested scans on several; they
+            stand where the x of their iteration stands, also in a scan in reverse. In a
+            `jax.shard_map` the values of the devices are stacked, too, on a leading axis for
+            each mesh axis along which they may differ. Under a branch of cond or switch it is
+            a `Masked`, and under a while loop a `Last`, or with ``max_steps`` a `Steps`. `axes`
+            says what the axes are.
+
+            A `jax.vmap` inside the traced function is part of the program: its branches run
+            both and its while loops run on until all lanes have ended, so that tags in there
+            also see lanes that have ended. For what each lane does by
+            itself, trace the function of one lane and map the program.
 
         Raises:
             SelectorError: If nothing is selected, or two tags have one name.
             RefusedError: If a tag is in an equation that cannot be injected.
+            ArgumentError: If ``max_steps`` is no positive number.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -260,28 +333,84 @@ class Program:
             >>> values["c"]
             Array([0., 1., 3., 6.], dtype=float32)
         """
-        sites = select(find_sites(self.jaxpr), where)
-        keys = _names_of(sites)
-        pairs = [(site, collector) for site in sites]
-        threaded = thread(self.jaxpr, pairs, [], options_of(custom_rules, None))
-
-        def split(flat: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
-            _, outs, emits = threaded.unpack(flat)
-            values = {keys[s.address]: collected(s, emits[s.address]) for s in sites}
-            return jax.tree.unflatten(self.out_tree, outs), values
-
-        def run(*flat: Any) -> Any:
-            return split(jex.jaxpr_as_fun(threaded.jaxpr)(*flat))
-
-        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*self.in_avals)
-        paths = jax.tree_util.tree_flatten_with_path(shapes[1])[0]
+        found = self._collection(where, max_steps, stack, custom_rules)
+        paths = jax.tree_util.tree_flatten_with_path(found.shapes[1])[0]
         names = tuple(f"values{jax.tree_util.keystr(path)}" for path, _ in paths)
         return dataclasses.replace(
             self,
-            jaxpr=jaxpr,
-            out_tree=jax.tree.structure(shapes),
+            jaxpr=found.jaxpr,
+            out_tree=jax.tree.structure(found.shapes),
             out_names=self.out_names + names,
         )
+
+    def _collection(
+        self, where: Any, max_steps: int | None, stack: bool, custom_rules: str = "keep"
+    ) -> Collection:
+        sites = select(find_sites(self.jaxpr), where)
+        options = options_of(custom_rules)
+        return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
+
+    def until(
+        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+    ) -> Program:
+        """A program that runs only as far as some tags, and returns their values.
+
+        What no value needs is not computed: what stands after the last of the tags, and before
+        it all that JAX's dead code elimination finds, also inside of jit, scan, while, cond and
+        remat. Equations with effects, such as `jax.debug.print`, and tags made by `keep` stay
+        where they stand before the last tag, or in one equation with it.
+
+        Args:
+            where: A selector of tags; None means all. This and the rest as for `collect`.
+            max_steps: How many iterations of while loops are kept; None keeps the last one.
+            stack: Whether tags may have one name.
+
+        Returns:
+            A program ``(*args) -> values``, the second of the two results of `collect`.
+
+        Raises:
+            SelectorError: As for `collect`.
+            RefusedError: As for `collect`.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: jnp.exp(tag(jnp.sin(x), name="s") * 2))(jnp.zeros(()))
+            >>> early = program.until("s")
+            >>> early(jnp.zeros(())), [eqn.primitive.name for eqn in early.eqns]
+            ({'s': Array(0., dtype=float32)}, ['sin'])
+        """
+        program = self.collect(where, max_steps=max_steps, stack=stack)
+        n_out = self.out_tree.num_leaves
+        _, values = jax.tree.unflatten(program.out_tree, range(len(program.outvars)))
+        return dataclasses.replace(
+            program,
+            jaxpr=pruned(program.jaxpr, range(n_out, len(program.outvars))),
+            out_tree=jax.tree.structure(values),
+            out_names=program.out_names[n_out:],
+        )
+
+    def axes(
+        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+    ) -> dict[str, Any]:
+        """What the axes are of the values that `collect` returns for the same arguments.
+
+        Returns:
+            For each name a tuple of strings, or of a token of several arrays a tree of them:
+            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"vmap 0"`` for a
+            `jax.vmap` around the tag, the outermost is 0; ``"token 0"`` for an axis that the
+            tagged function sees. They are those of ``value`` in a `Masked`, `Last` or `Steps`,
+            and its ``mask`` has some of the leading ones.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> def f(xs):
+            ...     return jax.lax.map(jax.vmap(lambda x: tag(x * 2, name="h")), xs)
+            >>> trace(f)(jnp.ones((5, 3, 2))).axes("h")
+            {'h': ('0:scan', 'vmap 0', 'token 0')}
+        """
+        return axes_of(self._collection(where, max_steps, stack), max_steps)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -297,32 +426,24 @@ class Injected(Program):
     ctx: Any
     report: Callable[[Any], dict[str, Any]]
 
-    def _flat(self, args: Any, kwargs: Any) -> list[Any]:
+    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+        """As for `Program`; the first argument is the context."""
         given = jax.tree.structure(args[0]) if args else None
         if given != jax.tree.structure(self.ctx):
             raise ArgumentError(
                 f"{self.name} was injected, so that it takes its context first: "
                 "injected(injected.ctx, ...). "
-                + (f"The first argument has the structure {given}." if args else "")
+                + (
+                    f"The first argument has the structure {given}, and the context has "
+                    f"{jax.tree.structure(self.ctx)}."
+                    if args
+                    else ""
+                )
             )
-        return super()._flat(args, kwargs)
+        return super().flat(args, kwargs)
 
 
 def _strong_array(leaf: Any) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return _compat.with_weak_type(jnp.asarray(leaf), False)
-
-
-def _names_of(sites: Sequence[Site]) -> dict[str, str]:
-    """The key of each site among collected values, by address."""
-    names: dict[str, Site] = {}
-    for site in sites:
-        key = str(site.name) if site.name is not None else site.address
-        if key in names:
-            raise SelectorError(
-                f"collect: two tags have the name {key!r}: the {names[key]} and the {site}. "
-                "Select one of them by address."
-            )
-        names[key] = site
-    return {site.address: key for key, site in names.items()}

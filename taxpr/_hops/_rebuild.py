@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +15,27 @@ from taxpr._rules import Emission
 from taxpr._zeros import zeros
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=("leaves", "fired"), meta_fields=("size",)
+)
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """A value emitted for the first iterations of while loops, not only for the last one.
+
+    It stands in `Emission.value` in place of the leaves of the token. Each loop around the tag
+    adds a leading axis: a scan one of its length, a while loop one of ``size``.
+
+    Attributes:
+        leaves: The leaves of the token, with those axes.
+        fired: Bool, of the shape of those axes: where the tag fired.
+        size: How many iterations of a while loop are kept.
+    """
+
+    leaves: list[Any]
+    fired: Any
+    size: int
+
+
 def counted(emission: Emission) -> Emission:
     """The emission with its count written out."""
     fired = jnp.int32(1) if emission.fired is None else emission.fired
@@ -21,20 +44,51 @@ def counted(emission: Emission) -> Emission:
 
 def never(emission: Emission) -> Emission:
     """The emission, given as avals, of a run in which the tag did not fire."""
-    fired = _like(emission.fired) if emission.fired is not None else jnp.int32(0)
-    return Emission([_like(aval) for aval in emission.value], fired)
+    fired = jnp.int32(0) if emission.fired is None else _like(emission.fired)
+    return Emission(jax.tree.map(_like, emission.value), fired)
 
 
-def _like(aval: Any) -> Any:
-    """Zeros of a type; in a shard_map that includes the mesh axes over which it varies."""
-    return _compat.pvary(zeros(aval.shape, aval.dtype), sorted(_compat.varying(aval)))
+def _like(aval: Any, *leading: int) -> Any:
+    """Zeros of a type, with more axes in front.
+
+    In a shard_map the mesh axes over which it varies belong to the type.
+    """
+    out = zeros((*leading, *aval.shape), aval.dtype)
+    return _compat.pvary(out, sorted(_compat.varying(aval)))
 
 
-def later(old: Emission, new: Emission) -> Emission:
-    """The emission of two runs one after the other: the last value, the sum of counts."""
+def before_loop(emission: Emission) -> Emission:
+    """What a while loop begins with, for a body that emits these avals."""
+    value, fired = never(emission)
+    return Emission([_with_slots(x) if isinstance(x, Slots) else x for x in value], fired)
+
+
+def _with_slots(one: Slots) -> Slots:
+    return jax.tree.map(lambda x: _like(x, one.size), one)
+
+
+def slotted(emission: Emission) -> bool:
+    """Whether the values of iterations are kept apart."""
+    return any(isinstance(x, Slots) for x in emission.value)
+
+
+def later(old: Emission, new: Emission, index: Any) -> Emission:
+    """The emission of a while loop after one more run, the one with the number ``index``.
+
+    It is the last value, or all of those for which there are slots; and the sum of counts.
+    """
     new = counted(new)
-    fired = new.fired > 0
-    return Emission(select(fired, new.value, old.value), old.fired + new.fired)
+    count = old.fired + new.fired
+    if not slotted(new):
+        return Emission(select(new.fired > 0, new.value, old.value), count)
+    return Emission(
+        [_put(into, x, index) for into, x in zip(old.value, new.value, strict=True)], count
+    )
+
+
+def _put(into: Slots, one: Slots, index: Any) -> Slots:
+    # Iterations for which there is no slot are dropped.
+    return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
 
 
 def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._hops._rebuild import later, never, select
+from taxpr._hops._rebuild import before_loop, later, select, slotted
 from taxpr._rules import Emits, Hop, Nested, Threaded, register
 
 # ---- scan --------------------------------------------------------------------
@@ -127,33 +127,49 @@ def _inject_while(
         return pred, ctx, emits
 
     def step(loop: Any) -> Any:
-        pred, ctx, carry, seen = loop
+        pred, ctx, carry, seen, index = loop
         ctx, new, now = body(ctx, [*body_consts, *carry])
         if pred is not None and pred.ndim:
             new = select(pred, new, carry)
+        for key, emission in now.items():
+            seen = {**seen, key: later(seen[key], emission, index)}
+        index = None if index is None else index + 1
         if pred is not None:
-            pred, ctx, from_cond = check(ctx, new)
-            now = {**now, **from_cond}
-        return pred, ctx, new, {key: later(seen[key], now[key]) for key in seen}
+            pred, ctx, now = check(ctx, new)
+            for key, emission in now.items():
+                seen = {**seen, key: later(seen[key], emission, index)}
+        return pred, ctx, new, seen, index
 
     def goes_on(loop: Any) -> Any:
-        pred, ctx, carry, _ = loop
+        pred, ctx, carry, *_ = loop
         if pred is None:
             pred, _, _ = check(ctx, carry)
         return jnp.any(pred) if pred.ndim else pred
 
-    seen = {key: never(aval) for key, aval in body.emitted().items()}
+    emitted = {**body.emitted(), **condition.emitted()}
+    seen = {key: before_loop(aval) for key, aval in emitted.items()}
+    # The number of the iteration is carried where some value needs it.
+    index = jnp.int32(0) if any(map(slotted, emitted.values())) else None
     batched = bool(condition.jaxpr.out_avals[0].ndim)
     if batched or condition.touched:
-        pred, ctx, from_cond = check(ctx, carry)
-        for key, emission in from_cond.items():
-            seen[key] = later(never(condition.emitted()[key]), emission)
+        pred, ctx, now = check(ctx, carry)
+        seen |= {key: later(seen[key], emission, index) for key, emission in now.items()}
     else:
         # The loop keeps the condition that it has, and with it what XLA knows of it.
         pred = None
-    _, ctx, carry, emits = jax.lax.while_loop(goes_on, step, (pred, ctx, carry, seen))
+    _, ctx, carry, emits, _ = jax.lax.while_loop(goes_on, step, (pred, ctx, carry, seen, index))
     return ctx, carry, emits
 
 
 register(_compat.scan_p, Hop(nested=_nested_scan, inject=_inject_scan))
 register(_compat.while_p, Hop(nested=_nested_while, inject=_inject_while))
+
+
+def is_loop(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation runs its jaxprs over and over: a scan or a while loop."""
+    return eqn.primitive in (_compat.scan_p, _compat.while_p)
+
+
+def is_while(eqn: _compat.JaxprEqn) -> bool:
+    """Whether only a run can tell how often an equation runs its jaxprs."""
+    return eqn.primitive is _compat.while_p

@@ -42,7 +42,7 @@ def _inject_shard_map(
     """The body is mapped again; what is emitted gets a leading axis for each axis it varies on."""
     params = eqn.params
     manual = _compat.manual_axes(eqn)
-    axes = tuple(name for name in params["mesh"].axis_names if name in manual)
+    axes = tuple(_compat.manual_sizes(eqn))
     placed: list[tuple[str, ...]] = []
     tree: Any = None
 

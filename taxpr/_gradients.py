@@ -1,0 +1,152 @@
+"""Gradients with respect to tagged values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+
+from taxpr._collect import Masked, by_name, collection, together
+from taxpr._cotangent import mark_cotangent
+from taxpr._errors import ArgumentError, RefusedError, SelectorError
+from taxpr._functions import trace
+from taxpr._hops.loops import is_while
+from taxpr._iterations import refuse_unless_plain
+from taxpr._rules import NO_OPTIONS
+from taxpr._selectors import select
+from taxpr._tag import tag_tree
+from taxpr._thread import Handled, Handler, thread
+from taxpr._walk import Site, find_sites
+from taxpr.program import Program
+
+_MARK = "taxpr.grad_at"
+
+
+def grad_at(
+    target: Any, where: Any = None, *, stack: bool = False
+) -> Callable[..., dict[str, Any]]:
+    """The gradient of a function's scalar result with respect to tagged values.
+
+    It is what the result changes by when something is added to the token, each time it fires.
+
+    Args:
+        target: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
+        where: A selector of tags; None means all.
+        stack: Whether tags may have one name, as for `Program.collect`.
+
+    Returns:
+        A function ``(*args) -> {name: gradient}``. A gradient has the token's structure, shapes
+        and dtypes, with the leading axes that `collect` gives its values: one for each scan.
+        Where a branch was not taken it is zero. Of complex values it is the conjugate, as for
+        `jax.grad`.
+
+    Raises:
+        ArgumentError: If the function does not return one real scalar.
+        SelectorError: If nothing is selected, a token holds something that has no
+            derivative, such as integers, or two tags have one name.
+        RefusedError: If a tag is in a while loop, through which there is no reverse mode, or
+            in an equation that cannot be injected.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import grad_at, tag
+        >>> def f(xs):
+        ...     return jax.lax.scan(lambda c, x: (tag(c * x, name="c"), None), 1.0, xs)[0]
+        >>> grad_at(f, "c")(jnp.asarray([2.0, 3.0, 4.0]))
+        {'c': Array([12.,  4.,  1.], dtype=float32)}
+    """
+    if isinstance(target, Program):
+        return lambda *args, **kwargs: _gradients(target, where, stack, args, kwargs)
+    program_of = trace(target)
+
+    @functools.wraps(target)
+    def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        return _gradients(program_of(*args, **kwargs), where, stack, args, kwargs)
+
+    del gradients.__wrapped__
+    return gradients
+
+
+def _gradients(program: Program, where: Any, stack: bool, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Mark the cotangents of the tokens, and collect these from the backward pass."""
+    _check_result(program)
+    sites = select(find_sites(program.jaxpr), where)
+    for site in sites:
+        _check_site(site)
+    named = by_name("grad_at", sites, stack)
+    this = object()  # so that only the marks of this call are found
+    gate = jnp.float32(0)
+    chosen = [(site, _marking(site.address, this)) for site in sites]
+    threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)])
+
+    def opened(gate: Any, *flat: Any) -> Any:
+        return jex.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
+
+    flat = program.flat(args, kwargs)
+    backward = trace(jax.grad(opened))(gate, *flat)
+    found: dict[str, Any] = {}
+    if any(_is_mark(site, this) for site in backward.tags()):
+        marks = backward.collect(lambda site: _is_mark(site, this))
+        found = marks(gate, *flat)[1]
+    values = {}
+    for name, group in named.items():
+        each = [
+            _plain(found[site.address]) if site.address in found else _no_gradient(program, site)
+            for site in group
+        ]
+        values[name], _ = together(each)
+    return values
+
+
+def _is_mark(site: Site, this: object) -> bool:
+    return site.params.get(_MARK) is this
+
+
+def _marking(address: str, this: object) -> Handler:
+    def run(found_at: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+        del found_at
+        user = (("name", address), (_MARK, this))
+        return ctx, mark_cotangent(jax.tree.unflatten(tag_tree(eqn), token), user, ctx[0]), None
+
+    return Handler(run)
+
+
+def _plain(value: Any) -> Any:
+    """A gradient without its mask: it is zero where a branch was not taken."""
+    return value.value if isinstance(value, Masked) else value
+
+
+def _no_gradient(program: Program, site: Site) -> Any:
+    """Zeros, for a token on which the result does not depend."""
+    shapes = collection(program.jaxpr, program.out_tree, [site], None, False, NO_OPTIONS).shapes
+    [value] = shapes[1].values()
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), _plain(value))
+
+
+def _check_result(program: Program) -> None:
+    avals = program.out_avals
+    if len(avals) != 1 or avals[0].shape != () or not jnp.issubdtype(avals[0].dtype, jnp.floating):
+        shown = ", ".join(aval.str_short() for aval in avals) or "nothing"
+        raise ArgumentError(
+            f"grad_at: {program.name} returns {shown}. A gradient is that of one real scalar."
+        )
+
+
+def _check_site(site: Site) -> None:
+    refuse_unless_plain("grad_at", site, len(site.steps))
+    for address, step in zip(site.chain, site.steps, strict=True):
+        if is_while(step.eqn):
+            raise RefusedError(
+                f"grad_at: the {site} is in the while loop {address}, through which JAX has no "
+                "reverse mode. A fori_loop of a fixed number of iterations is a scan and has one."
+            )
+    for aval in jax.tree.leaves(site.avals):
+        if not jnp.issubdtype(aval.dtype, jnp.inexact):
+            raise SelectorError(
+                f"grad_at: the token of the {site} holds a {aval.str_short()}, which has no "
+                "derivative. Select other tags with where=, or tag the floats alone."
+            )

@@ -1,0 +1,151 @@
+"""Injectors that see one example of what `jax.vmap` mapped, not the batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._errors import InjectorError
+from taxpr._injector import Injector, from_function
+from taxpr._site_injector import SiteInjector
+from taxpr._walk import Site
+
+
+def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injector:
+    """An injector that runs for each example of a batch by itself.
+
+    Under a `jax.vmap` in the traced function a tag marks the whole batch, and an injector sees
+    it. This one is mapped over the batch axes, those in `Site.batch`: each call sees the token of
+    one example. All of its context has these axes in front, the outermost vmap's first, so that
+    each example has parameters and a state of its own, and the context to begin with repeats one
+    for all. What it reports is its state, with these axes.
+
+    It is what vmap of the injected function does, but for loops and branches that vmap runs for
+    the whole batch: there all examples fire when one does.
+
+    Args:
+        injector: An `Injector` such as ``scale(0.5)``, or a function
+            ``(ctx, token, params) -> (token, ctx)`` of one example.
+        ctx: For a function: the context of one example, before the first firing.
+
+    Raises:
+        InjectorError: When it is attached: if a tag is in no vmap, or tags are in vmaps of
+            different sizes. When it is traced: if it makes a part of the token that is the same
+            for all examples differ between them.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import per_example, scale, tag, trace
+        >>> program = trace(jax.vmap(lambda x: tag(x, name="x") + 1))(jnp.ones(3))
+        >>> changed = program.inject({"x": per_example(scale(2.0))})
+        >>> ctx = changed.ctx
+        >>> ctx["x"]["values"]["factor"] = jnp.asarray([0.0, 1.0, 2.0])
+        >>> changed(ctx, jnp.ones(3))[0]
+        Array([1., 2., 3.], dtype=float32)
+    """
+    one = injector if isinstance(injector, Injector) else from_function(injector, ctx)
+    if isinstance(one, SiteInjector):
+        raise InjectorError(
+            f"per_example: {one.name} is told the tag at which it runs, and sees the whole batch."
+        )
+    fields: dict[str, Any] = {f.name: getattr(one, f.name) for f in dataclasses.fields(Injector)}
+    fields |= {"name": f"per_example({one.name})", "one": one}
+    return _PerExample(**fields)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class _PerExample(SiteInjector):
+    one: Any = None
+
+    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+        sizes = {_sizes(site): site for site in sites}
+        if len(sizes) > 1:
+            (a, first), (b, second), *_ = sizes.items()
+            raise InjectorError(
+                f"per_example: the batch is {a} at the {first} and {b} at the {second}. Its "
+                "context has the axes of one batch: give each an injector of its own."
+            )
+        [size] = sizes
+        ctx = self.one.initial([_example(site) for site in sites])
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)
+
+    def fire_at(
+        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        del index
+        leaves, tree = jax.tree.flatten(token)
+
+        def call(ctx: Any, leaves: list[Any]) -> Any:
+            result = self.one(ctx, jax.tree.unflatten(tree, leaves), params)
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise InjectorError(
+                    f"{self.name}: it returned a {type(result).__name__}. An injector returns "
+                    "(token, ctx)."
+                )
+            if jax.tree.structure(result[0]) != tree:
+                raise InjectorError(f"{self.name}: it changed the structure of the token.")
+            return result[1], jax.tree.leaves(result[0])
+
+        for axes in reversed(_axes(site)):
+            call = jax.vmap(call, in_axes=(0, axes), out_axes=(0, axes))
+        try:
+            ctx, leaves = call(ctx, leaves)
+        except ValueError as error:
+            if "out_axes" not in str(error):
+                raise
+            raise InjectorError(
+                f"{self.name}: a part of the token is the same for all examples, and would differ "
+                "between them after this. Tag it apart, or after it has got a batch axis."
+            ) from error
+        return jax.tree.unflatten(tree, leaves), ctx
+
+    def report_of(self, ctx: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        states = {"*": ctx["state"]} if self.shared else ctx["state"]
+        return {
+            address: state if isinstance(state, dict) else {"ctx": state}
+            for address, state in states.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"per_example({self.one!r})"
+
+
+def _sizes(site: Site) -> tuple[int, ...]:
+    """The sizes of the batch, the outermost vmap's first."""
+    if not site.batch:
+        raise InjectorError(
+            f"per_example: the {site} is in no vmap. Without per_example an injector sees the "
+            "token as it is."
+        )
+    return tuple(size for size, _ in reversed(site.batch))
+
+
+def _axes(site: Site) -> list[list[int | None]]:
+    """For each vmap, the outermost first, the axis of each leaf when outer ones are taken off."""
+    levels, taken = [], [list[int]() for _ in jax.tree.leaves(site.avals)]
+    for _, dims in reversed(site.batch):
+        level = []
+        for dim, before in zip(dims, taken, strict=True):
+            level.append(None if dim is None else dim - sum(other < dim for other in before))
+            if dim is not None:
+                before.append(dim)
+        levels.append(level)
+    return levels
+
+
+def _example(site: Site) -> Site:
+    """The site as one example sees it."""
+    leaves, tree = jax.tree.flatten(site.avals)
+    batch = {k: {dims[k] for _, dims in site.batch} for k in range(len(leaves))}
+    own = [
+        _compat.ShapedArray(
+            tuple(size for dim, size in enumerate(aval.shape) if dim not in batch[k]), aval.dtype
+        )
+        for k, aval in enumerate(leaves)
+    ]
+    return dataclasses.replace(site, avals=jax.tree.unflatten(tree, own), batch=())

@@ -1,0 +1,40 @@
+"""Pruning: keep of a jaxpr only what some of its results need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax.interpreters import partial_eval as pe
+
+from taxpr import _compat
+
+
+def pruned(jaxpr: Any, results: Sequence[int]) -> Any:
+    """A closed jaxpr with these results only, and with all of its inputs.
+
+    Equations after the last one that makes a result are cut off, those with effects included.
+    Among the others JAX's dead code elimination removes what no result needs, also inside of
+    nested jaxprs for which it has a rule; it leaves equations with effects.
+    """
+    inner = _compat.open_jaxpr(jaxpr)
+    outvars = [inner.outvars[k] for k in results]
+    wanted = {atom for atom in outvars if not _compat.is_literal(atom)}
+    ends = [k for k, eqn in enumerate(inner.eqns) if wanted & set(eqn.outvars)]
+    eqns = inner.eqns[: max(ends, default=-1) + 1]
+    cut = _compat.rebuilt(jaxpr, eqns=eqns, outvars=outvars)
+    hoisted, consts = _compat.hoisted(cut)
+    n = len(consts)
+    opened = _compat.open_jaxpr(hoisted)
+    needed, used = pe.dce_jaxpr(
+        opened, [True] * len(outvars), [False] * n + [True] * len(inner.invars)
+    )
+    kept = [value for value, one in zip(consts, used[:n], strict=True) if one]
+    return _compat.rebuilt(
+        jaxpr,
+        eqns=needed.eqns,
+        constvars=needed.invars[: len(kept)],
+        invars=needed.invars[len(kept) :],
+        outvars=needed.outvars,
+        consts=kept,
+    )

@@ -1,0 +1,183 @@
+"""Transformations of functions, programs and jaxprs: what goes in comes out changed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from taxpr import _compat
+from taxpr._errors import ArgumentError
+from taxpr._functions import trace
+from taxpr._inject import Predicate, inject_jaxpr, options_of
+from taxpr._injector import Injector
+from taxpr._rules import Shards
+from taxpr.program import NO_CTX, Program
+
+
+def inject(
+    target: Any,
+    injector: Any,
+    ctx: Any = NO_CTX,
+    predicate: Predicate | None = None,
+    *,
+    where: Any = None,
+    custom_rules: str = "keep",
+    shards: Shards = None,
+) -> Any:
+    """Run injectors at the tags of a function or jaxpr, with a context threaded through it.
+
+    The context goes through the program in the order of execution, into every nested
+    jaxpr: through the iterations of a scan or a while loop (and its condition), through
+    the branch that is taken, through jit and remat. What was mapped by `jax.vmap` before is
+    one program: one call sees the whole batch, lanes of a while loop that have ended
+    included. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
+    recomputed; see `Site.recomputed`.
+
+    What comes back is of the kind that was given:
+
+    ================  ==============================================================
+    a function        a function ``(ctx, *args) -> (out, ctx)``, traced at each call. It
+                      composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like; static
+                      arguments are closed over. ``.init(*args)`` is the context to begin
+                      with; inside `jax.shard_map`, where a trace has equations of its own
+                      and so other addresses, call it inside, too.
+    a `Program`       ``program.inject(injector, ctx, where=where)``
+    a closed jaxpr    a closed jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx]``, with
+                      ``predicate`` in place of ``where``
+    ================  ==============================================================
+
+    Args:
+        target: A function of PyTrees of arrays, a `Program`, or what `jax.make_jaxpr` returns.
+        injector: A function ``(ctx, token, params) -> (token, ctx)``, called while tracing. It
+            may read and change both, and must keep tree, shapes and dtypes of both. Except for
+            a jaxpr it may also be an `Injector`, or a list or mapping; see `Program.inject`.
+        ctx: The context of an injector function: a PyTree of arrays, or for a jaxpr also of
+            `jax.ShapeDtypeStruct`. Weak types become strong. A jaxpr needs it; for a
+            function it only says what ``.init`` returns, and calls may give another one.
+        predicate: For a jaxpr: ``(params, aval_tree) -> bool`` chooses the tags; None
+            chooses all.
+        where: For a function or a `Program`: a selector of tags; None means all.
+        custom_rules: What becomes of `jax.custom_jvp` and `jax.custom_vjp` around a tag. With
+            ``"keep"`` their rules are injected like the functions, tags that stand only in a
+            jvp or forward rule included, and serve when the result is differentiated. The
+            context has no derivative there: none comes out, and to take one with respect to
+            it raises. With ``"drop"`` the injected function itself is differentiated.
+        shards: How the contexts of the devices in a `jax.shard_map` become one where they
+            differ. ``"psum"`` adds up what each of them changed, ``"pmax"`` takes the
+            greatest, ``"stack"`` puts them on a new leading axis, and a function
+            ``(ctx, axis_names) -> ctx`` is called in there, once for each leaf. With None
+            such a context is refused.
+
+    Raises:
+        ArgumentError: If the arguments are those of another kind of target.
+        SelectorError: If there is nothing to select, except in a jaxpr.
+        InjectorError: If the injector does not keep token and ctx as they were.
+        RefusedError: If a chosen tag is in an equation that cannot be injected.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import inject, scale, tag
+        >>> def f(xs):
+        ...     return jax.lax.scan(lambda c, x: (tag(c + x, name="c"), None), 0.0, xs)[0]
+        >>> def double_and_count(n, token, params):
+        ...     return 2 * token, n + 1
+        >>> xs = jnp.ones(3)
+        >>> jax.jit(inject(f, double_and_count))(0, xs)
+        (Array(14., dtype=float32), Array(3, dtype=int32))
+        >>> halved = inject(f, scale(0.5), where="c")
+        >>> halved(halved.init(xs), xs)[0]
+        Array(0.875, dtype=float32)
+        >>> jaxpr = inject(jax.make_jaxpr(f)(xs), double_and_count, 0)
+        >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, jnp.int32(0), xs)
+        [Array(14., dtype=float32), Array(3, dtype=int32)]
+    """
+    if _compat.is_jaxpr(target):
+        if where is not None or isinstance(injector, (Injector, Mapping, Sequence)):
+            raise ArgumentError(
+                "inject: for a jaxpr, the injector is a function and predicate= chooses the "
+                "tags. Selectors, ready injectors and mappings are for functions and programs."
+            )
+        if ctx is NO_CTX:
+            raise ArgumentError(
+                "inject: a jaxpr needs the ctx, of which trees, shapes and dtypes are used: "
+                "inject(closed_jaxpr, injector, ctx)."
+            )
+        return inject_jaxpr(target, injector, ctx, predicate, options_of(custom_rules, shards))
+    if predicate is not None:
+        raise ArgumentError("inject: predicate= is for jaxprs; here where= chooses the tags.")
+    if isinstance(target, Program):
+        return target.inject(injector, ctx, where=where, custom_rules=custom_rules, shards=shards)
+    if not callable(target):
+        raise ArgumentError(
+            f"inject: {target!r} is a {type(target).__name__}, not a function, a Program or a "
+            "closed jaxpr."
+        )
+    more = {"where": where, "custom_rules": custom_rules, "shards": shards}
+    return _injected_function(target, injector, ctx, more)
+
+
+def _injected_function(
+    fn: Any, injector: Any, ctx: Any, more: dict[str, Any]
+) -> Callable[..., Any]:
+    own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
+
+    @functools.wraps(fn)
+    def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
+        program = trace(fn)(*args, **kwargs)
+        changed = program.inject(injector, ctx if own else now, **more)
+        return changed(now, *args, **kwargs)
+
+    def init(*args: Any, **kwargs: Any) -> Any:
+        return trace(fn)(*args, **kwargs).inject(injector, ctx, **more).ctx
+
+    # `wraps` would show the signature of `fn`, but this takes the context first.
+    del injected.__wrapped__
+    injected.init = init  # pyright: ignore[reportAttributeAccessIssue]
+    return injected
+
+
+def collect(
+    target: Any,
+    where: Any = None,
+    *,
+    max_steps: int | None = None,
+    stack: bool = False,
+    custom_rules: str = "keep",
+) -> Callable[..., Any]:
+    """A function that also returns the values of tags: ``(*args) -> (out, {name: value})``.
+
+    Args:
+        target: A function of PyTrees of arrays, traced at each call; or a `Program`, for
+            which this is `Program.collect` and returns a `Program`.
+        where: A selector of tags; this and the rest as for `Program.collect`.
+        max_steps: How many iterations of while loops are kept; None keeps the last one.
+        stack: Whether tags may have one name; their values are stacked.
+        custom_rules: As for `inject`.
+
+    Returns:
+        A function that composes with `jax.jit`, `jax.grad`, `jax.vmap`, `jax.eval_shape` and
+        the like. Static arguments are closed over.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return tag(x * x, name="square") + 1
+        >>> jax.vmap(collect(f, "square"))(jnp.arange(3.0))
+        (Array([1., 2., 5.], dtype=float32), {'square': Array([0., 1., 4.], dtype=float32)})
+        >>> jax.eval_shape(collect(f), 2.0)[1]
+        {'square': ShapeDtypeStruct(shape=(), dtype=float32)}
+    """
+    more = {"max_steps": max_steps, "stack": stack, "custom_rules": custom_rules}
+    if isinstance(target, Program):
+        return target.collect(where, **more)
+    program_of = trace(target)
+
+    @functools.wraps(target)
+    def collected(*args: Any, **kwargs: Any) -> Any:
+        program = program_of(*args, **kwargs).collect(where, **more)
+        return program(*args, **kwargs)
+
+    del collected.__wrapped__
+    return collected
