@@ -34,6 +34,8 @@ class Nested:
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.
         facts: Short facts for people, such as ``{"length": 5}``.
+        refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
+            the equation; None where it does not.
     """
 
     label: str
@@ -49,6 +51,7 @@ class Nested:
     conditional: bool = False
     recomputed: bool = False
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    refusal: str | None = None
 
     @property
     def jaxpr(self) -> _compat.Jaxpr:
@@ -84,6 +87,7 @@ class Threaded(Protocol):
         jaxpr: Closed, from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted leaves]``.
         hoisted: ``jaxpr`` with its consts as leading arguments, and these consts.
         touched: Whether it holds a selected tag; if not, the context passes by.
+        address: What its addresses begin with, such as ``"3:scan/body/"``, for messages.
 
     Its emissions are keyed by label and address, such as ``"body/t0"``.
     """
@@ -91,6 +95,7 @@ class Threaded(Protocol):
     jaxpr: Any
     hoisted: tuple[Any, list[Any]]
     touched: bool
+    address: str
 
     def __call__(self, ctx: Sequence[Any], args: Sequence[Any]) -> tuple[list, list, Emits]:
         """Evaluate: ``(ctx, outs, emits)``."""
@@ -127,25 +132,32 @@ class Hop:
         nested: The jaxprs of an equation.
         inject: How the context goes through; None where that is refused.
         refusal: Why it is refused; None where it is not.
+        drops: What injection drops of the equation, such as a rule of its own; None where
+            it keeps all.
     """
 
     nested: Callable[[_compat.JaxprEqn], tuple[Nested, ...]]
     inject: Inject | None = None
     refusal: str | None = None
+    drops: str | None = None
 
 
-_HOPS: dict[_compat.Primitive, Hop] = {}
+_HOPS: dict[_compat.Kind, Hop] = {}
 
 
-def register(primitive: _compat.Primitive | None, hop: Hop) -> None:
+def register(kind: _compat.Kind | None, hop: Hop) -> None:
     """Add an entry; None, a primitive that this JAX does not have, adds nothing."""
-    if primitive is not None:
-        _HOPS[primitive] = hop
+    if kind is not None:
+        _HOPS[kind] = hop
 
 
-def registered() -> dict[_compat.Primitive, Hop]:
-    """The whole table."""
+def registered() -> dict[_compat.Kind, Hop]:
+    """The whole table, by `taxpr._compat.kind_of` of the equations."""
     return dict(_HOPS)
+
+
+def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
+    return _HOPS.get(_compat.kind_of(eqn))
 
 
 def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -158,7 +170,7 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         >>> [nested.title for nested in nested_jaxprs(program.eqns[0])]
         ['scan body']
     """
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     return hop.nested(eqn) if hop else found_in_params(eqn)
 
 
@@ -169,7 +181,7 @@ def is_hop(eqn: _compat.JaxprEqn) -> bool:
 
 def injectable(eqn: _compat.JaxprEqn) -> str | None:
     """None when `inject` can go into the equation, else the reason why it refuses."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     if hop is None:
         return (
             "taxpr has no rule for this primitive, so it does not know in which order, or how "
@@ -178,9 +190,15 @@ def injectable(eqn: _compat.JaxprEqn) -> str | None:
     return hop.refusal
 
 
+def dropped(eqn: _compat.JaxprEqn) -> str | None:
+    """What injection drops of the equation; None where it keeps all."""
+    hop = _entry(eqn)
+    return hop.drops if hop else None
+
+
 def inject_rule(eqn: _compat.JaxprEqn) -> Inject | None:
     """How a context goes through the equation; None where that is refused."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     return hop.inject if hop else None
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from cases_hops import CUSTOM_ROOT, PROGRAMS
 from jax import lax
 
 from taxpr import tag
@@ -33,6 +34,8 @@ class Case:
         tolerance: Of values and derivatives; XLA keeps more than bfloat16 where it likes.
         fires: The names of the tags in the order in which they fire, for these arguments.
         vmap: Whether JAX itself can batch it with its checks on.
+        keeps_rule: Whether its derivative is a rule of its own, not that of what runs.
+        plain_only: Whether JAX neither batches nor differentiates it.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Case:
     tolerance: float = 2e-5
     fires: tuple[str, ...] | None = None
     vmap: bool = True
+    keeps_rule: bool = False
+    plain_only: bool = False
 
     def __repr__(self):
         return self.name
@@ -282,7 +287,7 @@ def shard_map(v):
     return body(v)
 
 
-@case(V, refused=("custom_linear_solve",))
+@case(V, keeps_rule=True)
 def linear_solve(v):
     return lax.custom_linear_solve(
         lambda x: 2.0 * x,
@@ -292,7 +297,12 @@ def linear_solve(v):
     )
 
 
-@case(np.float32(8), refused=("custom_jvp_call", "call_hi_primitive"))
+# From 0.12 it is an object of its own; see `cases_hops`.
+@case(
+    np.float32(8),
+    refused=() if CUSTOM_ROOT else ("custom_jvp_call",),
+    keeps_rule=True,
+)
 def custom_root(x):
     def newton(f, y):
         step = lambda i, y: y - f(y) / (3.0 * y**2)
@@ -306,15 +316,7 @@ def reduce(v):
     return lax.reduce(v, np.float32(0), lambda a, b: tag(a + b * b, name="pair"), (0,))
 
 
-@case(V, refused=("custom_vmap_call",))
-def custom_vmap(v):
-    @jax.custom_batching.custom_vmap
-    def f(x):
-        return tag(x * 2, name="mapped")
-
-    f.def_vmap(lambda size, batched, x: (x * 2, batched[0]))
-    return f(v)
-
+CASES += [Case(fn.__name__, fn, args, **more) for fn, args, more in PROGRAMS]
 
 INJECTABLE = [c for c in CASES if not c.refused]
 REFUSED = [c for c in CASES if c.refused]

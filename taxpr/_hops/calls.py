@@ -1,4 +1,4 @@
-"""Calls: jit, remat, and the equations that only evaluate a jaxpr."""
+"""Calls: jit, remat, and the equations that only evaluate a jaxpr, or say where or how."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
 
 
 def _param(eqn: _compat.JaxprEqn) -> str:
-    # eval_jaxpr keeps its jaxpr in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12.
+    # eval_jaxpr keeps its jaxpr in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12; the others
+    # always in the same.
     return "jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"
 
 
@@ -73,6 +74,40 @@ def _pad_remat(params: dict[str, Any], more_in: int, more_out: int) -> dict[str,
     return params
 
 
+def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context stays in the memory in which it came."""
+    outvars = _compat.open_jaxpr(params["jaxpr"]).outvars
+    added = tuple(atom.aval.memory_space for atom in outvars[len(outvars) - more_out :])
+    del more_in
+    return {**params, "out_memory_spaces": tuple(params["out_memory_spaces"]) + added}
+
+
+def _pad_program_order(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context keeps its place in the order, too."""
+    del more_out
+    return {**params, "exclude_mask": (False,) * more_in + tuple(params["exclude_mask"])}
+
+
+def _nested_remat_traced(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    return (plain("call", "remat", None, eqn.params["_prim"].jaxpr),)
+
+
+def _inject_remat_traced(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Callable[[str], Threaded],
+) -> tuple[list[Any], list[Any], Emits]:
+    """The remat of the flag jax_remat3, an object that is called and not a primitive."""
+    inner = thread("call")
+    jaxpr, consts = inner.hoisted
+    old = eqn.params["_prim"]
+    cse = old.prevent_cse
+    if isinstance(cse, tuple):
+        cse = (True,) * (len(consts) + len(ctx)) + cse
+    return inner.unpack(type(old)(jaxpr, old.policy, cse)(*consts, *ctx, *operands))
+
+
 register(
     _compat.jit_p,
     Hop(
@@ -84,6 +119,28 @@ register(
     _compat.remat_p,
     Hop(nested=_nested_remat, inject=functools.partial(_inject_call, pad=_pad_remat)),
 )
+register(
+    _compat.compute_on_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="compute_on"),
+        inject=functools.partial(_inject_call, pad=_pad_compute_on),
+    ),
+)
+register(
+    _compat.program_order_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="program_order"),
+        inject=functools.partial(_inject_call, pad=_pad_program_order),
+    ),
+)
+register(
+    _compat.xla_metadata_call_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="xla_metadata_call"),
+        inject=_inject_call,
+    ),
+)
+register(_compat.RematTraced, Hop(nested=_nested_remat_traced, inject=_inject_remat_traced))
 # From 0.12 these three are one primitive, eval_jaxpr.
 for _primitive, _title in (
     (_compat.core_call_p, "call"),
