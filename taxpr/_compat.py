@@ -41,6 +41,7 @@ ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
 UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
 AbstractRef = _state_types.AbstractRef
 DropVar = _core.DropVar
+device_memory: Any = ShapedArray((), jnp.float32).memory_space
 
 jit_p = jex.primitives.jit_p
 scan_p = jax.lax.scan_p
@@ -114,17 +115,24 @@ combiners = tuple(
     )
 )
 
-# From 0.11 or 0.12 some functions of JAX are classes (hijax), which all share one primitive
-# and keep what they are in an object of theirs.
+# Some functions of JAX are classes (hijax), which all share one primitive and keep what they
+# are in an object of theirs. From 0.12 it has another base class.
+_HIJAX_BASES = tuple(
+    base
+    for base in (
+        _hijax_class("jax._src.hijax", "HiPrim"),
+        _hijax_class("jax._src.hijax", "VJPHiPrimitive"),
+    )
+    if base is not None
+)
 call_hi_primitive_p = primitive("jax._src.hijax", "call_hi_primitive_p")
 call_hi_primitive_linearized_p = primitive("jax._src.hijax", "call_hi_primitive_linearized_p")
-# custom_root, up to 0.11 a custom_jvp; then what the flags jax_remat3, jax_custom_jvp3,
-# jax_custom_vjp3 and jax_scan3 switch on.
+# custom_root, up to 0.11 a custom_jvp; then what the flags jax_remat3, jax_custom_vjp3 and
+# jax_scan3, in 0.10 or before, and jax_custom_jvp3, later, switch on.
 CustomRoot = _hijax_class("jax._src.lax.control_flow.solves", "CustomRoot")
 RematTraced = _hijax_class("jax._src.ad_checkpoint", "RematTraced")
 CustomJVPTraced = _hijax_class("jax._src.hijax", "CustomJVPTraced")
 CustomVJPTraced = _hijax_class("jax._src.hijax", "CustomVJPTraced")
-OptRemat = _hijax_class("jax._src.hijax", "OptRemat")
 Scan3 = _hijax_class("jax._src.lax.control_flow.loops", "Scan3")
 
 # What tells the entries of the table of higher-order primitives apart.
@@ -155,12 +163,18 @@ def hidden(eqn: JaxprEqn) -> dict[str, Any]:
     custom rules there too; these keep a traced function.
     """
     held = eqn.params.get("_prim")
-    if held is None:
-        return {}
+    return {} if held is None else _held_by(held)
+
+
+def _held_by(holder: Any) -> dict[str, Any]:
+    def shown(value: Any) -> Any:
+        if isinstance(value, jax.stages.Traced):
+            return value.jaxpr
+        # Up to 0.11 the batched version of such an object holds the object.
+        return _held_by(value) if isinstance(value, _HIJAX_BASES) else value
+
     # Its `params` repeat its attributes.
-    attributes = {key: value for key, value in vars(held).items() if key != "params"}
-    traced = jax.stages.Traced
-    return {k: v.jaxpr if isinstance(v, traced) else v for k, v in attributes.items()}
+    return {key: shown(value) for key, value in vars(holder).items() if key != "params"}
 
 
 def consts_of(jaxpr: Any) -> Sequence[Any]:

@@ -25,7 +25,8 @@ class Nested:
             hidden and cannot be replaced.
         stored: The jaxpr as stored, open or closed.
         operands: For each invar the index of the operand that feeds it, or None.
-        in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"arg"``.
+        in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"ref"``,
+            ``"arg"``.
         results: For each outvar the index of the result that it feeds, or None.
         out_roles: For each outvar its role: ``"carry"``, ``"y"``, ``"out"``, ``"predicate"``.
         back: Pairs (outvar, invar) that feed back into the next iteration.

@@ -35,7 +35,7 @@ class Case:
         fires: The names of the tags in the order in which they fire, for these arguments.
         vmap: Whether JAX itself can batch it with its checks on.
         keeps_rule: Whether its derivative is a rule of its own, not that of what runs.
-        plain_only: Whether JAX neither batches nor differentiates it.
+        batches: Whether JAX can batch it after an injection.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Case:
     fires: tuple[str, ...] | None = None
     vmap: bool = True
     keeps_rule: bool = False
-    plain_only: bool = False
+    batches: bool = True
 
     def __repr__(self):
         return self.name

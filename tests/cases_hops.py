@@ -40,30 +40,43 @@ def found(module, name):
         return None
 
 
+def works(run):
+    """Whether JAX can do it here."""
+    try:
+        run()
+    except Exception:
+        return False
+    return True
+
+
 # ---- calls -------------------------------------------------------------------
 
-# compute_on2 up to 0.10 or 0.11; the older compute_on is a context manager.
-compute_on = found("jax._src.compute_on", "compute_on2") or found("jax._src.compute_on", "compute_on")
-if compute_on and "out_memory_spaces" not in inspect.signature(compute_on).parameters:
-    compute_on = None
+# compute_on2 up to 0.10 or 0.11. The older compute_on is a context manager, and 0.8 cannot
+# run compute_on2 on a CPU.
+compute_on = found("jax._src.compute_on", "compute_on2") or found(
+    "jax._src.compute_on", "compute_on"
+)
+HOST = {"compute_type": "device_host", "out_memory_spaces": jax.memory.Space.Device}
+COMPUTES = works(lambda: compute_on(jnp.sin, **HOST)(V))
 metadata_call = found("jax._src.xla_metadata", "xla_metadata_call") or found(
     "jax.experimental.scheduling_groups", "xla_metadata_call"
 )
+# 0.8 does not take a gradient of one that closes over an array.
+METADATA_GRAD = works(lambda: jax.grad(lambda v: metadata_call(lambda x: x * W, g="g")(v).sum())(V))
 program_order = found("jax._src.program_order", "program_order")
 
 
-@case(V, has=compute_on is not None, fires=("on host", "after"))
+@case(V, has=COMPUTES, fires=("on host", "after"))
 def compute_on_host(v):
     def body(x):
         y = tag(x * 2 + W, name="on host")
         return y, jnp.sin(y)
 
-    spaces = jax.memory.Space.Device
-    a, b = compute_on(body, compute_type="device_host", out_memory_spaces=spaces)(v)
+    a, b = compute_on(body, **HOST)(v)
     return tag(a * b, name="after")
 
 
-@case(V, has=metadata_call is not None, fires=("in call", "in call"))
+@case(V, has=metadata_call is not None, reverse=METADATA_GRAD, fires=("in call", "in call"))
 def metadata(v):
     f = metadata_call(lambda x: tag(x * 2 + W, name="in call"), group="g")
     return f(f(v))
@@ -124,8 +137,15 @@ def linear_solve_aux(v):
         return x, {"size": x["x"].sum(), "n": jnp.int32(4)}
 
     x, aux = lax.custom_linear_solve(
-        lambda x: {"x": 2.0 * x["x"]}, {"x": v}, solve, symmetric=False, has_aux=True,
-        transpose_solve=lambda vecmat, b: ({"x": b["x"] / 2.0}, {"size": b["x"].sum(), "n": jnp.int32(4)}),
+        lambda x: {"x": 2.0 * x["x"]},
+        {"x": v},
+        solve,
+        symmetric=False,
+        has_aux=True,
+        transpose_solve=lambda vecmat, b: (
+            {"x": b["x"] / 2.0},
+            {"size": b["x"].sum(), "n": jnp.int32(4)},
+        ),
     )
     return x["x"] * aux["size"], aux
 
@@ -159,17 +179,18 @@ def root_with_aux(x):
 # ---- rules that injection drops ----------------------------------------------
 
 
-@case(V, fires=("mapped", "after"))
+# JAX differentiates it only forward.
+@case(V, reverse=False, fires=("mapped", "after"))
 def custom_vmap(v):
     @jax.custom_batching.custom_vmap
     def f(x):
         return tag(x * 2 + W, name="mapped")
 
-    f.def_vmap(lambda size, batched, x: (x * 2 + W, batched[0]))
+    f.def_vmap(lambda size, batched, x: (x * 2 + jnp.broadcast_to(W, x.shape), batched[0]))
     return tag(f(v), name="after")
 
 
-@case(V, fires=("linear",))
+@case(V, vmap=False, fires=("linear",))
 def linear_call(v):
     def f(res, x):
         return tag(x * res + x * W, name="linear")
@@ -180,7 +201,7 @@ def linear_call(v):
     return jax.custom_derivatives.linear_call(f, transpose, jnp.asarray(W), v)
 
 
-@case(V, fires=("in composite",))
+@case(V, vmap=False, reverse=False, fires=("in composite",))
 def composite(v):
     f = lax.composite(lambda x, y: tag(x * y + W, name="in composite"), "taxpr.test", version=1)
     return f(v, 2.0 * v)
@@ -190,7 +211,7 @@ custom_partitioning = found("jax.experimental.custom_partitioning", "custom_part
 
 
 # It has neither a batching rule nor derivatives, and may not close over arrays.
-@case(V, vmap=False, reverse=False, plain_only=True, fires=("partitioned",))
+@case(V, vmap=False, reverse=False, fires=("partitioned",))
 def partitioned(v):
     @custom_partitioning
     def f(x):
@@ -205,7 +226,7 @@ def partitioned(v):
 custom_transpose = found("jax._src.custom_transpose", "custom_transpose")
 
 
-@case(V, has=custom_transpose is not None, vmap=False, plain_only=True, fires=("transposed",))
+@case(V, has=custom_transpose is not None, vmap=False, reverse=False, fires=("transposed",))
 def transposed(v):
     @custom_transpose
     def f(res, x):
@@ -221,7 +242,7 @@ run_state = found("jax._src.state.discharge", "run_state")
 new_ref = getattr(jax, "new_ref", None) or found("jax._src.core", "mutable_array")
 
 
-@case(V, X, vmap=False, reverse=False, fires=("a", "step", "step", "step", "b"))
+@case(V, X, vmap=False, batches=False, reverse=False, fires=("a", "step", "step", "step", "b"))
 def state(v, x):
     def body(refs):
         a, b = refs

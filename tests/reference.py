@@ -67,8 +67,11 @@ class Reference:
             return self(inner, *args)
         if name == "custom_linear_solve":
             return self.linear_solve(params, args)
-        if name == "call_hi_primitive":
-            return self.hijax(params["_prim"], args)
+        hidden = params.get("_prim")
+        if hasattr(hidden, "solve_jaxpr"):  # custom_root: what solve takes comes first
+            return self(hidden.solve_jaxpr, *args[: len(hidden.solve_jaxpr.invars)])
+        if name == "call_hi_primitive" and hasattr(hidden, "jaxpr"):  # remat by jax_remat3
+            return self(hidden.jaxpr, *args)
         if name == "run_state":
             return self.run_state(params, args)
         if eqn.primitive is P.scan_p:
@@ -113,11 +116,6 @@ class Reference:
         first = lengths.matvec + lengths.vecmat
         consts, b = args[first : first + lengths.solve], args[sum(lengths) :]
         return self(params["jaxprs"].solve, *consts, *b)
-
-    def hijax(self, prim, args):
-        if hasattr(prim, "solve_jaxpr"):  # custom_root: the first operands are those of solve
-            return self(prim.solve_jaxpr, *args[: len(prim.solve_jaxpr.invars)])
-        return self(prim.jaxpr, *args)  # the remat of jax_remat3
 
     def run_state(self, params, args):
         # With the Refs made values: it takes their first values and returns their last.

@@ -76,10 +76,21 @@ def _pad_remat(params: dict[str, Any], more_in: int, more_out: int) -> dict[str,
 
 def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
     """The context stays in the memory in which it came."""
+    del more_in
     outvars = _compat.open_jaxpr(params["jaxpr"]).outvars
     added = tuple(atom.aval.memory_space for atom in outvars[len(outvars) - more_out :])
-    del more_in
     return {**params, "out_memory_spaces": tuple(params["out_memory_spaces"]) + added}
+
+
+def _pad_fused(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context comes out in the memory of the device.
+
+    The values in there are in the memory space ``any``, with which JAX computes only from
+    scalars of another: an injector that computes from an array of its context fails.
+    """
+    del more_in
+    added = (_compat.device_memory,) * more_out
+    return {**params, "out_spaces": tuple(params["out_spaces"]) + added}
 
 
 def _pad_program_order(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
@@ -102,10 +113,12 @@ def _inject_remat_traced(
     inner = thread("call")
     jaxpr, consts = inner.hoisted
     old = eqn.params["_prim"]
-    cse = old.prevent_cse
-    if isinstance(cse, tuple):
-        cse = (True,) * (len(consts) + len(ctx)) + cse
-    return inner.unpack(type(old)(jaxpr, old.policy, cse)(*consts, *ctx, *operands))
+    # 0.10 and 0.11 have no prevent_cse.
+    options = {key: value for key, value in old.params.items() if key != "jaxpr"}
+    if isinstance(options.get("prevent_cse"), tuple):
+        options["prevent_cse"] = (True,) * (len(consts) + len(ctx)) + options["prevent_cse"]
+    new = type(old)(_compat.as_stored(jaxpr, old.jaxpr), **options)
+    return inner.unpack(new(*consts, *ctx, *operands))
 
 
 register(
@@ -124,6 +137,13 @@ register(
     Hop(
         nested=functools.partial(_nested_call, title="compute_on"),
         inject=functools.partial(_inject_call, pad=_pad_compute_on),
+    ),
+)
+register(
+    _compat.fused_call_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="fused_call"),
+        inject=functools.partial(_inject_call, pad=_pad_fused),
     ),
 )
 register(

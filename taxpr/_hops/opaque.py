@@ -7,8 +7,8 @@ from taxpr._rules import Hop, found_in_params, register
 
 _COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
 _HIJAX = (
-    "it is made by the flag {flag}, with which its derivative is a function that JAX does not "
-    "trace before it differentiates; without the flag taxpr has a rule for it"
+    "it is made by the flag {flag}, and its derivative is a function that JAX does not trace "
+    "before it differentiates; without the flag it is an ordinary {name}"
 )
 
 _REFUSALS = {
@@ -17,19 +17,14 @@ _REFUSALS = {
     _compat.core_map_p: "each core of the device runs its jaxpr, side by side with the others",
     _compat.mpmd_map_p: "its jaxprs are kernels, which run side by side",
     _compat.run_scoped_p: "it is a part of a kernel, and its memory exists only in there",
-    _compat.fused_call_p: (
-        "the values in it are in the memory space `any`, where JAX computes nothing from them "
-        "and a context, which is in the memory of the device"
-    ),
     _compat.call_hi_primitive_linearized_p: (
         "it stands for a derivative that JAX has yet to transpose, and a tag marks the primal only"
     ),
-    _compat.CustomJVPTraced: _HIJAX.format(flag="jax_custom_jvp3"),
-    _compat.CustomVJPTraced: _HIJAX.format(flag="jax_custom_vjp3"),
-    _compat.OptRemat: _HIJAX.format(flag="jax_custom_vjp3"),
+    _compat.CustomJVPTraced: _HIJAX.format(flag="jax_custom_jvp3", name="custom_jvp"),
+    _compat.CustomVJPTraced: _HIJAX.format(flag="jax_custom_vjp3", name="custom_vjp"),
     _compat.Scan3: (
         "the flag jax_scan3 makes a loop that this JAX has not finished: it goes forward where "
-        "reverse=True was asked for; without the flag taxpr has a rule for scan"
+        "reverse=True was asked for; without the flag it is an ordinary scan"
     ),
 }
 for _kind, _reason in _REFUSALS.items():

@@ -9,28 +9,22 @@ import jax
 import jax.extend.core as jex
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Threaded, register
+from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
 from taxpr._zeros import zeros
 
 
+_OUTER_REF = (
+    "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a function "
+    "that returns a Ref of its caller"
+)
+
+
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    # Each Ref begins as an operand and ends as a result; the jaxpr itself returns nothing.
     stored = eqn.params["jaxpr"]
-    refs = _compat.open_jaxpr(stored).invars
-    # A Ref without a first value has no operand; each Ref gives a result, and the jaxpr none.
-    given = iter(range(len(eqn.invars)))
-    has_value = eqn.params["is_initialized"]
-    return (
-        Nested(
-            label="body",
-            title="run_state body",
-            param=("jaxpr",),
-            stored=stored,
-            operands=tuple(next(given) if value else None for value in has_value),
-            in_roles=("ref",) * len(refs),
-            results=(),
-            out_roles=(),
-        ),
-    )
+    outer = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
+    refusal = _OUTER_REF if outer else None
+    return (plain("body", "run_state body", ("jaxpr",), stored, role="ref", refusal=refusal),)
 
 
 def _inject(
