@@ -271,6 +271,11 @@ def fresh_var(aval: Any) -> Var:
     return Var(aval)
 
 
+def memory_space_of(atom: Any) -> Any:
+    """The memory space of a variable or literal."""
+    return atom.aval.memory_space
+
+
 def key_impl(dtype: Any) -> str:
     """The name of the implementation of a PRNG key dtype."""
     return dtype._impl.name

@@ -4,7 +4,6 @@ Each is there where the installed JAX has the primitive. See `cases`, which list
 """
 
 import importlib
-import inspect
 
 import jax
 import jax.numpy as jnp

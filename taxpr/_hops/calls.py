@@ -78,7 +78,7 @@ def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict
     """The context stays in the memory in which it came."""
     del more_in
     outvars = _compat.open_jaxpr(params["jaxpr"]).outvars
-    added = tuple(atom.aval.memory_space for atom in outvars[len(outvars) - more_out :])
+    added = tuple(map(_compat.memory_space_of, outvars[len(outvars) - more_out :]))
     return {**params, "out_memory_spaces": tuple(params["out_memory_spaces"]) + added}
 
 

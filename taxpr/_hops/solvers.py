@@ -19,6 +19,7 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
 from taxpr import _compat
 from taxpr._guard import ended, guarded
+from taxpr._hops._rebuild import untagged
 from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
 
 _NO_DERIVATIVE = (
@@ -76,7 +77,7 @@ def _inject_linear_solve(
     A matvec that solve calls is in the jaxpr of solve. The jaxprs ``matvec``, ``vecmat`` and
     ``transpose_solve`` run only when the solution is differentiated, and stay as they are.
     JAX's own rule would run the injected solve on tangents, where it is not linear; so the
-    rule is stated here, with the solve that the equation has.
+    rule is stated here, with the solve that the equation has, without its tags.
     """
     inner = thread("solve")
     jaxpr, own = inner.hoisted
@@ -84,7 +85,8 @@ def _inject_linear_solve(
     n_consts = sum(lengths)
     at_solve = lengths.matvec + lengths.vecmat
     n_solution = len(operands) - n_consts
-    matvec = jex.jaxpr_as_fun(_compat.closed(eqn.params["jaxprs"].matvec))
+    params = untagged(eqn).params
+    matvec = jex.jaxpr_as_fun(_compat.closed(params["jaxprs"].matvec))
 
     @jax.custom_jvp
     def solved(hidden: list[Any], consts: list[Any], b: list[Any]) -> list[Any]:
@@ -108,7 +110,7 @@ def _inject_linear_solve(
             at, along = ([given[k] for k in moving] for given in (consts, consts_dot))
             _, change = jax.jvp(applied, at, along)
             rhs = [db - dax for db, dax in zip(rhs, change, strict=True)]
-        x_dot = _compat.bind(eqn.primitive, [*consts, *rhs], eqn.params)[:n_solution]
+        x_dot = _compat.bind(eqn.primitive, [*consts, *rhs], params)[:n_solution]
         rest = [zero_from_primal(value, symbolic_zeros=True) for value in flat[n_solution:]]
         return flat, [*x_dot, *rest]
 

@@ -12,10 +12,9 @@ from taxpr import _compat
 from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
 from taxpr._zeros import zeros
 
-
 _OUTER_REF = (
-    "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a function "
-    "that returns a Ref of its caller"
+    "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a "
+    "function that returns a Ref of its caller"
 )
 
 

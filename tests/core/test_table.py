@@ -18,7 +18,7 @@ WITHOUT = {
     "compute_on": "0.8 cannot run it on a CPU",
     "call": "no public function of JAX leaves one behind",
     "eval_jaxpr": "inlined while tracing up to 0.11",
-    "fused_call": "see test_refusals",
+    "fused_call": "XLA on a CPU has none; see test_hops",
     "xla_pmap": "needs the pmap of jax 0.8 and older",
     "RematTraced": "behind a flag; see test_refusals",
     **dict.fromkeys(
@@ -54,8 +54,8 @@ def test_every_entry_has_a_program():
     missing = {name_of(kind) for kind in registered() if kind not in seen}
     assert missing <= set(WITHOUT)
     injectable = {name_of(kind) for kind, hop in registered().items() if hop.inject}
-    elsewhere = {"call", "eval_jaxpr", "RematTraced"} | ({"compute_on"} if not COMPUTES else set())
-    assert missing & injectable <= elsewhere
+    elsewhere = {"call", "eval_jaxpr", "fused_call", "RematTraced"}
+    assert missing & injectable <= elsewhere | (set() if COMPUTES else {"compute_on"})
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
