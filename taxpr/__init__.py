@@ -13,6 +13,7 @@ from taxpr._edit import dissolve_tags, iter_tags
 from taxpr._errors import (
     AddressError,
     ArgumentError,
+    DroppedRuleWarning,
     InjectorError,
     RefusedError,
     SelectorError,
@@ -55,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressError",
     "ArgumentError",
+    "DroppedRuleWarning",
     "Injected",
     "Injector",
     "InjectorError",

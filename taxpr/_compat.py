@@ -7,6 +7,7 @@ tested for, not version numbers.
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
 UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
 AbstractRef = _state_types.AbstractRef
 DropVar = _core.DropVar
+device_memory: Any = ShapedArray((), jnp.float32).memory_space
 
 jit_p = jex.primitives.jit_p
 scan_p = jax.lax.scan_p
@@ -51,15 +53,21 @@ cond_p = jax.lax.cond_p
 remat_p = _ad_checkpoint.remat_p
 
 
-def primitive(module: str, name: str) -> Primitive | None:
-    """The primitive ``name`` of a JAX module, or None where this JAX has none."""
-    import importlib
-
+def _found(module: str, name: str, kind: Any) -> Any:
     try:
         found = getattr(importlib.import_module(module), name, None)
     except ImportError:
         return None
-    return found if isinstance(found, Primitive) else None
+    return found if isinstance(found, kind) else None
+
+
+def primitive(module: str, name: str) -> Primitive | None:
+    """The primitive ``name`` of a JAX module, or None where this JAX has none."""
+    return _found(module, name, Primitive)
+
+
+def _hijax_class(module: str, name: str) -> Any:
+    return _found(module, name, type)
 
 
 # `eval_jaxpr_p` moved from the loops module to core in 0.11; from 0.12 `call_p` and
@@ -72,6 +80,25 @@ custom_vjp_call_p = jex.primitives.custom_vjp_call_p
 shard_map_p = primitive("jax._src.shard_map", "shard_map_p")
 xla_pmap_p = primitive("jax._src.interpreters.pxla", "xla_pmap_p")
 custom_linear_solve_p = primitive("jax._src.lax.control_flow.solves", "linear_solve_p")
+custom_vmap_call_p = primitive("jax._src.custom_batching", "custom_vmap_p")
+linear_call_p = primitive("jax._src.custom_derivatives", "linear_call_p")
+composite_p = primitive("jax._src.lax.lax", "composite_p")
+custom_partitioning_p = primitive("jax._src.custom_partitioning", "custom_partitioning_p")
+# custom_transpose went in 0.9 or 0.10.
+custom_transpose_p = primitive("jax._src.custom_transpose", "custom_transpose_p")
+run_state_p = primitive("jax._src.state.discharge", "run_state_p")
+fused_call_p = primitive("jax.experimental.fused", "fused_p")
+# compute_on is an equation from 0.8, program_order from 0.12. xla_metadata_call came with
+# 0.8 in scheduling_groups and moved to xla_metadata in 0.12.
+compute_on_p = primitive("jax._src.compute_on", "compute_on_p")
+program_order_p = primitive("jax._src.program_order", "program_order_p")
+xla_metadata_call_p = primitive("jax._src.xla_metadata", "xla_metadata_call_p") or primitive(
+    "jax.experimental.scheduling_groups", "xla_metadata_call_p"
+)
+pallas_call_p = primitive("jax._src.pallas.pallas_call", "pallas_call_p")
+core_map_p = primitive("jax._src.pallas.core", "core_map_p")
+mpmd_map_p = primitive("jax._src.pallas.mpmd", "mpmd_map_p")
+run_scoped_p = primitive("jax._src.pallas.primitives", "run_scoped_p")
 
 _LAX = "jax._src.lax.lax"
 _SLICING = "jax._src.lax.slicing"
@@ -90,31 +117,36 @@ combiners = tuple(
         (_SLICING, "scatter_max_p"),
     )
 )
-kernels = tuple(
-    primitive(module, name)
-    for module, name in (
-        ("jax._src.pallas.pallas_call", "pallas_call_p"),
-        ("jax._src.pallas.core", "core_map_p"),
-        ("jax._src.pallas.mpmd", "mpmd_map_p"),
-        ("jax._src.pallas.primitives", "run_scoped_p"),
+
+# Some functions of JAX are classes (hijax), which all share one primitive and keep what they
+# are in an object of theirs. From 0.12 it has another base class.
+_HIJAX_BASES = tuple(
+    base
+    for base in (
+        _hijax_class("jax._src.hijax", "HiPrim"),
+        _hijax_class("jax._src.hijax", "VJPHiPrimitive"),
     )
+    if base is not None
 )
-other_hops = tuple(
-    primitive(module, name)
-    for module, name in (
-        ("jax._src.custom_batching", "custom_vmap_p"),
-        ("jax._src.custom_derivatives", "linear_call_p"),
-        ("jax._src.custom_partitioning", "custom_partitioning_p"),
-        ("jax._src.custom_transpose", "custom_transpose_p"),
-        ("jax._src.lax.lax", "composite_p"),
-        ("jax._src.state.discharge", "run_state_p"),
-        ("jax._src.compute_on", "compute_on_p"),
-        ("jax._src.xla_metadata", "xla_metadata_call_p"),
-        ("jax.experimental.fused", "fused_p"),
-        ("jax._src.hijax", "call_hi_primitive_p"),
-        ("jax._src.hijax", "call_hi_primitive_linearized_p"),
-    )
-)
+call_hi_primitive_p = primitive("jax._src.hijax", "call_hi_primitive_p")
+call_hi_primitive_linearized_p = primitive("jax._src.hijax", "call_hi_primitive_linearized_p")
+# custom_root, up to 0.11 a custom_jvp; then what the flags jax_remat3, jax_custom_vjp3 and
+# jax_scan3, in 0.10 or before, and jax_custom_jvp3, later, switch on.
+CustomRoot = _hijax_class("jax._src.lax.control_flow.solves", "CustomRoot")
+RematTraced = _hijax_class("jax._src.ad_checkpoint", "RematTraced")
+CustomJVPTraced = _hijax_class("jax._src.hijax", "CustomJVPTraced")
+CustomVJPTraced = _hijax_class("jax._src.hijax", "CustomVJPTraced")
+Scan3 = _hijax_class("jax._src.lax.control_flow.loops", "Scan3")
+
+# What tells the entries of the table of higher-order primitives apart.
+Kind = Primitive | type
+
+
+def kind_of(eqn: JaxprEqn) -> Kind:
+    """The primitive of an equation; of a hijax one the class."""
+    if eqn.primitive is call_hi_primitive_p:
+        return type(eqn.params["_prim"])
+    return eqn.primitive
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -131,11 +163,21 @@ def hidden(eqn: JaxprEqn) -> dict[str, Any]:
     """What an equation keeps in an object and not in its params, by attribute name.
 
     From 0.12 custom_root keeps its jaxpr so, and JAX means to move remat, scan and the
-    custom rules there too.
+    custom rules there too; these keep a traced function.
     """
     held = eqn.params.get("_prim")
+    return {} if held is None else _held_by(held)
+
+
+def _held_by(holder: Any) -> dict[str, Any]:
+    def shown(value: Any) -> Any:
+        if isinstance(value, jax.stages.Traced):
+            return value.jaxpr
+        # Up to 0.11 the batched version of such an object holds the object.
+        return _held_by(value) if isinstance(value, _HIJAX_BASES) else value
+
     # Its `params` repeat its attributes.
-    return {k: v for k, v in vars(held).items() if k != "params"} if held is not None else {}
+    return {key: shown(value) for key, value in vars(holder).items() if key != "params"}
 
 
 def consts_of(jaxpr: Any) -> Sequence[Any]:
@@ -230,6 +272,11 @@ def is_dropped(var: Any) -> bool:
 def fresh_var(aval: Any) -> Var:
     """A new variable."""
     return Var(aval)
+
+
+def memory_space_of(atom: Any) -> Any:
+    """The memory space of a variable or literal."""
+    return atom.aval.memory_space
 
 
 def key_impl(dtype: Any) -> str:

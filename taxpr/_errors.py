@@ -39,6 +39,10 @@ class ArgumentError(TaxprError, TypeError):
     """Arguments that do not fit the program that was traced."""
 
 
+class DroppedRuleWarning(UserWarning):
+    """A rewrite that keeps the values of an equation, and not a rule that it carries."""
+
+
 def name_of(fn: Callable[..., Any]) -> str:
     """The name of a function, of what `functools.partial` wraps, or of a type."""
     fn = getattr(fn, "func", fn)

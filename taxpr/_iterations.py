@@ -33,6 +33,9 @@ _PLAIN = {
     _compat.core_call_p,
     _compat.closed_call_p,
     _compat.eval_jaxpr_p,
+    _compat.compute_on_p,
+    _compat.program_order_p,
+    _compat.xla_metadata_call_p,
 }
 
 COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
@@ -67,6 +70,11 @@ def loops_around(site: Site) -> list[tuple[str, Step]]:
     return [(address, step) for address, step in around if is_loop(step.eqn)]
 
 
+def runs_plainly(step: Step) -> bool:
+    """Whether nothing else ever runs in the place of what an equation holds."""
+    return step.eqn.primitive in _PLAIN
+
+
 def refuse_unless_plain(what: str, site: Site, depth: int) -> None:
     """Raise where one of the outermost ``depth`` equations around a site may run another jaxpr.
 
@@ -74,7 +82,7 @@ def refuse_unless_plain(what: str, site: Site, depth: int) -> None:
     program is differentiated.
     """
     for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
-        if step.eqn.primitive not in _PLAIN:
+        if not runs_plainly(step):
             raise RefusedError(
                 f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
                 "other code in the place of what it holds. Select other tags with where=, or "

@@ -25,7 +25,8 @@ class Nested:
             hidden and cannot be replaced.
         stored: The jaxpr as stored, open or closed.
         operands: For each invar the index of the operand that feeds it, or None.
-        in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"arg"``.
+        in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"ref"``,
+            ``"arg"``.
         results: For each outvar the index of the result that it feeds, or None.
         out_roles: For each outvar its role: ``"carry"``, ``"y"``, ``"out"``, ``"predicate"``.
         back: Pairs (outvar, invar) that feed back into the next iteration.
@@ -36,6 +37,8 @@ class Nested:
         rule: Whether it is a rule of `jax.custom_jvp` or `jax.custom_vjp`, which runs in the
             place of the function itself when the program is differentiated.
         facts: Short facts for people, such as ``{"length": 5}``.
+        refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
+            the equation; None where it does not.
     """
 
     label: str
@@ -52,6 +55,7 @@ class Nested:
     recomputed: bool = False
     rule: bool = False
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    refusal: str | None = None
 
     @property
     def jaxpr(self) -> _compat.Jaxpr:
@@ -107,6 +111,7 @@ class Threaded(Protocol):
         jaxpr: Closed, from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted leaves]``.
         hoisted: ``jaxpr`` with its consts as leading arguments, and these consts.
         touched: Whether it holds a selected tag; if not, the context passes by.
+        address: What its addresses begin with, such as ``"3:scan/body/"``, for messages.
 
     Its emissions are keyed by label and address, such as ``"body/t0"``.
     """
@@ -114,6 +119,7 @@ class Threaded(Protocol):
     jaxpr: Any
     hoisted: tuple[Any, list[Any]]
     touched: bool
+    address: str
 
     def __call__(self, ctx: Sequence[Any], args: Sequence[Any]) -> tuple[list, list, Emits]:
         """Evaluate: ``(ctx, outs, emits)``."""
@@ -180,6 +186,8 @@ class Hop:
         refusal: Why it is refused; None where it is not.
         rules: The jaxprs of its rules for derivatives, which an equation holds as functions.
         with_rules: ``(eqn, change) -> eqn`` with all jaxprs of its rules changed.
+        drops: What injection drops of the equation, such as a rule of its own; None where
+            it keeps all.
     """
 
     nested: Callable[[_compat.JaxprEqn], tuple[Nested, ...]]
@@ -187,20 +195,25 @@ class Hop:
     refusal: str | None = None
     rules: Callable[[_compat.JaxprEqn], tuple[Nested, ...]] | None = None
     with_rules: Callable[[_compat.JaxprEqn, Callable[[Any], Any]], _compat.JaxprEqn] | None = None
+    drops: str | None = None
 
 
-_HOPS: dict[_compat.Primitive, Hop] = {}
+_HOPS: dict[_compat.Kind, Hop] = {}
 
 
-def register(primitive: _compat.Primitive | None, hop: Hop) -> None:
+def register(kind: _compat.Kind | None, hop: Hop) -> None:
     """Add an entry; None, a primitive that this JAX does not have, adds nothing."""
-    if primitive is not None:
-        _HOPS[primitive] = hop
+    if kind is not None:
+        _HOPS[kind] = hop
 
 
-def registered() -> dict[_compat.Primitive, Hop]:
-    """The whole table."""
+def registered() -> dict[_compat.Kind, Hop]:
+    """The whole table, by `taxpr._compat.kind_of` of the equations."""
     return dict(_HOPS)
+
+
+def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
+    return _HOPS.get(_compat.kind_of(eqn))
 
 
 def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -213,7 +226,7 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         >>> [nested.title for nested in nested_jaxprs(program.eqns[0])]
         ['scan body']
     """
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     return hop.nested(eqn) if hop else found_in_params(eqn)
 
 
@@ -236,7 +249,7 @@ def is_hop(eqn: _compat.JaxprEqn) -> bool:
 
 def injectable(eqn: _compat.JaxprEqn) -> str | None:
     """None when `inject` can go into the equation, else the reason why it refuses."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     if hop is None:
         return (
             "taxpr has no rule for this primitive, so it does not know in which order, or how "
@@ -245,9 +258,15 @@ def injectable(eqn: _compat.JaxprEqn) -> str | None:
     return hop.refusal
 
 
+def dropped(eqn: _compat.JaxprEqn) -> str | None:
+    """What injection drops of the equation; None where it keeps all."""
+    hop = _entry(eqn)
+    return hop.drops if hop else None
+
+
 def inject_rule(eqn: _compat.JaxprEqn) -> Inject | None:
     """How a context goes through the equation; None where that is refused."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     return hop.inject if hop else None
 
 

@@ -17,6 +17,7 @@ import jax
 import jax.extend.core as jex
 
 from taxpr import _compat
+from taxpr._dropped import warn_of_dropped_rules
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_key, plan_of, plan_of_rule
 from taxpr._rules import (
@@ -55,11 +56,12 @@ class Handler:
 class ThreadedJaxpr:
     """A jaxpr with the context threaded through it; see `taxpr._rules.Threaded`."""
 
-    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool):
+    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool, address: str):
         self.jaxpr = jaxpr
         # Once for all calls of a shared jaxpr, so that what they call stays shared.
         self.hoisted = _compat.hoisted(jaxpr)
         self.touched = touched
+        self.address = address
         self._n_ctx = n_ctx
         self._emits_tree = emits_tree
 
@@ -102,9 +104,13 @@ def thread(
 
     Raises:
         RefusedError: If a selected tag is inside an equation that cannot be injected.
+
+    Warns:
+        DroppedRuleWarning: If an equation around a selected tag loses a rule of its own.
     """
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
+    warn_of_dropped_rules([site for site, _ in chosen])
     plan = plan_of(list(chosen))
     return _Threader(options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
 
@@ -120,7 +126,7 @@ def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, 
 def refuse_if_inside_opaque(site: Site) -> None:
     """Raise where one of the equations around a site has no way for a context."""
     for address, step in zip(site.chain, site.steps, strict=True):
-        reason = injectable(step.eqn)
+        reason = injectable(step.eqn) or step.nested.refusal
         if reason:
             source = _compat.source_of(step.eqn)
             raise RefusedError(
@@ -201,7 +207,7 @@ class _Threader:
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish(invars, outvars)
-        return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan))
+        return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan), address=address)
 
     def _hop(
         self, eqn: Any, plans: Mapping[str, Plan], used: tuple[int, ...], address: str

@@ -12,9 +12,11 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from cases_hops import PROGRAMS
 from jax import lax
 
-from taxpr import tag
+import taxpr
+from taxpr import _iterations, tag
 
 W = np.linspace(-1.0, 1.0, 3).astype(np.float32)  # an array that programs close over
 
@@ -33,8 +35,8 @@ class Case:
         tolerance: Of values and derivatives; XLA keeps more than bfloat16 where it likes.
         fires: The names of the tags in the order in which they fire, for these arguments.
         vmap: Whether JAX itself can batch it with its checks on.
-        rule: Whether it has a derivative rule of its own, of which the plain interpreter knows
-            nothing.
+        keeps_rule: Whether its derivative is a rule of its own, not that of what runs.
+        batches: Whether JAX can batch it after an injection.
     """
 
     name: str
@@ -45,7 +47,8 @@ class Case:
     tolerance: float = 2e-5
     fires: tuple[str, ...] | None = None
     vmap: bool = True
-    rule: bool = False
+    keeps_rule: bool = False
+    batches: bool = True
 
     def __repr__(self):
         return self.name
@@ -255,7 +258,7 @@ def eval_call(v):
     return out
 
 
-@case(V, rule=True)
+@case(V, keeps_rule=True)
 def custom_jvp(v):
     @jax.custom_jvp
     def f(x):
@@ -265,7 +268,7 @@ def custom_jvp(v):
     return f(v)
 
 
-@case(V, rule=True)
+@case(V, keeps_rule=True)
 def custom_vjp(v):
     @jax.custom_vjp
     def f(x):
@@ -285,7 +288,7 @@ def shard_map(v):
     return body(v)
 
 
-@case(V, refused=("custom_linear_solve",))
+@case(V, keeps_rule=True)
 def linear_solve(v):
     return lax.custom_linear_solve(
         lambda x: 2.0 * x,
@@ -295,7 +298,8 @@ def linear_solve(v):
     )
 
 
-@case(np.float32(8), rule=True, refused=("call_hi_primitive",))
+# From 0.12 it is an object of its own; see `cases_hops`.
+@case(np.float32(8), keeps_rule=True)
 def custom_root(x):
     def newton(f, y):
         step = lambda i, y: y - f(y) / (3.0 * y**2)
@@ -309,15 +313,13 @@ def reduce(v):
     return lax.reduce(v, np.float32(0), lambda a, b: tag(a + b * b, name="pair"), (0,))
 
 
-@case(V, refused=("custom_vmap_call",))
-def custom_vmap(v):
-    @jax.custom_batching.custom_vmap
-    def f(x):
-        return tag(x * 2, name="mapped")
-
-    f.def_vmap(lambda size, batched, x: (x * 2, batched[0]))
-    return f(v)
-
+CASES += [Case(fn.__name__, fn, args, **more) for fn, args, more in PROGRAMS]
 
 INJECTABLE = [c for c in CASES if not c.refused]
 REFUSED = [c for c in CASES if c.refused]
+
+
+def runs_plainly(case):
+    """Whether no other code ever runs in the place of what holds a tag, such as a rule."""
+    sites = taxpr.trace(case.fn)(*case.args).tags()
+    return all(_iterations.runs_plainly(step) for site in sites for step in site.steps)

@@ -9,21 +9,31 @@ context and in the order of calls.
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
+from jax._src.state import discharge
 
 from taxpr import is_tag, tag_params, tag_tree
 
 P = jex.primitives
-# Equations that run one jaxpr once: primitive name to param.
+# Equations that run one jaxpr once: primitive name to the params that may hold it.
 CALLS = {
-    "jit": "jaxpr",
-    "remat2": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "call": "call_jaxpr",
-    "eval_jaxpr": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
+    "jit": ("jaxpr",),
+    "remat2": ("jaxpr",),
+    "closed_call": ("call_jaxpr",),
+    "call": ("call_jaxpr",),
+    "eval_jaxpr": ("call_jaxpr", "jaxpr"),
+    "custom_jvp_call": ("call_jaxpr",),
+    "custom_vjp_call": ("call_jaxpr",),
+    "compute_on": ("jaxpr",),
+    "xla_metadata_call": ("jaxpr",),
+    "program_order": ("call_jaxpr",),
+    "fused_call": ("jaxpr",),
+    "custom_vmap_call": ("call",),
+    "linear_call": ("callee",),
+    "custom_transpose_call": ("call_jaxpr",),
+    "composite": ("call_jaxpr", "jaxpr"),
+    "custom_partitioning": ("call",),
     # On one device, with nothing that names a mesh axis.
-    "shard_map": "jaxpr",
+    "shard_map": ("jaxpr",),
 }
 
 
@@ -57,7 +67,17 @@ class Reference:
         if name == "pvary":  # says that a value may differ between devices
             return args
         if name in CALLS:
-            return self(params[CALLS[name]], *args)
+            [inner] = [params[key] for key in CALLS[name] if key in params]
+            return self(inner, *args)
+        if name == "custom_linear_solve":
+            return self.linear_solve(params, args)
+        hidden = params.get("_prim")
+        if hasattr(hidden, "solve_jaxpr"):  # custom_root: what solve takes comes first
+            return self(hidden.solve_jaxpr, *args[: len(hidden.solve_jaxpr.invars)])
+        if name == "call_hi_primitive" and hasattr(hidden, "jaxpr"):  # remat by jax_remat3
+            return self(hidden.jaxpr, *args)
+        if name == "run_state":
+            return self.run_state(params, args)
         if eqn.primitive is P.scan_p:
             return self.scan(params, args)
         if eqn.primitive is P.while_p:
@@ -96,6 +116,20 @@ class Reference:
             avals = getattr(params["jaxpr"], "jaxpr", params["jaxpr"]).outvars[n_carry:]
             return [*carry, *(jnp.zeros((0, *v.aval.shape), v.aval.dtype) for v in avals)]
         return [*carry, *(jnp.stack(y) for y in zip(*(ys[i] for i in order), strict=True))]
+
+    def linear_solve(self, params, args):
+        lengths = params["const_lengths"]
+        first = lengths.matvec + lengths.vecmat
+        consts, b = args[first : first + lengths.solve], args[sum(lengths) :]
+        return self(params["jaxprs"].solve, *consts, *b)
+
+    def run_state(self, params, args):
+        # With the Refs made values: it takes their first values and returns their last.
+        jaxpr = params["jaxpr"]
+        closed = jaxpr if hasattr(jaxpr, "consts") else jex.ClosedJaxpr(jaxpr, ())
+        # Up to 0.8 the function that takes a closed jaxpr has another name.
+        of_closed = getattr(discharge, "discharge_state2", discharge.discharge_state)
+        return self(of_closed(closed), *args)
 
     def while_loop(self, params, args):
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]

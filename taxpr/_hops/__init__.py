@@ -3,6 +3,26 @@
 Importing this package fills the table of `taxpr._rules`.
 """
 
-from taxpr._hops import branches, calls, custom, loops, opaque, parallel
+from taxpr._hops import (
+    branches,
+    calls,
+    custom,
+    inlined,
+    loops,
+    opaque,
+    parallel,
+    solvers,
+    state,
+)
 
-__all__ = ["branches", "calls", "custom", "loops", "opaque", "parallel"]
+__all__ = [
+    "branches",
+    "calls",
+    "custom",
+    "inlined",
+    "loops",
+    "opaque",
+    "parallel",
+    "solvers",
+    "state",
+]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from taxpr import _compat
 from taxpr._hops._rebuild import counted, never
-from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain, register
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -41,7 +40,7 @@ def _inject(
     eqn: _compat.JaxprEqn,
     ctx: list[Any],
     operands: list[Any],
-    thread: Callable[[str], Threaded],
+    thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
     index, *rest = operands
     stored = eqn.params["branches"]

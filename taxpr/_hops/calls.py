@@ -1,4 +1,4 @@
-"""Calls: jit, remat, and the equations that only evaluate a jaxpr."""
+"""Calls: jit, remat, and the equations that only evaluate a jaxpr, or say where or how."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Threaded, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
 
 
 def _param(eqn: _compat.JaxprEqn) -> str:
-    # eval_jaxpr keeps its jaxpr in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12.
+    # eval_jaxpr keeps its jaxpr in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12; the others
+    # always in the same.
     return "jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"
 
 
@@ -38,7 +39,7 @@ def _inject_call(
     eqn: _compat.JaxprEqn,
     ctx: list[Any],
     operands: list[Any],
-    thread: Callable[[str], Threaded],
+    thread: Thread,
     *,
     pad: Callable[[dict[str, Any], int, int], dict[str, Any]] | None = None,
 ) -> tuple[list[Any], list[Any], Emits]:
@@ -73,6 +74,53 @@ def _pad_remat(params: dict[str, Any], more_in: int, more_out: int) -> dict[str,
     return params
 
 
+def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context stays in the memory in which it came."""
+    del more_in
+    outvars = _compat.open_jaxpr(params["jaxpr"]).outvars
+    added = tuple(map(_compat.memory_space_of, outvars[len(outvars) - more_out :]))
+    return {**params, "out_memory_spaces": tuple(params["out_memory_spaces"]) + added}
+
+
+def _pad_fused(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context comes out in the memory of the device.
+
+    The values in there are in the memory space ``any``, with which JAX computes only from
+    scalars of another: an injector that computes from an array of its context fails.
+    """
+    del more_in
+    added = (_compat.device_memory,) * more_out
+    return {**params, "out_spaces": tuple(params["out_spaces"]) + added}
+
+
+def _pad_program_order(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+    """The context keeps its place in the order, too."""
+    del more_out
+    return {**params, "exclude_mask": (False,) * more_in + tuple(params["exclude_mask"])}
+
+
+def _nested_remat_traced(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    return (plain("call", "remat", None, eqn.params["_prim"].jaxpr),)
+
+
+def _inject_remat_traced(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Thread,
+) -> tuple[list[Any], list[Any], Emits]:
+    """The remat of the flag jax_remat3, an object that is called and not a primitive."""
+    inner = thread("call")
+    jaxpr, consts = inner.hoisted
+    old = eqn.params["_prim"]
+    # 0.10 and 0.11 have no prevent_cse.
+    options = {key: value for key, value in old.params.items() if key != "jaxpr"}
+    if isinstance(options.get("prevent_cse"), tuple):
+        options["prevent_cse"] = (True,) * (len(consts) + len(ctx)) + options["prevent_cse"]
+    new = type(old)(_compat.as_stored(jaxpr, old.jaxpr), **options)
+    return inner.unpack(new(*consts, *ctx, *operands))
+
+
 register(
     _compat.jit_p,
     Hop(
@@ -84,6 +132,35 @@ register(
     _compat.remat_p,
     Hop(nested=_nested_remat, inject=functools.partial(_inject_call, pad=_pad_remat)),
 )
+register(
+    _compat.compute_on_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="compute_on"),
+        inject=functools.partial(_inject_call, pad=_pad_compute_on),
+    ),
+)
+register(
+    _compat.fused_call_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="fused_call"),
+        inject=functools.partial(_inject_call, pad=_pad_fused),
+    ),
+)
+register(
+    _compat.program_order_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="program_order"),
+        inject=functools.partial(_inject_call, pad=_pad_program_order),
+    ),
+)
+register(
+    _compat.xla_metadata_call_p,
+    Hop(
+        nested=functools.partial(_nested_call, title="xla_metadata_call"),
+        inject=_inject_call,
+    ),
+)
+register(_compat.RematTraced, Hop(nested=_nested_remat_traced, inject=_inject_remat_traced))
 # From 0.12 these three are one primitive, eval_jaxpr.
 for _primitive, _title in (
     (_compat.core_call_p, "call"),

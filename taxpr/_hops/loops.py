@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._hops._rebuild import before_loop, later, select, slotted
-from taxpr._rules import Emits, Hop, Nested, Threaded, register
+from taxpr._rules import Emits, Hop, Nested, Thread, register
 
 # ---- scan --------------------------------------------------------------------
 
@@ -49,7 +48,7 @@ def _inject_scan(
     eqn: _compat.JaxprEqn,
     ctx: list[Any],
     operands: list[Any],
-    thread: Callable[[str], Threaded],
+    thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
     """The context leads the carry, so iterations hand it on in their own order."""
     n_consts, n_carry = _compat.scan_counts(eqn)
@@ -107,7 +106,7 @@ def _inject_while(
     eqn: _compat.JaxprEqn,
     ctx: list[Any],
     operands: list[Any],
-    thread: Callable[[str], Threaded],
+    thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
     """The condition runs once before the loop and at the end of each iteration.
 

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from taxpr import _compat
-from taxpr._rules import Hop, Nested, found_in_params, plain, register
+from taxpr._rules import Hop, found_in_params, register
 
 _COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
-_NOT_YET = "taxpr has no rule yet that threads a context through it"
-_KERNEL = "its jaxpr is a kernel, whose instances run side by side"
+_HIJAX = (
+    "it is made by the flag {flag}, and its derivative is a function that JAX does not trace "
+    "before it differentiates; without the flag it is an ordinary {name}"
+)
 
-
-def _nested_linear_solve(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
-    # Only `solve` runs forward; the others serve derivatives and transposes.
-    jaxprs = eqn.params["jaxprs"]
-    return tuple(
-        plain(
-            name,
-            f"custom_linear_solve {name}",
-            ("jaxprs", index),
-            getattr(jaxprs, name),
-            first_operand=None,
-            conditional=name != "solve",
-        )
-        for index, name in enumerate(jaxprs._fields)
-        if getattr(jaxprs, name) is not None
-    )
-
-
-register(_compat.custom_linear_solve_p, Hop(nested=_nested_linear_solve, refusal=_NOT_YET))
-for _primitive in _compat.combiners:
-    register(_primitive, Hop(nested=found_in_params, refusal=_COMBINER))
-for _primitive in _compat.kernels:
-    register(_primitive, Hop(nested=found_in_params, refusal=_KERNEL))
-for _primitive in _compat.other_hops:
-    register(_primitive, Hop(nested=found_in_params, refusal=_NOT_YET))
+_REFUSALS = {
+    **dict.fromkeys(_compat.combiners, _COMBINER),
+    _compat.pallas_call_p: "its jaxpr is a kernel, whose instances run side by side",
+    _compat.core_map_p: "each core of the device runs its jaxpr, side by side with the others",
+    _compat.mpmd_map_p: "its jaxprs are kernels, which run side by side",
+    _compat.run_scoped_p: "it is a part of a kernel, and its memory exists only in there",
+    _compat.call_hi_primitive_linearized_p: (
+        "it stands for a derivative that JAX has yet to transpose, and a tag marks the primal only"
+    ),
+    _compat.CustomJVPTraced: _HIJAX.format(flag="jax_custom_jvp3", name="custom_jvp"),
+    _compat.CustomVJPTraced: _HIJAX.format(flag="jax_custom_vjp3", name="custom_vjp"),
+    _compat.Scan3: (
+        "the flag jax_scan3 makes a loop that this JAX has not finished: it goes forward where "
+        "reverse=True was asked for; without the flag it is an ordinary scan"
+    ),
+}
+for _kind, _reason in _REFUSALS.items():
+    register(_kind, Hop(nested=found_in_params, refusal=_reason))

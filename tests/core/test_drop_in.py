@@ -14,6 +14,8 @@ from reference import Reference
 import taxpr
 from taxpr import TypedClosedJaxpr, tag
 
+pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+
 XS = jnp.asarray([1.0, 2.0, 3.0])
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import INJECTABLE
+from cases import INJECTABLE, runs_plainly
 from checks import assert_close, check_types, is_float
 from loops import XS, Indexed
 
@@ -184,8 +184,7 @@ def all_float(site):
 
 
 # Where other code may run in the place of what holds a tag, gradients are refused.
-REPLACED = {"custom_jvp", "custom_vjp", "shard_map"}
-DIFFERENTIABLE = [case for case in INJECTABLE if case.reverse and case.name not in REPLACED]
+DIFFERENTIABLE = [case for case in INJECTABLE if case.reverse and runs_plainly(case)]
 
 
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=repr)

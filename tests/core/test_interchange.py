@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import INJECTABLE
+from cases import INJECTABLE, runs_plainly
 from checks import assert_close, check_types
 from loops import OWN, XS, Indexed
 
@@ -37,6 +37,7 @@ PROGRAMS = [
     *(
         pytest.param(case.fn, case.args, case.tolerance, id=case.name)
         for case in INJECTABLE
+        if runs_plainly(case)
         if has_loop_or_branch(case) or case.name in ("flat_pytrees", "flat_key", "remat")
     ),
     *(pytest.param(f, (XS,), 2e-5, id=f.__name__) for f in OWN),

@@ -9,6 +9,8 @@ from checks import assert_close, check_types
 import taxpr
 from taxpr import tag
 
+pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+
 
 def primitives(program):
     return [eqn.primitive.name for _, eqn in taxpr.iter_eqns(program.jaxpr)]

@@ -1,0 +1,47 @@
+"""Warnings of what injection drops."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from taxpr import _compat
+from taxpr._errors import DroppedRuleWarning
+from taxpr._rules import dropped
+from taxpr._walk import Site
+
+_HERE = os.path.dirname(__file__)
+
+
+def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
+    """Warn once for each equation around these sites that loses a rule of its own.
+
+    Warns:
+        DroppedRuleWarning: Names the tag, the equation, its primitive and the rule.
+    """
+    warned: set[str] = set()
+    for site in sites:
+        for address, step in zip(site.chain, site.steps, strict=True):
+            rule = dropped(step.eqn)
+            if rule is None or address in warned:
+                continue
+            warned.add(address)
+            source = _compat.source_of(step.eqn)
+            warnings.warn(
+                f"the {site} is inside {address}"
+                + (f" ({source})" if source else "")
+                + f". With an injection, {step.eqn.primitive.name} is replaced by what it "
+                f"computes, and {rule} is dropped. Select other tags with where= to keep it.",
+                DroppedRuleWarning,
+                stacklevel=_levels_to_the_caller(),
+            )
+
+
+def _levels_to_the_caller() -> int:
+    """The stacklevel, seen from the function that calls this one, of who called taxpr."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,46 @@
+"""Calls with a rule of their own that injection drops: it leaves what they compute."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from taxpr import _compat
+from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
+
+
+def _nested(eqn: _compat.JaxprEqn, *, params: tuple[str, ...]) -> tuple[Nested, ...]:
+    [param] = [name for name in params if name in eqn.params]
+    name = eqn.params.get("name")
+    kind = eqn.primitive.name.removesuffix("_call")
+    facts = {"name": name} if name else {}
+    title = f"{kind} {name}" if name else kind
+    return (plain("call", title, (param,), eqn.params[param], facts=facts),)
+
+
+def _inject(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Thread,
+) -> tuple[list[Any], list[Any], Emits]:
+    """The rule says nothing of a context, so the jaxpr stands for itself."""
+    return thread("call")(ctx, operands)
+
+
+# The jaxpr of composite is in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12.
+for _primitive, _params, _drops in (
+    (_compat.custom_vmap_call_p, ("call",), "its own rule for jax.vmap"),
+    (_compat.linear_call_p, ("callee",), "its own transpose"),
+    (_compat.custom_transpose_p, ("call_jaxpr",), "its own transpose"),
+    (_compat.composite_p, ("jaxpr", "call_jaxpr"), "the name by which a compiler knows it"),
+    (_compat.custom_partitioning_p, ("call",), "its own way to be partitioned"),
+):
+    register(
+        _primitive,
+        Hop(
+            nested=functools.partial(_nested, params=_params),
+            inject=_inject,
+            drops=_drops,
+        ),
+    )

@@ -1,0 +1,179 @@
+"""custom_linear_solve and custom_root: what solves runs, what differentiates is kept.
+
+Both have a derivative that is not that of their solve: it follows from the equation that
+the solution fulfils. Injection leaves it as it is, at the solution that the injected solve
+gives: tags in the solve mark the primal and do not fire when the solution is differentiated.
+The context, and what is collected, are an aux of the solve, which has no derivative: what
+comes out has zero tangent, and a derivative with respect to a context that goes in is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero, zero_from_primal
+
+from taxpr import _compat
+from taxpr._guard import ended, guarded
+from taxpr._hops._rebuild import untagged
+from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain, register
+
+_NO_DERIVATIVE = (
+    "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "
+    "a derivative with respect to the context (or to what an injector closes over) is asked for, "
+    'and the context goes through a tag in its solve. Give custom_rules="drop" to differentiate '
+    "the injected solve itself, select other tags with where=, or use jax.lax.stop_gradient on the "
+    "context before the program, or where the injector at a tag before this one changes it."
+)
+_NOT_RUN = (
+    "{name} is there for derivatives and transposes, and a tag marks the primal only, so that it "
+    "never fires there. If solve calls the same function, the tag stands in solve, too, and can be "
+    "selected there by its address"
+)
+
+
+def _refusing(name: str, eqn: _compat.JaxprEqn, inner: Threaded, leaves: Sequence[Any]) -> Any:
+    source = _compat.source_of(eqn)
+    address = inner.address.removesuffix("solve/").rstrip("/")
+    text = _NO_DERIVATIVE.format(
+        name=name, address=address, source=f" ({source})" if source else ""
+    )
+    return guarded(list(leaves), text)
+
+
+# ---- custom_linear_solve -----------------------------------------------------
+
+
+def _nested_linear_solve(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    # Only `solve` runs forward; the others serve derivatives and transposes.
+    jaxprs = eqn.params["jaxprs"]
+    return tuple(
+        plain(
+            name,
+            f"custom_linear_solve {name}",
+            ("jaxprs", index),
+            getattr(jaxprs, name),
+            first_operand=None,
+            conditional=name != "solve",
+            refusal=None if name == "solve" else _NOT_RUN.format(name=name),
+        )
+        for index, name in enumerate(jaxprs._fields)
+        if getattr(jaxprs, name) is not None
+    )
+
+
+def _inject_linear_solve(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Thread,
+) -> tuple[list[Any], list[Any], Emits]:
+    """Only ``solve`` is threaded; it runs when the program does.
+
+    A matvec that solve calls is in the jaxpr of solve. The jaxprs ``matvec``, ``vecmat`` and
+    ``transpose_solve`` run only when the solution is differentiated, and stay as they are.
+    JAX's own rule would run the injected solve on tangents, where it is not linear; so the
+    rule is stated here, with the solve that the equation has, without its tags.
+    """
+    inner = thread("solve")
+    lengths = eqn.params["const_lengths"]
+    n_consts = sum(lengths)
+    at_solve = lengths.matvec + lengths.vecmat
+    if thread.options.custom_rules == "drop":
+        return inner(ctx, [*operands[at_solve : at_solve + lengths.solve], *operands[n_consts:]])
+    jaxpr, own = inner.hoisted
+    n_solution = len(operands) - n_consts
+    params = untagged(eqn).params
+    matvec = jex.jaxpr_as_fun(_compat.closed(params["jaxprs"].matvec))
+
+    @jax.custom_jvp
+    def solved(hidden: list[Any], consts: list[Any], b: list[Any]) -> list[Any]:
+        used = consts[at_solve : at_solve + lengths.solve]
+        return list(jex.jaxpr_as_fun(jaxpr)(*hidden, *used, *b))
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        _, consts, _ = primals
+        _, consts_dot, b_dot = tangents
+        flat = solved(*primals)
+        x = flat[:n_solution]
+        # A x = b, so A dx = db - dA x.
+        rhs = [jnp.zeros_like(v) if _is_zero(dot) else dot for v, dot in zip(x, b_dot, strict=True)]
+        moving = [k for k in range(lengths.matvec) if not _is_zero(consts_dot[k])]
+        if moving:
+
+            def applied(*moved: Any) -> list[Any]:
+                now = dict(zip(moving, moved, strict=True))
+                return matvec(*(now.get(k, consts[k]) for k in range(lengths.matvec)), *x)
+
+            at, along = ([given[k] for k in moving] for given in (consts, consts_dot))
+            _, change = jax.jvp(applied, at, along)
+            rhs = [db - dax for db, dax in zip(rhs, change, strict=True)]
+        x_dot = _compat.bind(eqn.primitive, [*consts, *rhs], params)[:n_solution]
+        rest = [zero_from_primal(value, symbolic_zeros=True) for value in flat[n_solution:]]
+        return flat, [*x_dot, *rest]
+
+    solved.defjvp(rule, symbolic_zeros=True)
+    hidden = _refusing("custom_linear_solve", eqn, inner, [*own, *ctx])
+    flat = solved(hidden, operands[:n_consts], operands[n_consts:])
+    ctx, outs, emits = inner.unpack(flat)
+    return ended(ctx), outs, _ended(emits)
+
+
+def _is_zero(tangent: Any) -> bool:
+    return isinstance(tangent, SymbolicZero)
+
+
+def _ended(emits: Emits) -> Emits:
+    leaves, tree = jax.tree.flatten(emits)
+    return jax.tree.unflatten(tree, ended(leaves))
+
+
+# ---- custom_root -------------------------------------------------------------
+# Up to 0.11 it is a custom_jvp.
+
+
+def _nested_root(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    # JAX keeps the function and the solve of its tangent untraced until it differentiates.
+    return (plain("solve", "custom_root solve", None, eqn.params["_prim"].solve_jaxpr),)
+
+
+def _inject_root(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Thread,
+) -> tuple[list[Any], list[Any], Emits]:
+    """The same object with another solve, which has the context in its aux."""
+    inner = thread("solve")
+    if thread.options.custom_rules == "drop":
+        return inner(ctx, operands[: len(eqn.params["_prim"].solve_jaxpr.invars)])
+    jaxpr, own = inner.hoisted
+    old = eqn.params["_prim"]
+    solve_consts, *others = jax.tree.unflatten(old.in_tree, operands)
+
+    def solve(consts: Any, guess: Any) -> Any:
+        hidden, used = consts
+        flat = jex.jaxpr_as_fun(jaxpr)(*hidden, *jax.tree.leaves((used, guess)))
+        ctx, outs, emits = inner.unpack(flat)
+        found = jax.tree.unflatten(old.out_tree, outs)
+        root, aux = found if old.has_aux else (found, ())
+        return root, (aux, ctx, emits)
+
+    hidden = _refusing("custom_root", eqn, inner, [*own, *ctx])
+    args = ((hidden, solve_consts), *others)
+    avals = jax.tree.map(jax.typeof, args)
+    traced = jax.jit(solve).trace(*avals[:2])
+    new = type(old)(old.f, solve, old.tangent_solve, traced, avals, has_aux=True)
+    root, (aux, ctx, emits) = new(*args)
+    found = (root, aux) if old.has_aux else root
+    return ended(ctx), jax.tree.leaves(found), _ended(emits)
+
+
+register(
+    _compat.custom_linear_solve_p, Hop(nested=_nested_linear_solve, inject=_inject_linear_solve)
+)
+register(_compat.CustomRoot, Hop(nested=_nested_root, inject=_inject_root))

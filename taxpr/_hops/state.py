@@ -1,0 +1,61 @@
+"""run_state: a jaxpr that works on Refs, from their first values to their last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+
+from taxpr import _compat
+from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
+from taxpr._zeros import zeros
+
+_OUTER_REF = (
+    "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a "
+    "function that returns a Ref of its caller"
+)
+
+
+def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    # Each Ref begins as an operand and ends as a result; the jaxpr itself returns nothing.
+    stored = eqn.params["jaxpr"]
+    outer = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
+    refusal = _OUTER_REF if outer else None
+    return (plain("body", "run_state body", ("jaxpr",), stored, role="ref", refusal=refusal),)
+
+
+def _inject(
+    eqn: _compat.JaxprEqn,
+    ctx: list[Any],
+    operands: list[Any],
+    thread: Thread,
+) -> tuple[list[Any], list[Any], Emits]:
+    """The context, and what is handed out, have a Ref for each leaf; they lead the others."""
+    inner = thread("body")
+    jaxpr, consts = inner.hoisted
+    emitted, tree = jax.tree.flatten(inner.emitted())
+    started = [*consts, *ctx, *(zeros(aval.shape, aval.dtype) for aval in emitted)]
+    n_consts, n_ctx, n_more = len(consts), len(ctx), len(started)
+
+    def body(*refs: Any) -> list[Any]:
+        values = [ref[...] for ref in refs[: n_consts + n_ctx]]
+        now, _, emits = inner.unpack(jex.jaxpr_as_fun(jaxpr)(*values, *refs[n_more:]))
+        for ref, value in zip(refs[n_consts:n_more], [*now, *jax.tree.leaves(emits)], strict=True):
+            ref[...] = value
+        return []
+
+    own = [var.aval for var in _compat.open_jaxpr(eqn.params["jaxpr"]).invars]
+    avals = [*(_compat.AbstractRef(jax.typeof(x)) for x in started), *own]
+    params = {
+        **eqn.params,
+        "jaxpr": _compat.as_stored(jax.make_jaxpr(body)(*avals), eqn.params["jaxpr"]),
+        "which_linear": (False,) * n_more + tuple(eqn.params["which_linear"]),
+        "is_initialized": (True,) * n_more + tuple(eqn.params["is_initialized"]),
+    }
+    out = _compat.bind(eqn.primitive, [*started, *operands], params)
+    ctx, leaves = out[n_consts : n_consts + n_ctx], out[n_consts + n_ctx : n_more]
+    return ctx, out[n_more:], jax.tree.unflatten(tree, leaves)
+
+
+register(_compat.run_state_p, Hop(nested=_nested, inject=_inject))

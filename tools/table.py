@@ -1,0 +1,36 @@
+"""Prints the README's table of higher-order primitives, from the table in `taxpr._rules`.
+
+python tools/table.py      with the newest JAX
+"""
+
+from taxpr import _compat
+from taxpr._errors import name_of
+from taxpr._rules import Hop, registered
+
+
+def injects(hop: Hop) -> str:
+    if hop.refusal:
+        return f"refused: {hop.refusal}"
+    return f"inlined: {hop.drops} is dropped" if hop.drops else "yes"
+
+
+def markdown() -> str:
+    """The entries, those that say the same in one row; first those that can be injected."""
+    # These keep their jaxprs in an object, where none can be replaced.
+    hiding = {kind for kind in registered() if isinstance(kind, type)}
+    hiding.add(_compat.call_hi_primitive_linearized_p)
+    names: dict[tuple[str, str], list[str]] = {}
+    for kind, hop in registered().items():
+        dissolve = "refused: its jaxpr is hidden" if kind in hiding else "yes"
+        names.setdefault((dissolve, injects(hop)), []).append(f"`{name_of(kind)}`")
+    rows = [
+        (", ".join(sorted(same)), "yes", dissolve, inject, "yes")
+        for (dissolve, inject), same in names.items()
+    ]
+    rows.sort(key=lambda row: (row[3] != "yes", row[3], row[0]))
+    head = ("Primitive", "walk", "dissolve", "inject", "draw")
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows))
+
+
+if __name__ == "__main__":
+    print(markdown())
