@@ -124,13 +124,17 @@ def open_jaxpr(jaxpr: Any) -> Jaxpr:
     return jaxpr if isinstance(jaxpr, Jaxpr) else jaxpr.jaxpr
 
 
+# The param with the object in which an equation hides what it holds.
+HIDING_PARAM = "_prim"
+
+
 def hidden(eqn: JaxprEqn) -> dict[str, Any]:
     """What an equation keeps in an object and not in its params, by attribute name.
 
     From 0.12 custom_root keeps its jaxpr so, and JAX means to move remat, scan and the
     custom rules there too.
     """
-    held = eqn.params.get("_prim")
+    held = eqn.params.get(HIDING_PARAM)
     # Its `params` repeat its attributes.
     return {k: v for k, v in vars(held).items() if k != "params"} if held is not None else {}
 

@@ -8,7 +8,7 @@ read the same entry. The entries are in `taxpr._hops`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from taxpr import _compat
@@ -159,7 +159,11 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         ['scan body']
     """
     hop = _HOPS.get(eqn.primitive)
-    return hop.nested(eqn) if hop else found_in_params(eqn)
+    if hop is not None:
+        return hop.nested(eqn)
+    if _compat.HIDING_PARAM in eqn.params or not _is_plain(eqn.params.values()):
+        return found_in_params(eqn)
+    return ()
 
 
 def is_hop(eqn: _compat.JaxprEqn) -> bool:
@@ -228,6 +232,27 @@ def found_in_params(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
             plain(label, title, param, stored, first_operand=None, trips=None, conditional=True)
         )
     return tuple(found)
+
+
+# Types that are neither jaxprs nor containers of values, as they turn up among params. Most
+# params are of such a type or a tuple of such, and that is seen much faster than they are walked.
+_PLAIN_TYPES: set[type] = set()
+
+
+def _is_plain(values: Iterable[Any]) -> bool:
+    """Whether there is no jaxpr in the values, for nearly all values without one."""
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN_TYPES or (kind is tuple and _PLAIN_TYPES.issuperset(map(type, value))):
+            continue
+        if isinstance(value, (tuple, list)):
+            if not _is_plain(value):
+                return False
+        elif isinstance(value, dict) or _compat.is_jaxpr(value):
+            return False
+        else:
+            _PLAIN_TYPES.add(kind)
+    return True
 
 
 def _jaxprs_in(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
