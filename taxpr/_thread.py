@@ -21,7 +21,7 @@ from taxpr._errors import RefusedError
 from taxpr._plan import Plan, plan_key, plan_of
 from taxpr._rules import Emission, Emits, inject_rule, injectable, nested_jaxprs
 from taxpr._splice import Splice
-from taxpr._walk import Site, numbered
+from taxpr._walk import Site, local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.
@@ -151,11 +151,11 @@ class _Threader:
         ctx: dict[int, Any] = {k: _compat.fresh_var(aval) for k, aval in ctx_avals.items()}
         invars = [*ctx.values(), *inner.invars]
         emits: Emits = {}
-        for position, (local, eqn) in enumerate(numbered(inner)):
-            todo = plan.get(position)
-            if todo is None:
-                splice.keep(eqn)
-                continue
+        names = local_names(inner, plan)
+        done = 0
+        for position, local in names.items():
+            splice.keep(inner.eqns[done:position])
+            eqn, todo, done = inner.eqns[position], plan[position], position + 1
             used = _used(todo, ctx)
             now = [ctx[index] for index in used]
             avals = [atom.aval for atom in (*now, *eqn.invars)]
@@ -171,6 +171,7 @@ class _Threader:
             ctx.update(zip(used, now, strict=True))
             splice.write(eqn.outvars, outs)
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
+        splice.keep(inner.eqns[done:])
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish(invars, outvars)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
@@ -124,27 +125,33 @@ def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
         ['0:sin', 't0', '1:mul']
     """
     eqns = jaxpr.eqns if hasattr(jaxpr, "eqns") else _compat.open_jaxpr(jaxpr).eqns
-    out, count, tags = [], 0, 0
-    for eqn in eqns:
-        if is_tag(eqn):
-            out.append((f"t{tags}", eqn))
-            tags += 1
-        else:
-            out.append((f"{count}:{eqn.primitive.name}", eqn))
-            count += 1
-    return out
+    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return [(_local_name(eqn, position, at), eqn) for position, eqn in enumerate(eqns)]
+
+
+def local_names(jaxpr: Any, positions: Iterable[int]) -> dict[int, str]:
+    """The names that `numbered` gives, of the equations at some positions."""
+    eqns = _compat.open_jaxpr(jaxpr).eqns
+    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
+
+
+def _local_name(eqn: _compat.JaxprEqn, position: int, at: list[int]) -> str:
+    """The name of an equation; ``at`` has the positions of all tags of its jaxpr."""
+    tags = bisect.bisect_left(at, position)
+    return f"t{tags}" if is_tag(eqn) else f"{position - tags}:{eqn.primitive.name}"
 
 
 def find_sites(jaxpr: Any) -> list[Site]:
     """All tags of a jaxpr, in program order, through every nested jaxpr."""
     found: list[Site] = []
-    for prefix, steps, position, local, eqn, home in _tags(jaxpr, {}):
+    for prefix, steps, position, local, eqn, value in _tags(jaxpr, {}):
         found.append(
             Site(
                 address=f"{prefix}{local}",
                 params=tag_params(eqn),
                 avals=tag_avals(eqn),
-                value_address=_value_address(eqn, home, prefix),
+                value_address=None if value is None else f"{prefix}{value}",
                 batch=eqn.params["batch"],
                 steps=steps,
                 position=position,
@@ -160,7 +167,7 @@ class _Found(NamedTuple):
     position: int
     local: str
     eqn: _compat.JaxprEqn
-    home: dict[Any, str]
+    value: str | None
 
 
 def _tags(jaxpr: Any, seen: dict[int, list[_Found]]) -> list[_Found]:
@@ -169,14 +176,16 @@ def _tags(jaxpr: Any, seen: dict[int, list[_Found]]) -> list[_Found]:
     if id(inner) in seen:
         return seen[id(inner)]
     found: list[_Found] = []
-    home: dict[Any, str] = {}
-    eqns = numbered(inner)
-    for position, (local, eqn) in enumerate(eqns):
-        if is_tag(eqn):
-            home = home or _homes(inner, eqns)
-            found.append(_Found("", (), position, local, eqn, home))
+    at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
+    tags = set(at)
+    values = _value_names(inner, at) if at else {}
+    for position, eqn in enumerate(inner.eqns):
+        if position in tags:
+            local, value = _local_name(eqn, position, at), _value_of(eqn, values)
+            found.append(_Found("", (), position, local, eqn, value))
             continue
         for nested in nested_jaxprs(eqn):
+            local = _local_name(eqn, position, at)
             step = Step(position, eqn, local, nested, jaxpr)
             found += [
                 below._replace(
@@ -188,19 +197,26 @@ def _tags(jaxpr: Any, seen: dict[int, list[_Found]]) -> list[_Found]:
     return found
 
 
-def _homes(jaxpr: Any, eqns: list[tuple[str, _compat.JaxprEqn]]) -> dict[Any, str]:
-    """Where each value of a jaxpr comes from: variable to local address."""
-    homes = {var: f"in{k}" for k, var in enumerate(jaxpr.invars)}
-    homes |= {var: f"const{k}" for k, var in enumerate(jaxpr.constvars)}
-    for local, eqn in eqns:
-        homes |= {var: f"{local}.{k}" for k, var in enumerate(eqn.outvars)}
-    return homes
+def _value_names(jaxpr: Any, at: list[int]) -> dict[Any, str]:
+    """Where the values come from that are tagged: variable to local address.
+
+    ``at`` has the positions of the tags. Values that no tag marks may be left out.
+    """
+    names = {var: f"in{k}" for k, var in enumerate(jaxpr.invars)}
+    names |= {var: f"const{k}" for k, var in enumerate(jaxpr.constvars)}
+    atoms = [atom for position in at for atom in jaxpr.eqns[position].invars]
+    tagged = {atom for atom in atoms if not isinstance(atom, _compat.Literal)}
+    for position, eqn in enumerate(jaxpr.eqns):
+        if not tagged.isdisjoint(eqn.outvars):
+            local = _local_name(eqn, position, at)
+            names |= {var: f"{local}.{k}" for k, var in enumerate(eqn.outvars)}
+    return names
 
 
-def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, str], prefix: str) -> str | None:
+def _value_of(eqn: _compat.JaxprEqn, names: dict[Any, str]) -> str | None:
     if len(eqn.invars) != 1 or isinstance(eqn.invars[0], _compat.Literal):
         return None
-    return f"{prefix}{home[eqn.invars[0]]}"
+    return names[eqn.invars[0]]
 
 
 def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.JaxprEqn]]:
