@@ -135,6 +135,7 @@ class Hop:
 
 
 _HOPS: dict[_compat.Primitive, Hop] = {}
+_LATER: dict[tuple[str, str], Hop] = {}
 
 
 def register(primitive: _compat.Primitive | None, hop: Hop) -> None:
@@ -143,9 +144,29 @@ def register(primitive: _compat.Primitive | None, hop: Hop) -> None:
         _HOPS[primitive] = hop
 
 
+def register_when_loaded(module: str, name: str, hop: Hop) -> None:
+    """Add an entry for the primitive ``name`` of a JAX module once that module is imported."""
+    _LATER[module, name] = hop
+
+
 def registered() -> dict[_compat.Primitive, Hop]:
-    """The whole table."""
+    """The whole table, as far as the modules of its primitives are imported."""
+    _register_loaded()
     return dict(_HOPS)
+
+
+def _register_loaded() -> None:
+    for (module, name), hop in list(_LATER.items()):
+        if (primitive := _compat.primitive_if_loaded(module, name)) is not None:
+            register(primitive, hop)
+            del _LATER[module, name]
+
+
+def _hop(primitive: _compat.Primitive) -> Hop | None:
+    """The entry of a primitive that may be higher-order."""
+    if primitive not in _HOPS:
+        _register_loaded()
+    return _HOPS.get(primitive)
 
 
 def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -173,7 +194,7 @@ def is_hop(eqn: _compat.JaxprEqn) -> bool:
 
 def injectable(eqn: _compat.JaxprEqn) -> str | None:
     """None when `inject` can go into the equation, else the reason why it refuses."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _hop(eqn.primitive)
     if hop is None:
         return (
             "taxpr has no rule for this primitive, so it does not know in which order, or how "
@@ -184,7 +205,7 @@ def injectable(eqn: _compat.JaxprEqn) -> str | None:
 
 def inject_rule(eqn: _compat.JaxprEqn) -> Inject | None:
     """How a context goes through the equation; None where that is refused."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _hop(eqn.primitive)
     return hop.inject if hop else None
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
@@ -57,7 +56,7 @@ class ThreadedJaxpr:
     def __call__(
         self, ctx: Sequence[Any], args: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Emits]:
-        return self.unpack(jex.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
+        return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
 
     def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         n_emitted = self._emits_tree.num_leaves

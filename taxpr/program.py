@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
@@ -104,7 +103,7 @@ class Program:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         flat = self._flat(args, kwargs)
-        return jax.tree.unflatten(self.out_tree, jex.jaxpr_as_fun(self.jaxpr)(*flat))
+        return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
 
     def _flat(self, args: Any, kwargs: Any) -> list[Any]:
         leaves, tree = jax.tree.flatten((args, kwargs))
@@ -258,7 +257,7 @@ class Program:
             return jax.tree.unflatten(self.out_tree, outs), values
 
         def run(*flat: Any) -> Any:
-            return split(jex.jaxpr_as_fun(threaded.jaxpr)(*flat))
+            return split(_compat.jaxpr_as_fun(threaded.jaxpr)(*flat))
 
         jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*self.in_avals)
         paths = jax.tree_util.tree_flatten_with_path(shapes[1])[0]

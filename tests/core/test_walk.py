@@ -1,5 +1,8 @@
 """Finding jaxprs among the params of primitives that the table does not know."""
 
+import subprocess
+import sys
+import textwrap
 from typing import Any, NamedTuple
 
 import jax
@@ -74,3 +77,24 @@ def test_tagged_values_are_named_by_where_they_come_from():
         "sum": ("t3", "3:add.0"),
         "tree": ("t4", None),
     }
+
+
+def test_pallas_is_not_imported_before_somebody_uses_it():
+    """Importing it takes longer than all of taxpr; a kernel has its entry nevertheless."""
+    code = """
+        import sys, jax, taxpr
+        assert not any("pallas" in name for name in sys.modules), "taxpr imported Pallas"
+        from jax.experimental import pallas
+        def double(x_ref, o_ref):
+            o_ref[...] = taxpr.tag(x_ref[...], name="k") * 2
+        def f(x):
+            return pallas.pallas_call(double, out_shape=jax.typeof(x), interpret=True)(x)
+        program = taxpr.trace(f)(jax.numpy.ones(8))
+        assert [site.name for site in program.tags()] == ["k"]
+        print(taxpr.injectable(program.eqns[0]))
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
+    assert not found.returncode, found.stderr
+    assert found.stdout.strip() == "its jaxpr is a kernel, whose instances run side by side"
