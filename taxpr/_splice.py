@@ -70,3 +70,11 @@ class Splice:
             constvars=self._constvars,
             consts=self._consts,
         )
+
+
+def followed_by(jaxpr: Any, piece: Any) -> Any:
+    """A closed jaxpr whose results go through another one."""
+    inner = _compat.open_jaxpr(jaxpr)
+    splice = Splice(inner, _compat.consts_of(jaxpr))
+    splice.keep(inner.eqns)
+    return splice.finish(inner.invars, splice.inline(piece, inner.outvars))

@@ -17,6 +17,7 @@ from taxpr._errors import ArgumentError, SelectorError
 from taxpr._inject import ctx_aval
 from taxpr._injector import Injector
 from taxpr._selectors import select
+from taxpr._splice import followed_by
 from taxpr._thread import thread
 from taxpr._walk import Site, find_sites
 
@@ -256,15 +257,12 @@ class Program:
             values = {keys[s.address]: collected(s, emits[s.address]) for s in sites}
             return jax.tree.unflatten(self.out_tree, outs), values
 
-        def run(*flat: Any) -> Any:
-            return split(_compat.jaxpr_as_fun(threaded.jaxpr)(*flat))
-
-        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*self.in_avals)
+        piece, shapes = jax.make_jaxpr(split, return_shape=True)(threaded.jaxpr.out_avals)
         paths = jax.tree_util.tree_flatten_with_path(shapes[1])[0]
         names = tuple(f"values{jax.tree_util.keystr(path)}" for path, _ in paths)
         return dataclasses.replace(
             self,
-            jaxpr=jaxpr,
+            jaxpr=followed_by(threaded.jaxpr, piece),
             out_tree=jax.tree.structure(shapes),
             out_names=self.out_names + names,
         )
