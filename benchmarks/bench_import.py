@@ -1,0 +1,38 @@
+"""How much `import taxpr` adds to `import jax`, in fresh processes.
+
+python benchmarks/bench_import.py
+
+The figure is a median of processor times, and also goes to build/bench_import.json.
+"""
+
+import statistics
+import subprocess
+import sys
+
+import programs
+
+RUNS = 9
+CODE = """
+import time
+start = time.process_time()
+import jax
+jax_done = time.process_time()
+import taxpr
+print(jax_done - start, time.process_time() - jax_done)
+"""
+
+
+def main() -> None:
+    runs = [
+        subprocess.run([sys.executable, "-c", CODE], check=True, capture_output=True, text=True)
+        for _ in range(RUNS + 1)
+    ][1:]  # the first may have compiled bytecode
+    jax_times, taxpr_times = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
+    print(f"import jax: {1e3 * statistics.median(jax_times):.0f} ms")
+    added = 1e3 * statistics.median(taxpr_times)
+    goal = programs.reached("import taxpr after import jax", added, 50, " ms")
+    programs.write("bench_import", {"goals": [goal]})
+
+
+if __name__ == "__main__":
+    main()
