@@ -7,7 +7,3 @@ jax.config.update("jax_enable_checks", False)
 jax.config.update("jax_numpy_dtype_promotion", "standard")
 jax.config.update("jax_numpy_rank_promotion", "allow")
 
-
-def pytest_configure(config):
-    for line in ():
-        config.addinivalue_line("filterwarnings", line)
