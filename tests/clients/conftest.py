@@ -6,4 +6,3 @@ import jax
 jax.config.update("jax_enable_checks", False)
 jax.config.update("jax_numpy_dtype_promotion", "standard")
 jax.config.update("jax_numpy_rank_promotion", "allow")
-
