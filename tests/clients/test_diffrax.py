@@ -70,6 +70,8 @@ def test_a_factor_in_the_field_does_what_inject_does(adjoint):
     program = taxpr.trace(plain)(Y0)
     (site,) = all_of(program, "tanh")
     if within_reach(program, site):
+        # A solve by checkpoints has a derivative of its own, which runs the field anew: a rule
+        # that is kept. Forward mode has no reverse derivative.
         reverse = isinstance(adjoint, diffrax.DirectAdjoint)
         check_scale(plain, edited, (Y0,), [site], gradient=reverse)
 
