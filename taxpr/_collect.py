@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
@@ -16,6 +15,7 @@ from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops._rebuild import Slots
 from taxpr._hops.loops import is_loop, is_while
 from taxpr._rules import Emission, Options
+from taxpr._splice import followed_by
 from taxpr._thread import Handled, Handler, thread
 from taxpr._walk import Site
 
@@ -128,8 +128,8 @@ def collection(
     threaded = thread(jaxpr, chosen, [], options)
     stacked: set[str] = set()
 
-    def run(*flat: Any) -> Any:
-        _, outs, emits = threaded.unpack(jex.jaxpr_as_fun(threaded.jaxpr)(*flat))
+    def split(*flat: Any) -> Any:
+        _, outs, emits = threaded.unpack(flat)
         values = {}
         for name, group in named.items():
             each = [collected(site, emits[site.address]) for site in group]
@@ -138,9 +138,8 @@ def collection(
                 stacked.add(name)
         return jax.tree.unflatten(out_tree, outs), values
 
-    avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]
-    new, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
-    return Collection(new, shapes, named, stacked)
+    piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
+    return Collection(followed_by(threaded.jaxpr, piece), shapes, named, stacked)
 
 
 def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:

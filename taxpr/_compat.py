@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.core
-import jax.extend.core as jex
 import jax.numpy as jnp
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import ad_util as _ad_util
 from jax._src import core as _core
+from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import effects as _effects
 from jax._src import linear_util as _linear_util
+from jax._src import pjit as _pjit
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
@@ -29,12 +31,14 @@ from jax._src.interpreters import partial_eval as _pe
 from jax._src.lax.control_flow import loops as _loops
 from jax._src.state import types as _state_types
 
-Jaxpr = jex.Jaxpr
-ClosedJaxpr: Any = jex.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
-JaxprEqn = jex.JaxprEqn
-Literal = jex.Literal
-Primitive = jex.Primitive
-Var = jex.Var
+# `jax.extend.core` has these, too, but from 0.12 importing it imports Pallas.
+Jaxpr = _core.Jaxpr
+ClosedJaxpr: Any = getattr(_core, "ClosedJaxpr", Jaxpr)
+JaxprEqn = _core.JaxprEqn
+Literal = _core.Literal
+Primitive = _core.Primitive
+Var = _core.Var
+jaxpr_as_fun = _core.jaxpr_as_fun
 ShapedArray = jax.core.ShapedArray
 
 # Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
@@ -46,7 +50,7 @@ AbstractRef = _state_types.AbstractRef
 DropVar = _core.DropVar
 device_memory: Any = ShapedArray((), jnp.float32).memory_space
 
-jit_p = jex.primitives.jit_p
+jit_p = _pjit.jit_p
 scan_p = jax.lax.scan_p
 while_p = jax.lax.while_p
 cond_p = jax.lax.cond_p
@@ -70,13 +74,18 @@ def _hijax_class(module: str, name: str) -> Any:
     return _found(module, name, type)
 
 
+def primitive_if_loaded(module: str, name: str) -> Primitive | None:
+    """The primitive ``name`` of a JAX module that is imported already, or None."""
+    return primitive(module, name) if module in sys.modules else None
+
+
 # `eval_jaxpr_p` moved from the loops module to core in 0.11; from 0.12 `call_p` and
 # `closed_call_p` are other names of it. xla_pmap went in 0.9.
 core_call_p = primitive("jax._src.core", "call_p")
 closed_call_p = primitive("jax._src.core", "closed_call_p")
 eval_jaxpr_p = getattr(_core, "eval_jaxpr_p", None) or getattr(_loops, "eval_jaxpr_p", None)
-custom_jvp_call_p = jex.primitives.custom_jvp_call_p
-custom_vjp_call_p = jex.primitives.custom_vjp_call_p
+custom_jvp_call_p = _custom_derivatives.custom_jvp_call_p
+custom_vjp_call_p = _custom_derivatives.custom_vjp_call_p
 shard_map_p = primitive("jax._src.shard_map", "shard_map_p")
 xla_pmap_p = primitive("jax._src.interpreters.pxla", "xla_pmap_p")
 custom_linear_solve_p = primitive("jax._src.lax.control_flow.solves", "linear_solve_p")
@@ -95,10 +104,12 @@ program_order_p = primitive("jax._src.program_order", "program_order_p")
 xla_metadata_call_p = primitive("jax._src.xla_metadata", "xla_metadata_call_p") or primitive(
     "jax.experimental.scheduling_groups", "xla_metadata_call_p"
 )
-pallas_call_p = primitive("jax._src.pallas.pallas_call", "pallas_call_p")
-core_map_p = primitive("jax._src.pallas.core", "core_map_p")
-mpmd_map_p = primitive("jax._src.pallas.mpmd", "mpmd_map_p")
-run_scoped_p = primitive("jax._src.pallas.primitives", "run_scoped_p")
+# By module and name: Pallas takes longer to import than all of taxpr, and a program has a
+# kernel only after somebody else imported it.
+pallas_call = ("jax._src.pallas.pallas_call", "pallas_call_p")
+core_map = ("jax._src.pallas.core", "core_map_p")
+mpmd_map = ("jax._src.pallas.mpmd", "mpmd_map_p")
+run_scoped = ("jax._src.pallas.primitives", "run_scoped_p")
 
 _LAX = "jax._src.lax.lax"
 _SLICING = "jax._src.lax.slicing"
@@ -159,13 +170,17 @@ def open_jaxpr(jaxpr: Any) -> Jaxpr:
     return jaxpr if isinstance(jaxpr, Jaxpr) else jaxpr.jaxpr
 
 
+# The param with the object in which an equation hides what it holds.
+HIDING_PARAM = "_prim"
+
+
 def hidden(eqn: JaxprEqn) -> dict[str, Any]:
     """What an equation keeps in an object and not in its params, by attribute name.
 
     From 0.12 custom_root keeps its jaxpr so, and JAX means to move remat, scan and the
     custom rules there too; these keep a traced function.
     """
-    held = eqn.params.get("_prim")
+    held = eqn.params.get(HIDING_PARAM)
     return {} if held is None else _held_by(held)
 
 

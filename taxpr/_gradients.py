@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
+from taxpr import _compat
 from taxpr._collect import Masked, by_name, collection, together
 from taxpr._cotangent import mark_cotangent
 from taxpr._errors import ArgumentError, RefusedError, SelectorError
@@ -84,7 +84,7 @@ def _gradients(program: Program, where: Any, stack: bool, args: Any, kwargs: Any
     threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)])
 
     def opened(gate: Any, *flat: Any) -> Any:
-        return jex.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
+        return _compat.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
 
     flat = program.flat(args, kwargs)
     backward = trace(jax.grad(opened))(gate, *flat)

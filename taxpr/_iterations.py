@@ -12,7 +12,6 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
@@ -142,7 +141,7 @@ class Counters:
         def run(*flat: Any) -> list[Any]:
             zeros = [jnp.int32(0)] * n
             flat = (*flat[: self._n_ctx], *zeros, *flat[self._n_ctx :])
-            return jex.jaxpr_as_fun(jaxpr)(*flat)[:-n]
+            return _compat.jaxpr_as_fun(jaxpr)(*flat)[:-n]
 
         return jax.make_jaxpr(run)(*avals)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
@@ -177,7 +176,7 @@ def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
 
     def run(*args: Any) -> list[Any]:
-        _, _, emits = threaded.unpack(jex.jaxpr_as_fun(threaded.jaxpr)(*args))
+        _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(threaded.jaxpr)(*args))
         return [collected(site, emits[site.address]) for site in sites]
 
     avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]

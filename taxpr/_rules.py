@@ -8,7 +8,7 @@ read the same entry. The entries are in `taxpr._hops`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from taxpr import _compat
@@ -199,6 +199,7 @@ class Hop:
 
 
 _HOPS: dict[_compat.Kind, Hop] = {}
+_LATER: dict[tuple[str, str], Hop] = {}
 
 
 def register(kind: _compat.Kind | None, hop: Hop) -> None:
@@ -207,13 +208,33 @@ def register(kind: _compat.Kind | None, hop: Hop) -> None:
         _HOPS[kind] = hop
 
 
+def register_when_loaded(module: str, name: str, hop: Hop) -> None:
+    """Add an entry for the primitive ``name`` of a JAX module once that module is imported."""
+    _LATER[module, name] = hop
+
+
 def registered() -> dict[_compat.Kind, Hop]:
-    """The whole table, by `taxpr._compat.kind_of` of the equations."""
+    """The whole table, by `taxpr._compat.kind_of` of the equations.
+
+    That is, as far as the modules of their primitives are imported.
+    """
+    _register_loaded()
     return dict(_HOPS)
 
 
+def _register_loaded() -> None:
+    for (module, name), hop in list(_LATER.items()):
+        if (primitive := _compat.primitive_if_loaded(module, name)) is not None:
+            register(primitive, hop)
+            del _LATER[module, name]
+
+
 def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
-    return _HOPS.get(_compat.kind_of(eqn))
+    """The entry of an equation that may be a higher-order one."""
+    kind = _compat.kind_of(eqn)
+    if kind not in _HOPS:
+        _register_loaded()
+    return _HOPS.get(kind)
 
 
 def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -226,8 +247,12 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         >>> [nested.title for nested in nested_jaxprs(program.eqns[0])]
         ['scan body']
     """
-    hop = _entry(eqn)
-    return hop.nested(eqn) if hop else found_in_params(eqn)
+    hop = _HOPS.get(_compat.kind_of(eqn))
+    if hop is not None:
+        return hop.nested(eqn)
+    if _compat.HIDING_PARAM in eqn.params or not _is_plain(eqn.params.values()):
+        return found_in_params(eqn)
+    return ()
 
 
 def rule_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -314,6 +339,26 @@ def found_in_params(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
             plain(label, title, param, stored, first_operand=None, trips=None, conditional=True)
         )
     return tuple(found)
+
+
+# Types that are neither jaxprs nor containers of values, as they turn up among params.
+_PLAIN_TYPES: set[type] = set()
+
+
+def _is_plain(values: Iterable[Any]) -> bool:
+    """A quick test that the values hold no jaxpr; values with a dict fail it without one, too."""
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN_TYPES:
+            continue
+        if kind is tuple or isinstance(value, (tuple, list)):
+            if not _is_plain(value):
+                return False
+        elif isinstance(value, dict) or _compat.is_jaxpr(value):
+            return False
+        else:
+            _PLAIN_TYPES.add(kind)
+    return True
 
 
 def _jaxprs_in(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:

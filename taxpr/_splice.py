@@ -15,11 +15,11 @@ def substituted(atoms: Sequence[Any], now: Mapping[Any, Any]) -> list[Any]:
 
 def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
     """The equation with its operands replaced; itself where none is."""
-    invars = substituted(eqn.invars, now)
-    same = all(new is old for new, old in zip(invars, eqn.invars, strict=True))
-    if same:
-        return eqn
-    return eqn.replace(invars=invars, effects=_compat.moved_effects(eqn.effects, now))
+    for atom in eqn.invars:
+        if not isinstance(atom, _compat.Literal) and atom in now:
+            invars = substituted(eqn.invars, now)
+            return eqn.replace(invars=invars, effects=_compat.moved_effects(eqn.effects, now))
+    return eqn
 
 
 class Splice:
@@ -39,8 +39,8 @@ class Splice:
     def write(self, variables: Sequence[Any], atoms: Sequence[Any]) -> None:
         self._now.update(zip(variables, atoms, strict=True))
 
-    def keep(self, eqn: Any) -> None:
-        self._eqns.append(rewired(eqn, self._now))
+    def keep(self, eqns: Sequence[Any]) -> None:
+        self._eqns += [rewired(eqn, self._now) for eqn in eqns]
 
     def inline(self, piece: Any, atoms: Sequence[Any]) -> list[Any]:
         inner = _compat.open_jaxpr(piece)
@@ -70,3 +70,11 @@ class Splice:
             constvars=self._constvars,
             consts=self._consts,
         )
+
+
+def followed_by(jaxpr: Any, piece: Any) -> Any:
+    """A closed jaxpr whose results go through another one."""
+    inner = _compat.open_jaxpr(jaxpr)
+    splice = Splice(inner, _compat.consts_of(jaxpr))
+    splice.keep(inner.eqns)
+    return splice.finish(inner.invars, splice.inline(piece, inner.outvars))

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._dropped import warn_of_dropped_rules
@@ -31,7 +30,7 @@ from taxpr._rules import (
     rule_jaxprs,
 )
 from taxpr._splice import Splice
-from taxpr._walk import Site, find_sites, numbered
+from taxpr._walk import Site, find_sites, local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.
@@ -68,7 +67,7 @@ class ThreadedJaxpr:
     def __call__(
         self, ctx: Sequence[Any], args: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Emits]:
-        return self.unpack(jex.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
+        return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
 
     def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         n_emitted = self._emits_tree.num_leaves
@@ -177,11 +176,11 @@ class _Threader:
         ctx: dict[int, Any] = {k: _compat.fresh_var(aval) for k, aval in ctx_avals.items()}
         invars = [*ctx.values(), *inner.invars]
         emits: Emits = {}
-        for position, (local, eqn) in enumerate(numbered(inner)):
-            todo = plan.get(position)
-            if todo is None:
-                splice.keep(eqn)
-                continue
+        names = local_names(inner, plan)
+        done = 0
+        for position, local in names.items():
+            splice.keep(inner.eqns[done:position])
+            eqn, todo, done = inner.eqns[position], plan[position], position + 1
             used = _used(todo, ctx)
             for index in used:
                 if ctx[index].aval.shape != ctx_avals[index].shape:
@@ -204,6 +203,7 @@ class _Threader:
             ctx.update(zip(used, now, strict=True))
             splice.write(eqn.outvars, outs)
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
+        splice.keep(inner.eqns[done:])
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish(invars, outvars)

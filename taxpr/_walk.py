@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
@@ -132,15 +133,21 @@ def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
         ['0:sin', 't0', '1:mul']
     """
     eqns = jaxpr.eqns if hasattr(jaxpr, "eqns") else _compat.open_jaxpr(jaxpr).eqns
-    out, count, tags = [], 0, 0
-    for eqn in eqns:
-        if is_tag(eqn):
-            out.append((f"t{tags}", eqn))
-            tags += 1
-        else:
-            out.append((f"{count}:{eqn.primitive.name}", eqn))
-            count += 1
-    return out
+    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return [(_local_name(eqn, position, at), eqn) for position, eqn in enumerate(eqns)]
+
+
+def local_names(jaxpr: Any, positions: Iterable[int]) -> dict[int, str]:
+    """The names that `numbered` gives, of the equations at some positions."""
+    eqns = _compat.open_jaxpr(jaxpr).eqns
+    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
+
+
+def _local_name(eqn: _compat.JaxprEqn, position: int, at: list[int]) -> str:
+    """The name of an equation; ``at`` has the positions of all tags of its jaxpr."""
+    tags = bisect.bisect_left(at, position)
+    return f"t{tags}" if is_tag(eqn) else f"{position - tags}:{eqn.primitive.name}"
 
 
 def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
@@ -151,14 +158,14 @@ def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
     are sites of their own.
     """
     found: list[Site] = []
-    for prefix, steps, position, local, eqn, home in _tags(jaxpr, {}, rules=rules):
+    for prefix, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules):
         found.append(
             Site(
                 address=f"{prefix}{local}",
                 params=tag_params(eqn),
                 avals=tag_avals(eqn),
-                value_address=_value_address(eqn, home, prefix),
-                makers=_makers(eqn, home),
+                value_address=_value_address(eqn, homes, prefix),
+                makers=_makers(eqn, homes),
                 batch=eqn.params["batch"],
                 steps=steps,
                 position=position,
@@ -178,7 +185,7 @@ class _Found(NamedTuple):
     position: int
     local: str
     eqn: _compat.JaxprEqn
-    home: dict[Any, _Home]
+    homes: dict[Any, _Home]
 
 
 def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Found]:
@@ -191,18 +198,21 @@ def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Fo
     if (id(inner), rules) in seen:
         return seen[id(inner), rules]
     found: list[_Found] = []
-    home: dict[Any, _Home] = {}
-    eqns = numbered(inner)
-    for position, (local, eqn) in enumerate(eqns):
-        if is_tag(eqn):
-            home = home or _homes(inner, eqns)
-            found.append(_Found("", (), position, local, eqn, home))
+    at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
+    tags = set(at)
+    homes = _homes(inner, at) if at else {}
+    for position, eqn in enumerate(inner.eqns):
+        if position in tags:
+            local = _local_name(eqn, position, at)
+            found.append(_Found("", (), position, local, eqn, homes))
             continue
         own: list[_Found] = []
         for nested in nested_jaxprs(eqn):
+            local = _local_name(eqn, position, at)
             step = Step(position, eqn, local, nested, jaxpr)
             own += _below(step, _tags(nested.stored, seen, rules=rules))
         for nested in rule_jaxprs(eqn) if rules else ():
+            local = _local_name(eqn, position, at)
             step = Step(position, eqn, local, nested, jaxpr)
             known = {tag_key(tag.eqn) for tag in own}
             below = _tags(nested.stored, seen, rules=False)
@@ -224,14 +234,21 @@ def tag_key(eqn: _compat.JaxprEqn) -> Any:
     return eqn.params["user"], eqn.params["tree"], types
 
 
-def _homes(jaxpr: Any, eqns: list[tuple[str, _compat.JaxprEqn]]) -> dict[Any, _Home]:
-    """Where each value of a jaxpr comes from."""
+def _homes(jaxpr: Any, at: list[int]) -> dict[Any, _Home]:
+    """Where the values come from that are tagged; ``at`` has the positions of the tags.
+
+    Values that no tag marks may be left out.
+    """
     homes: dict[Any, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
     homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
-    for local, eqn in eqns:
-        makers = _makers(eqn, homes) if is_tag(eqn) else (eqn,) * len(eqn.outvars)
-        made = zip(eqn.outvars, makers, strict=True)
-        homes |= {var: (f"{local}.{k}", maker) for k, (var, maker) in enumerate(made)}
+    atoms = [atom for position in at for atom in jaxpr.eqns[position].invars]
+    tagged = {atom for atom in atoms if not isinstance(atom, _compat.Literal)}
+    for position, eqn in enumerate(jaxpr.eqns):
+        if not tagged.isdisjoint(eqn.outvars):
+            local = _local_name(eqn, position, at)
+            makers = _makers(eqn, homes) if is_tag(eqn) else (eqn,) * len(eqn.outvars)
+            made = zip(eqn.outvars, makers, strict=True)
+            homes |= {var: (f"{local}.{k}", maker) for k, (var, maker) in enumerate(made)}
     return homes
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
 from taxpr import _compat
@@ -108,7 +107,7 @@ class Program:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         flat = self.flat(args, kwargs)
-        return jax.tree.unflatten(self.out_tree, jex.jaxpr_as_fun(self.jaxpr)(*flat))
+        return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
         """The flat inputs of a call with these arguments, checked and converted."""
@@ -277,7 +276,7 @@ class Program:
         ctx, n_out = jax.tree.leaves(planted.ctx), self.out_tree.num_leaves
 
         def run(*flat: Any) -> list[Any]:
-            return jex.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
+            return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
 
         return dataclasses.replace(self, jaxpr=jax.make_jaxpr(run)(*self.in_avals))
 

@@ -40,7 +40,7 @@ NEWEST = Env(
     pins=(),
     extra="dev",
     runs=(
-        "tests taxpr taxpr_jupyter README.md --ignore=tests/browser -n 2"
+        "tests taxpr taxpr_jupyter README.md --ignore=tests/browser --ignore=tests/clients -n 2"
         " --doctest-modules --doctest-glob=README.md",
         "tests/browser",
         "notebooks --nbval --nbval-current-env --nbval-cell-timeout=300"
@@ -51,6 +51,13 @@ JAX_0_10 = Env(
     name="jax-0.10",
     pythons=("3.11",),
     pins=("jax==0.10.2",),
+    extra="test-core",
+    runs=("tests/core -n 2 -m 'not newest_only'",),
+)
+JAX_0_8 = Env(
+    name="jax-0.8",
+    pythons=("3.12",),
+    pins=("jax==0.8.3",),
     extra="test-core",
     runs=("tests/core -n 2 -m 'not newest_only'",),
 )
@@ -80,7 +87,16 @@ COLAB = Env(
     extra="test-core",
     runs=("tests/jupyter -n 2 -m 'not newest_only'", "tests/core -m smoke"),
 )
-TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_7, COLAB)}
+# Programs of others. They follow JAX at their own pace, so the extra pins its version, too: a pin
+# here would say that the environment is about an old one.
+CLIENTS = Env(
+    name="clients",
+    pythons=("3.13",),
+    pins=(),
+    extra="test-clients",
+    runs=("tests/clients -n 2",),
+)
+TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS)}
 
 
 def output(*command: str | Path) -> str:

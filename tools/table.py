@@ -3,6 +3,8 @@
 python tools/table.py      with the newest JAX
 """
 
+import jax.experimental.pallas  # noqa: F401  (its primitives enter the table once it is imported)
+
 from taxpr import _compat
 from taxpr._errors import name_of
 from taxpr._rules import Hop, registered

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
@@ -90,7 +89,7 @@ class _Call:
         consts = [given.get(id(const), const) for const in consts]
         first = len(self.consts)
         ctx = operands[first : first + self.n_ctx]
-        flat = jex.jaxpr_as_fun(jaxpr)(*consts, *ctx, *args)
+        flat = _compat.jaxpr_as_fun(jaxpr)(*consts, *ctx, *args)
         ctx, outs, emits = threaded.unpack(flat)
         if missing := set(self.of_rule) - set(emits):
             raise RefusedError(
@@ -104,7 +103,7 @@ class _Call:
         return outs, [*ctx, *jax.tree.leaves({**own, **of_rule})]
 
     def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
-        return self.inner.unpack(jex.jaxpr_as_fun(self.jaxpr)(*operands))
+        return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
 
     def results(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         """``(ctx, outs, emits)`` without derivatives of what the rule knows nothing of."""

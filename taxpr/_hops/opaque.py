@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taxpr import _compat
-from taxpr._rules import Hop, found_in_params, register
+from taxpr._rules import Hop, found_in_params, register, register_when_loaded
 
 _COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
 _HIJAX = (
@@ -13,10 +13,6 @@ _HIJAX = (
 
 _REFUSALS = {
     **dict.fromkeys(_compat.combiners, _COMBINER),
-    _compat.pallas_call_p: "its jaxpr is a kernel, whose instances run side by side",
-    _compat.core_map_p: "each core of the device runs its jaxpr, side by side with the others",
-    _compat.mpmd_map_p: "its jaxprs are kernels, which run side by side",
-    _compat.run_scoped_p: "it is a part of a kernel, and its memory exists only in there",
     _compat.call_hi_primitive_linearized_p: (
         "it stands for a derivative that JAX has yet to transpose, and a tag marks the primal only"
     ),
@@ -27,5 +23,13 @@ _REFUSALS = {
         "reverse=True was asked for; without the flag it is an ordinary scan"
     ),
 }
+_OF_PALLAS = {
+    _compat.pallas_call: "its jaxpr is a kernel, whose instances run side by side",
+    _compat.core_map: "each core of the device runs its jaxpr, side by side with the others",
+    _compat.mpmd_map: "its jaxprs are kernels, which run side by side",
+    _compat.run_scoped: "it is a part of a kernel, and its memory exists only in there",
+}
 for _kind, _reason in _REFUSALS.items():
     register(_kind, Hop(nested=found_in_params, refusal=_reason))
+for (_module, _name), _reason in _OF_PALLAS.items():
+    register_when_loaded(_module, _name, Hop(nested=found_in_params, refusal=_reason))

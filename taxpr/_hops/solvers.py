@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
@@ -88,12 +87,12 @@ def _inject_linear_solve(
     jaxpr, own = inner.hoisted
     n_solution = len(operands) - n_consts
     params = untagged(eqn).params
-    matvec = jex.jaxpr_as_fun(_compat.closed(params["jaxprs"].matvec))
+    matvec = _compat.jaxpr_as_fun(_compat.closed(params["jaxprs"].matvec))
 
     @jax.custom_jvp
     def solved(hidden: list[Any], consts: list[Any], b: list[Any]) -> list[Any]:
         used = consts[at_solve : at_solve + lengths.solve]
-        return list(jex.jaxpr_as_fun(jaxpr)(*hidden, *used, *b))
+        return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *used, *b))
 
     def rule(primals: Any, tangents: Any) -> Any:
         _, consts, _ = primals
@@ -157,7 +156,7 @@ def _inject_root(
 
     def solve(consts: Any, guess: Any) -> Any:
         hidden, used = consts
-        flat = jex.jaxpr_as_fun(jaxpr)(*hidden, *jax.tree.leaves((used, guess)))
+        flat = _compat.jaxpr_as_fun(jaxpr)(*hidden, *jax.tree.leaves((used, guess)))
         ctx, outs, emits = inner.unpack(flat)
         found = jax.tree.unflatten(old.out_tree, outs)
         root, aux = found if old.has_aux else (found, ())

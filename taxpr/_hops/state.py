@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
@@ -40,7 +39,7 @@ def _inject(
 
     def body(*refs: Any) -> list[Any]:
         values = [ref[...] for ref in refs[: n_consts + n_ctx]]
-        now, _, emits = inner.unpack(jex.jaxpr_as_fun(jaxpr)(*values, *refs[n_more:]))
+        now, _, emits = inner.unpack(_compat.jaxpr_as_fun(jaxpr)(*values, *refs[n_more:]))
         for ref, value in zip(refs[n_consts:n_more], [*now, *jax.tree.leaves(emits)], strict=True):
             ref[...] = value
         return []

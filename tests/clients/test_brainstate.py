@@ -1,0 +1,109 @@
+"""Programs of brainstate, which keeps its states outside of the jaxpr that it makes."""
+
+import brainstate
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+from checks import assert_close
+from client_checks import all_of, assert_same_bits, check_identity, check_scale, values
+
+import taxpr
+
+X = jax.random.normal(jax.random.key(1), (4, 8))
+
+
+class Net(brainstate.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = brainstate.nn.Linear(8, 16)
+        self.second = brainstate.nn.Linear(16, 2)
+        self.total = brainstate.ShortTermState(jnp.zeros(2))
+        self.factor = None
+
+    def __call__(self, x):
+        h = jnp.tanh(self.first(x))
+        y = self.second(h if self.factor is None else h * self.factor)
+        self.total.value = self.total.value + jnp.sum(y, 0)
+        return y
+
+
+def pure(fn, *args):
+    """``(states, *args) -> (states, out)``, and the values of the states."""
+    stateful = brainstate.transform.StatefulFunction(fn)
+    stateful.make_jaxpr(*args)
+    states = [state.value for state in stateful.get_states(*args)]
+    return stateful.jaxpr_call, states
+
+
+def train_step(net):
+    params = net.states(brainstate.ParamState)
+
+    def step(x):
+        grads = brainstate.transform.grad(lambda: jnp.mean(net(x) ** 2), params)()
+        for name, grad in grads.items():
+            params[name].value = jax.tree.map(lambda p, g: p - 0.1 * g, params[name].value, grad)
+        return grads
+
+    return step
+
+
+def test_forward():
+    run, states = pure(Net(), X)
+    check_identity(run, states, X)
+
+
+def test_a_train_step():
+    run, states = pure(train_step(Net()), X)
+    check_identity(run, states, X)
+
+
+def test_its_own_loop_and_branch():
+    net = Net()
+
+    def run(xs):
+        ys = brainstate.transform.for_loop(net, xs)
+        return brainstate.transform.cond(jnp.sum(ys) > 0, lambda: net(xs[0]), lambda: ys[0])
+
+    xs = jnp.stack([X, 2 * X, 3 * X])
+    call, states = pure(run, xs)
+    check_identity(call, states, xs)
+
+
+def test_its_own_make_jaxpr():
+    net = Net()
+    jaxpr, states = brainstate.transform.make_jaxpr(net)(X)
+    flat = [X, *jax.tree.leaves([state.value for state in states])]
+    tagged = jaxpr
+    program = taxpr.trace(jex.jaxpr_as_fun(jaxpr))(*flat)
+    for address in values(program):
+        tagged = taxpr.tag_at(tagged, address, name=address)
+    injected = taxpr.inject(tagged, lambda n, token, params: (token, n + 1), 0)
+    *out, fired = jax.jit(jex.jaxpr_as_fun(injected))(jnp.int32(0), *flat)
+    assert_same_bits(out, jax.jit(jex.jaxpr_as_fun(jaxpr))(*flat))
+    assert fired == len(taxpr.find_tags(tagged)) > 5
+
+
+def test_a_factor_in_the_module_does_what_inject_does():
+    net = Net()
+    run, states = pure(net, X)
+
+    def edited(factor, states, x):
+        net.factor = factor
+        try:
+            return pure(net, x)[0](states, x)
+        finally:
+            net.factor = None
+
+    sites = all_of(taxpr.trace(run)(states, X), "tanh")
+    check_scale(run, edited, (states, X), sites)
+
+
+def test_collect_in_its_loop_stacks_what_the_loop_returns():
+    net = Net()
+    xs = jnp.stack([X, 2 * X, 3 * X])
+    run, states = pure(lambda xs: brainstate.transform.for_loop(net, xs), xs)
+    program = taxpr.trace(run)(states, xs)
+    last = [a for a in all_of(program, "add") if "body" in a][1]
+    program = program.tag_at(last, name="y")
+    (_, ys), found = jax.jit(program.collect())(states, xs)
+    assert_close(found["y"], ys)

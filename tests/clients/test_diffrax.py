@@ -1,0 +1,100 @@
+"""Differential equations solved by diffrax."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import pytest
+from client_checks import all_of, check_identity, check_scale, values
+
+import taxpr
+
+Y0 = jax.random.normal(jax.random.key(1), (8,))
+
+
+def solution(y0, adjoint, factor=None):
+    def field(t, y, args):
+        slope = jnp.tanh(args * y)
+        return (slope if factor is None else slope * factor) - y
+
+    return diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Tsit5(),
+        t0=0.0,
+        t1=1.0,
+        dt0=0.1,
+        y0=y0,
+        args=0.7,
+        saveat=diffrax.SaveAt(ts=jnp.linspace(0, 1, 4)),
+        stepsize_controller=diffrax.PIDController(rtol=1e-3, atol=1e-4),
+        adjoint=adjoint,
+        max_steps=16,
+    )
+
+
+def solved(adjoint):
+    return lambda y0: solution(y0, adjoint).ys
+
+
+ADJOINTS = [
+    diffrax.RecursiveCheckpointAdjoint(),
+    diffrax.DirectAdjoint(),
+    diffrax.ForwardMode(),
+]
+adjoints = pytest.mark.parametrize("adjoint", ADJOINTS, ids=lambda a: type(a).__name__)
+
+
+@adjoints
+def test_a_solution(adjoint):
+    check_identity(solved(adjoint), Y0)
+
+
+def test_a_gradient_by_checkpoints():
+    check_identity(jax.grad(lambda y0: jnp.sum(solved(ADJOINTS[0])(y0) ** 2)), Y0)
+
+
+def test_a_gradient_through_the_solver():
+    check_identity(jax.grad(lambda y0: jnp.sum(solved(ADJOINTS[1])(y0) ** 2)), Y0)
+
+
+def test_a_forward_derivative():
+    solve = solved(diffrax.ForwardMode())
+    check_identity(lambda y0: jax.jvp(solve, (y0,), (jnp.ones(8),)), Y0)
+
+
+@adjoints
+def test_a_factor_in_the_field_does_what_inject_does(adjoint):
+    def edited(factor, y0):
+        return solution(y0, adjoint, factor).ys
+
+    plain = solved(adjoint)
+    program = taxpr.trace(plain)(Y0)
+    (site,) = all_of(program, "tanh")
+    if within_reach(program, site):
+        # A solve by checkpoints has a derivative of its own, which runs the field anew: a rule
+        # that is kept. Forward mode has no reverse derivative.
+        reverse = isinstance(adjoint, diffrax.DirectAdjoint)
+        check_scale(plain, edited, (Y0,), [site], gradient=reverse)
+
+
+@adjoints
+def test_a_tag_fires_as_often_as_the_field_is_evaluated(adjoint):
+    program = taxpr.trace(lambda y0: solution(y0, adjoint).stats["num_steps"])(Y0)
+    (site,) = all_of(program, "tanh")
+    if within_reach(program, site):
+        injected = program.tag_at(site, name="slope").inject(count, 0)
+        steps, fired = jax.jit(injected)(injected.ctx, Y0)
+        # Tsit5 has seven stages, and the last one of a step is the first of the next.
+        assert fired == 1 + 6 * steps > 7
+
+
+def count(n, token, params):
+    return token, n + 1
+
+
+def within_reach(program, site):
+    """Whether `taxpr.inject` can go there; where not, it must say so."""
+    if f"{site}.0" in values(program):
+        return True
+    with pytest.raises(taxpr.RefusedError, match="does not inject into custom_vjp_call"):
+        program.tag_at(site, name="slope").inject(count, 0)
+    return False

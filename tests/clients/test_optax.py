@@ -1,0 +1,97 @@
+"""Training steps with optax and flax."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from checks import assert_close
+from client_checks import all_of, check_identity, check_scale, collected_at
+
+import taxpr
+
+X = jax.random.normal(jax.random.key(1), (4, 8))
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(2)(nn.LayerNorm()(nn.gelu(nn.Dense(16)(x))))
+
+
+MODEL = Net()
+VARIABLES = MODEL.init(jax.random.key(0), X)
+
+
+def loss(variables, x):
+    return jnp.mean(jnp.log1p(MODEL.apply(variables, x) ** 2))
+
+
+def step_with(optimizer):
+    def step(state, x):
+        variables, memory = state
+        value, grads = jax.value_and_grad(loss)(variables, x)
+        updates, memory = optimizer.update(grads, memory, variables)
+        return (optax.apply_updates(variables, updates), memory), value
+
+    return step, (VARIABLES, optimizer.init(VARIABLES))
+
+
+def made_in(file, eqn):
+    source = taxpr.source_of(eqn)
+    return source is not None and source.file.endswith(file)
+
+
+# With the usual eps, a gradient that is almost zero becomes a step of any size.
+ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3, eps=1e-2))
+
+
+def test_a_step():
+    step, state = step_with(ADAM)
+    check_identity(step, state, X)
+
+
+def test_a_step_that_accumulates_gradients():
+    step, state = step_with(optax.MultiSteps(optax.sgd(0.1, momentum=0.9), every_k_schedule=2))
+    check_identity(step, state, X)
+
+
+def test_a_scan_over_steps():
+    step, state = step_with(ADAM)
+    check_identity(lambda state, xs: jax.lax.scan(step, state, xs), state, jnp.stack([X] * 3))
+
+
+def test_collect_in_a_scan_returns_what_each_step_returns():
+    step, state = step_with(ADAM)
+    xs = jnp.stack([X, 2 * X, 3 * X])
+
+    def train(state, xs):
+        return jax.lax.scan(step, state, xs)
+
+    (scan,) = all_of(taxpr.trace(train)(state, xs), "scan")
+    (log,) = (a for a in all_of(taxpr.trace(train)(state, xs), "log1p") if a.startswith(scan))
+    found = collected_at(train, (state, xs), {"log1p": log})["log1p"]
+    assert found.shape == (3, 4, 2)
+    assert_close(jnp.mean(found, (1, 2)), jax.jit(train)(state, xs)[1])
+
+
+def test_scaling_all_updates_is_another_learning_rate():
+    def train(rate, state, x):
+        step, _ = step_with(optax.sgd(rate))
+        return step(state, x)
+
+    def plain(state, x):
+        return train(0.25, state, x)
+
+    _, state = step_with(optax.sgd(0.25))
+    program = taxpr.trace(plain)(state, X)
+    updates = [
+        address
+        for address, eqn in taxpr.iter_eqns(program.jaxpr)
+        if eqn.primitive.name == "mul" and made_in("optax/_src/transform.py", eqn)
+    ]
+    assert len(updates) == len(jax.tree.leaves(VARIABLES))
+
+    def edited(factor, state, x):
+        return train(0.25 * factor, state, x)
+
+    check_scale(plain, edited, (state, X), updates, gradient=False)
