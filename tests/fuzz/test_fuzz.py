@@ -1,0 +1,365 @@
+"""Random programs: every rewrite of taxpr against the plain interpreter.
+
+The programs of a run follow from `SEED`. Most are not compiled: a rewritten jaxpr is run by
+the reference interpreter, equation by equation, and must give the very bits that the
+reference gives while it calls the injector itself. A fixed share is run by JAX as well, eager
+and under `jax.jit`, mapped, and differentiated.
+
+    TAXPR_FUZZ        how many programs, over all tests (``make fuzz N=...``)
+    TAXPR_FUZZ_SEED   where to begin
+"""
+
+import collections
+import os
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from checks import assert_close, check_types, is_float
+from fuzz import meaning
+from fuzz.build import as_source, build, lanes
+from fuzz.generate import programs
+from fuzz.hops import HOPS
+from fuzz.meaning import (
+    assert_same_bits,
+    bits,
+    changing,
+    changing_briefly,
+    interpret,
+)
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import strategies as st
+from reference import Reference
+
+import taxpr
+
+PROGRAMS = int(os.environ.get("TAXPR_FUZZ", 2000))
+SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
+
+
+def fuzz(share, chunks):
+    """Run a check on a share of all programs, in several tests, which can run side by side."""
+
+    def decorate(check):
+        count = max(1, round(PROGRAMS * share / chunks))
+
+        @pytest.mark.timeout(1800)  # shrinking a failure takes long
+        @pytest.mark.parametrize("chunk", range(chunks))
+        def test(chunk):
+            @seed(f"{SEED} {check.__name__} {chunk}")
+            @settings(
+                max_examples=count,
+                database=None,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                print_blob=False,
+                report_multiple_bugs=False,
+                phases=[Phase.generate, Phase.shrink],
+            )
+            @given(st.data())
+            def run(data):
+                check(data)
+
+            run()
+            jax.clear_caches()
+
+        test.__name__, test.check = check.__name__, check
+        return test
+
+    return decorate
+
+
+# ---- which tags can be injected ----------------------------------------------
+
+
+def is_injectable(site):
+    return all(taxpr.injectable(step.eqn) is None for step in site.steps)
+
+
+def names_of(sites):
+    return list(dict.fromkeys(site.name for site in sites))
+
+
+def some_of(data, names):
+    """All of the names, or some, or none."""
+    left_out = data.draw(st.one_of(st.just(0), st.integers(0, 2 ** len(names) - 1)))
+    return {name for k, name in enumerate(names) if not left_out >> k & 1}
+
+
+def selected(data, jaxpr):
+    """Some of the tags into which taxpr can go, by name."""
+    sites = taxpr.find_tags(jaxpr)
+    barred = {site.name for site in sites if not is_injectable(site)}
+    return some_of(data, [name for name in names_of(sites) if name not in barred])
+
+
+def drawn(data, **kinds):
+    program = data.draw(programs(**kinds))
+    note(as_source(program))
+    fn, args = build(program)
+    return program, fn, args
+
+
+def injected(jaxpr, ctx, chosen, injector=changing):
+    """The injected jaxpr, after checks of its types and of the tags that it has left."""
+    new = taxpr.inject(jaxpr, injector, ctx, lambda params, _: params["name"] in chosen)
+    check_types(new)
+    left = [site.name for site in taxpr.find_tags(new)]
+    assert left == [s.name for s in taxpr.find_tags(jaxpr) if s.name not in chosen]
+    return new
+
+
+def reference_run(jaxpr, ctx, chosen, args, injector=changing):
+    """``[*outs, *ctx]`` by the reference."""
+    run = Reference(injector, ctx, lambda params: params["name"] in chosen)
+    return [*run(jaxpr, *args), *jax.tree.leaves(run.ctx)]
+
+
+# ---- the checks --------------------------------------------------------------
+
+
+@fuzz(share=0.6, chunks=6)
+def test_rewrites(data):
+    """Each rewrite, run by the reference: the same bits."""
+    program, fn, args = drawn(data)
+    traced = taxpr.trace(fn)(*args)
+    jaxpr = traced.jaxpr
+    plain = interpret(jaxpr, *args)
+    chosen = selected(data, jaxpr)
+    ctx = data.draw(st.sampled_from(meaning.contexts()))
+    leaves = jax.tree.leaves(ctx)
+
+    new = injected(jaxpr, ctx, chosen)
+    assert_same_bits(interpret(new, *leaves, *args), reference_run(jaxpr, ctx, chosen, args))
+
+    same = injected(jaxpr, ctx, chosen, lambda ctx, token, params: (token, ctx))
+    assert_same_bits(interpret(same, *leaves, *args), [*plain, *leaves])
+
+    check_dissolving(jaxpr, chosen, plain, args)
+    check_collecting(traced, plain, args)
+    check_tagging(data, traced, plain, args)
+
+
+def check_dissolving(jaxpr, chosen, plain, args):
+    none = taxpr.dissolve_tags(jaxpr)
+    check_types(none)
+    assert taxpr.find_tags(none) == []
+    assert str(taxpr.dissolve_tags(none)) == str(none)
+    assert_same_bits(interpret(none, *args), plain)
+    fewer = taxpr.dissolve_tags(jaxpr, lambda params, _: params["name"] in chosen)
+    check_types(fewer)
+    left = [site.name for site in taxpr.find_tags(fewer)]
+    assert left == [s.name for s in taxpr.find_tags(jaxpr) if s.name not in chosen]
+
+
+def check_collecting(traced, plain, args):
+    times = collections.Counter(site.name for site in traced.tags())
+    sites = [site for site in traced.tags() if times[site.name] == 1 and is_injectable(site)]
+    if not sites:
+        return
+    collecting = traced.collect([site.address for site in sites])
+    check_types(collecting.jaxpr)
+    flat = interpret(collecting.jaxpr, *args)
+    out, values = jax.tree.unflatten(collecting.out_tree, flat)
+    assert_same_bits(out, plain)
+    recording = meaning.Recording()
+    recording(traced.jaxpr, *args)
+    assert set(values) == {site.name for site in sites}
+    for site in sites:
+        found, (expected, count) = values[site.name], recording.expected(site)
+        if isinstance(found, taxpr.Last):
+            assert_counts(found.count, count)
+        elif isinstance(found, taxpr.Masked):
+            assert_counts(found.mask, count > 0)
+        else:
+            assert not site.conditional
+            np.testing.assert_array_equal(count, 1)
+        value = found.value if isinstance(found, (taxpr.Last, taxpr.Masked)) else found
+        assert jax.tree.structure(value) == jax.tree.structure(site.avals)
+        for a, b in zip(jax.tree.leaves(value), expected, strict=True):
+            np.testing.assert_array_equal(bits(a), b)
+
+
+def assert_counts(found, expected):
+    """Scans of which every iteration fires equally often have no axis in what is found."""
+    found = np.asarray(found)
+    assert found.shape == expected.shape[: found.ndim]
+    wide = found.reshape(found.shape + (1,) * (expected.ndim - found.ndim))
+    np.testing.assert_array_equal(np.broadcast_to(wide, expected.shape), expected)
+
+
+def check_tagging(data, traced, plain, args):
+    address = data.draw(st.sampled_from(list(value_addresses(traced.jaxpr))))
+    tagged = traced.tag_at(address, name="here")
+    check_types(tagged.jaxpr)
+    [site] = tagged.tags("here")
+    assert_same_bits(interpret(tagged.jaxpr, *args), plain)
+    if is_injectable(site):
+        ctx = meaning.START_BRIEFLY
+        new = injected(tagged.jaxpr, ctx, {"here"}, changing_briefly)
+        expected = reference_run(tagged.jaxpr, ctx, {"here"}, args, changing_briefly)
+        assert_same_bits(interpret(new, *ctx, *args), expected)
+
+
+def value_addresses(jaxpr, prefix=""):
+    """The address of every array of a program that can be tagged."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    for kind, variables in (("in", inner.invars), ("const", inner.constvars)):
+        yield from (f"{prefix}{kind}{k}" for k in range(len(variables)))
+    for local, eqn in taxpr.numbered(inner):
+        yield from (f"{prefix}{local}.{k}" for k in range(len(eqn.outvars)))
+        for nested in taxpr.nested_jaxprs(eqn):
+            if nested.param is not None:
+                yield from value_addresses(nested.stored, f"{prefix}{local}/{nested.label}/")
+
+
+@fuzz(share=0.15, chunks=2)
+def test_compiled(data):
+    """JAX itself, eager and compiled; the identity changes no bit of a compiled program."""
+    program, fn, args = drawn(data)
+    jaxpr = jax.make_jaxpr(fn)(*args)
+    chosen = selected(data, jaxpr)
+    ctx = data.draw(st.sampled_from(meaning.contexts()))
+    leaves = jax.tree.leaves(ctx)
+
+    expected = reference_run(jaxpr, ctx, chosen, args)
+    new = injected(jaxpr, ctx, chosen)
+    if data.draw(st.booleans()):
+        found = jex.jaxpr_as_fun(new)(*leaves, *args)
+    else:
+        found = compiled(new)(*leaves, *args)
+    assert_close(found, expected, tolerance(program))
+
+    plain = compiled(jaxpr)(*args)
+    if data.draw(st.booleans()):
+        same = injected(jaxpr, ctx, chosen, lambda ctx, token, params: (token, ctx))
+        assert_same_bits(compiled(same)(*leaves, *args), [*plain, *leaves])
+    else:
+        assert_same_bits(compiled(taxpr.dissolve_tags(jaxpr))(*args), plain)
+
+
+def compiled(jaxpr):
+    # Where XLA keeps more than a dtype has, it does so depending on what it fuses.
+    options = {"xla_allow_excess_precision": False}
+    return jax.jit(jex.jaxpr_as_fun(jaxpr), compiler_options=options)
+
+
+def tolerance(program):
+    """Rounding to bfloat16 turns the last bit of a float32 into much more."""
+    return 5e-2 if "bfloat16" in as_source(program) else 1e-4
+
+
+@fuzz(share=0.1, chunks=2)
+def test_batched(data):
+    """`jax.vmap` of the injected program: each lane by itself, with its own context."""
+    program, fn, args = drawn(data, without=NOT_BATCHED)
+    jaxpr = jax.make_jaxpr(fn)(*args)
+    chosen = selected(data, jaxpr)
+    ctx = data.draw(st.sampled_from(meaning.contexts()))
+    leaves = jax.tree.leaves(ctx)
+    new = injected(jaxpr, ctx, chosen)
+
+    # Some arguments have a batch, the context among them.
+    mapped = [data.draw(st.booleans()) for _ in args]
+    several = lanes(program, 2)
+    own = [
+        [lane[k] if is_mapped else arg for k, (arg, is_mapped) in enumerate(zip(args, mapped))]
+        for lane in several
+    ]
+    batch = [
+        jnp.stack([lane[k] for lane in own]) if is_mapped else arg
+        for k, (arg, is_mapped) in enumerate(zip(args, mapped))
+    ]
+    axes = [None] * len(leaves) + [0 if is_mapped else None for is_mapped in mapped]
+    run = jax.vmap(jex.jaxpr_as_fun(new), axes, axis_size=2)
+    found = interpret(jax.make_jaxpr(run)(*leaves, *batch), *leaves, *batch)
+    for k, lane in enumerate(own):
+        expected = reference_run(jaxpr, ctx, chosen, lane)
+        assert_close([x[k] for x in found], expected, tolerance(program))
+
+
+# JAX maps a closed_call only with its checks off, up to 0.11.
+NOT_BATCHED = ("closed_call",)
+# The reference runs what they hold, and not their rules.
+WITH_RULES = ("custom_jvp", "custom_vjp", "linear_solve", "custom_vmap")
+
+
+@fuzz(share=0.1, chunks=2)
+def test_derivatives(data):
+    """Of outputs and context, with respect to both: those of the reference, run under JAX."""
+    reversible = data.draw(st.booleans())
+    program, fn, args = drawn(data, without=WITH_RULES, reversible=reversible)
+    jaxpr = jax.make_jaxpr(fn)(*args)
+    chosen = selected(data, jaxpr)
+    ctx = data.draw(st.sampled_from(meaning.contexts()))
+    ours, theirs, at = differentiable(jaxpr, ctx, chosen, args)
+    if not at:
+        return
+    along = [jnp.full(x.shape, 0.3 + 0.2 * k, x.dtype) for k, x in enumerate(at)]
+    forward = lambda *at: jax.jvp(ours, at, tuple(along))
+    expected = jax.jvp(theirs, tuple(at), tuple(along))
+    assert_close(interpret(jax.make_jaxpr(forward)(*at), *at), expected, 10 * tolerance(program))
+    if reversible:
+        back = jax.grad(ours, tuple(range(len(at))))
+        expected = jax.grad(theirs, tuple(range(len(at))))(*at)
+        if data.draw(st.integers(0, 3)) == 3:
+            found = jax.jit(back)(*at)
+        else:
+            found = interpret(jax.make_jaxpr(back)(*at), *at)
+        assert_close(found, expected, 10 * tolerance(program))
+
+
+def differentiable(jaxpr, ctx, chosen, args):
+    """One number by taxpr and by the reference, as functions of all floats that go in."""
+    leaves, tree = jax.tree.flatten(ctx)
+    new = injected(jaxpr, ctx, chosen)
+    given = [*leaves, *args]
+    where = [k for k, x in enumerate(given) if is_float(x)]
+
+    def all_of(floats):
+        whole = list(given)
+        for k, x in zip(where, floats, strict=True):
+            whole[k] = x
+        return whole
+
+    def ours(*floats):
+        return total(jex.jaxpr_as_fun(new)(*all_of(floats)))
+
+    def theirs(*floats):
+        whole = all_of(floats)
+        own = jax.tree.unflatten(tree, whole[: len(leaves)])
+        return total(reference_run(jaxpr, own, chosen, whole[len(leaves) :]))
+
+    return ours, theirs, [given[k] for k in where]
+
+
+def total(out):
+    floats = [x.astype(meaning.float_dtype()) for x in map(jnp.asarray, out) if is_float(x)]
+    return sum((jnp.sum(x) for x in floats), start=jnp.zeros((), meaning.float_dtype()))
+
+
+@fuzz(share=0.05, chunks=1)
+def test_finite_differences(data):
+    """Derivatives of the injected program in float64 against differences of the reference."""
+    with jax.enable_x64(True):
+        program = data.draw(programs(without=WITH_RULES, reversible=True))
+        note(as_source(program))
+        if "bfloat16" in as_source(program) or "lax.stop_gradient" in as_source(program):
+            return
+        fn, args = build(program, jnp.float64)
+        jaxpr = jax.make_jaxpr(fn)(*args)
+        chosen = selected(data, jaxpr)
+        ours, theirs, at = differentiable(jaxpr, meaning.contexts()[1], chosen, args)
+        along = [jnp.full(x.shape, 0.3 + 0.2 * k, x.dtype) for k, x in enumerate(at)]
+        step = 1e-6
+
+        def moved(by):
+            return theirs(*(x + by * d for x, d in zip(at, along, strict=True)))
+
+        expected = (moved(step) - moved(-step)) / (2 * step)
+        back = jax.grad(ours, tuple(range(len(at))))
+        found = interpret(jax.make_jaxpr(back)(*at), *at)
+        slope = sum(float(jnp.sum(g * d)) for g, d in zip(found, along, strict=True))
+        np.testing.assert_allclose(slope, float(expected), rtol=1e-5, atol=1e-5)
