@@ -1,0 +1,29 @@
+"""What random programs found, each made small."""
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+from jax import lax
+
+import taxpr
+from taxpr import tag
+
+
+def test_an_unused_tag_in_a_while_condition_stays_when_others_are_injected():
+    """`jax.lax.while_loop` drops dead code from the condition when a carry never changes."""
+
+    def f(x):
+        def goes_on(carry):
+            tag(carry[1], name="unused")
+            return carry[0] < 2
+
+        step = lambda carry: (carry[0] + 1, tag(carry[1], name="body") * 0.5)
+        return lax.while_loop(goes_on, step, (jnp.int32(0), x))
+
+    jaxpr = jax.make_jaxpr(f)(1.0)
+    assert [site.name for site in taxpr.find_tags(jaxpr)] == ["unused", "body"]
+    identity = lambda ctx, token, params: (token, ctx)
+    new = taxpr.inject(jaxpr, identity, 0, lambda params, _: params["name"] == "body")
+    assert [site.name for site in taxpr.find_tags(new)] == ["unused"]
+    (i, y, ctx) = jex.jaxpr_as_fun(new)(jnp.int32(7), 1.0)
+    assert (i, y, ctx) == (2, 0.25, 7)
