@@ -27,3 +27,23 @@ def test_an_unused_tag_in_a_while_condition_stays_when_others_are_injected():
     assert [site.name for site in taxpr.find_tags(new)] == ["unused"]
     (i, y, ctx) = jex.jaxpr_as_fun(new)(jnp.int32(7), 1.0)
     assert (i, y, ctx) == (2, 0.25, 7)
+
+
+def test_literals_in_a_while_loop_are_collected_and_injected():
+    def f(x):
+        def goes_on(i):
+            return tag(False, name="never")
+
+        def step(i):
+            tag(0.75, name="number")
+            return i + 1
+
+        return lax.while_loop(goes_on, step, 0)
+
+    program = taxpr.trace(f)(1.0)
+    out, values = program.collect()(1.0)
+    assert out == 0
+    assert values["never"] == taxpr.Last(False, 1)
+    assert values["number"] == taxpr.Last(0.0, 0)
+    injected = program.inject(lambda n, token, params: (token, n + 1), 0)
+    assert injected(jnp.int32(0), 1.0) == (0, 1)
