@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from checks import assert_close, check_types, is_float
 from fuzz import meaning
-from fuzz.build import as_source, build, lanes
+from fuzz.build import Hop, as_source, build, lanes
 from fuzz.generate import programs
 from fuzz.hops import HOPS
 from fuzz.meaning import (
@@ -62,13 +62,63 @@ def fuzz(share, chunks):
             def run(data):
                 check(data)
 
+            COUNTS.clear()
             run()
+            print(f"\n{check.__name__}[{chunk}], {count} programs:", shown(COUNTS))
+            if count >= ENOUGH and check.__name__ == "test_rewrites":
+                assert_nothing_is_missing(COUNTS)
             jax.clear_caches()
 
         test.__name__, test.check = check.__name__, check
         return test
 
     return decorate
+
+
+# ---- what occurred -----------------------------------------------------------
+
+COUNTS = collections.Counter()
+ENOUGH = 100  # programs, of which some have any kind of higher-order function
+
+
+def count_what_occurs(program, sites, chosen):
+    """How many programs have a kind; how many tags, and injected ones, are in a primitive."""
+    COUNTS.update({("kind", kind) for kind in kinds_in(program.block)})
+    for site in sites:
+        COUNTS["depth", len(site.steps)] += 1
+        COUNTS.update({("dtype", str(aval.dtype)) for aval in jax.tree.leaves(site.avals)})
+        for step in site.steps:
+            name = step.eqn.primitive.name
+            COUNTS["tag in", name] += 1
+            COUNTS["injected in", name] += site.name in chosen
+            COUNTS["refused in", name] += taxpr.injectable(step.eqn) is not None
+
+
+def kinds_in(block):
+    for statement in block.body:
+        if isinstance(statement, Hop):
+            yield statement.kind
+            for inner in statement.blocks:
+                yield from kinds_in(inner)
+
+
+def shown(counts):
+    return ", ".join(f"{what} {which}: {n}" for (what, which), n in sorted(counts.items()) if n)
+
+
+def assert_nothing_is_missing(counts):
+    for entry in HOPS:
+        assert counts["kind", entry.kind], f"no program has a {entry.kind}"
+        if entry.primitives:
+            held = [name for name in entry.primitives if counts["tag in", name]]
+            assert held, f"no tag is in a {entry.kind}"
+            refused = all(counts["refused in", name] for name in held)
+            gone_into = any(counts["injected in", name] for name in held)
+            assert refused or gone_into, f"no injected tag is in a {entry.kind}"
+    for depth in range(5):
+        assert counts["depth", depth], f"no tag is {depth} deep"
+    for dtype in ("float32", "bfloat16", "int32", "uint8", "bool", "key<fry>"):
+        assert counts["dtype", dtype], f"no tag is of a {dtype}"
 
 
 # ---- which tags can be injected ----------------------------------------------
@@ -128,6 +178,7 @@ def test_rewrites(data):
     jaxpr = traced.jaxpr
     plain = interpret(jaxpr, *args)
     chosen = selected(data, jaxpr)
+    count_what_occurs(program, traced.tags(), chosen)
     ctx = data.draw(st.sampled_from(meaning.contexts()))
     leaves = jax.tree.leaves(ctx)
 
