@@ -8,6 +8,8 @@ from jax import lax
 import taxpr
 from taxpr import tag
 
+X = jnp.ones(2)
+
 
 def test_an_unused_tag_in_a_while_condition_stays_when_others_are_injected():
     """`jax.lax.while_loop` drops dead code from the condition when a carry never changes."""
@@ -47,3 +49,17 @@ def test_literals_in_a_while_loop_are_collected_and_injected():
     assert values["number"] == taxpr.Last(0.0, 0)
     injected = program.inject(lambda n, token, params: (token, n + 1), 0)
     assert injected(jnp.int32(0), 1.0) == (0, 1)
+
+
+def test_the_derivative_of_a_while_loop_that_closes_over_an_array():
+    """The debug info of a jaxpr with more arguments still names each of them."""
+
+    def f(x):
+        step = lambda carry: (carry[0] + 1.0, tag(carry[1] * x, name="body"))
+        goes_on = lambda carry: carry[0] < jnp.sum(X) + 0 * x
+        return lax.while_loop(goes_on, step, (0.0, x))[1]
+
+    injected = taxpr.trace(f)(2.0).inject(lambda s, token, params: (token * s, s), 0.5)
+    run = lambda s, x: injected(s, x)[0]
+    primal, tangent = jax.jvp(run, (jnp.float32(0.5), 2.0), (jnp.float32(0), 1.0))
+    assert (primal, tangent) == (2.0, 3.0)
