@@ -13,6 +13,7 @@ import collections
 import os
 
 import jax
+import jax.experimental
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
@@ -34,6 +35,9 @@ from hypothesis import strategies as st
 from reference import Reference
 
 import taxpr
+
+# Up to 0.7 only experimental.
+enable_x64 = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
 
 PROGRAMS = int(os.environ.get("TAXPR_FUZZ", 2000))
 SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
@@ -404,7 +408,7 @@ def total(out):
 @fuzz(share=0.05, chunks=1)
 def test_finite_differences(data):
     """Derivatives of the injected program in float64 against differences of the reference."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         program = data.draw(programs(without=WITH_RULES, reversible=True))
         note(as_source(program))
         if "bfloat16" in as_source(program) or "lax.stop_gradient" in as_source(program):
