@@ -37,7 +37,7 @@ from reference import Reference
 import taxpr
 
 # Up to 0.7 only experimental.
-enable_x64 = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
 PROGRAMS = int(os.environ.get("TAXPR_FUZZ", 2000))
 SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
