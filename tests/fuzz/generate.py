@@ -1,18 +1,19 @@
-"""Random JAX programs: a Hypothesis strategy for `build.Program`.
+"""Random JAX programs, made of bytes that Hypothesis draws.
+
+One draw of bytes, and not one draw for each choice, since Hypothesis likes to repeat parts of
+what it drew: nearly half of the programs were the same as others.
 
 Values stay bounded, so that floats can be compared; loops end, also when an injector
 changes what their tags mark. Every program is small: a few statements in each block, at
 most `MOST_HOPS` higher-order functions, nested to depth `DEPTH`.
 """
 
-import dataclasses
-
 from fuzz.build import DTYPES, Block, Line, Program, Type, as_tuple
 from fuzz.hops import HOPS
 from hypothesis import strategies as st
 
 DEPTH = 4
-MOST_HOPS = 5
+MOST_HOPS = 6
 F = Type("f")
 ARG_TYPES = (
     *(Type(dtype, shape) for dtype in "fhiub" for shape in ((), (2,), (3,))),
@@ -27,15 +28,40 @@ TOKENS = {
 }
 
 
-@dataclasses.dataclass
-class Shared:
-    """What all scopes of one program share."""
+class Choices:
+    """Reads choices from bytes; at the end of them, and where they are 0, the first option."""
 
-    draw: object
-    without: tuple[str, ...]
-    names: int = 0
-    tags: int = 0
-    hops: int = 0
+    def __init__(self, tape):
+        self._tape = iter(tape)
+
+    def number(self, low, high):
+        """``low`` to ``high``, at most 255 more."""
+        return low + next(self._tape, 0) % (high - low + 1)
+
+    def choice(self, options):
+        return options[self.number(0, len(options) - 1)]
+
+    def chance(self, percent):
+        return self.number(0, 99) >= 100 - percent
+
+
+def choices():
+    """A strategy for `Choices`, long enough for most programs."""
+    return st.binary(min_size=150, max_size=1200).map(Choices)
+
+
+class Shared:
+    """What all scopes of one program share.
+
+    Attributes:
+        choices: Where they read.
+        without: The kinds of higher-order functions that must not be in it.
+        names, tags, hops: How many it has.
+    """
+
+    def __init__(self, choices, without):
+        self.choices, self.without = choices, without
+        self.names = self.tags = self.hops = 0
 
 
 class Scope:
@@ -54,17 +80,11 @@ class Scope:
         self.values = list(values)
         self.body = []
 
-    # ---- drawing -------------------------------------------------------------
+        self.number = shared.choices.number
+        self.choice = shared.choices.choice
+        self.chance = shared.choices.chance
 
-    def number(self, low, high):
-        return self.shared.draw(st.integers(low, high))
-
-    def choice(self, options):
-        """One of several; a failure shrinks towards the first."""
-        return options[self.number(0, len(options) - 1)]
-
-    def chance(self, percent):
-        return self.number(0, 99) >= 100 - percent
+    # ---- values --------------------------------------------------------------
 
     def pick(self, fits=lambda kind: True):
         """A value whose type fits, or None; newer ones are drawn more often."""
@@ -96,14 +116,14 @@ class Scope:
         self.body.append(Line(statement) if isinstance(statement, str) else statement)
 
     def statement(self):
-        what = self.number(0, 99)
+        what = self.choice(["tag", "operation", "hop", "tag", "hop"])
         room = self.depth < DEPTH and self.shared.hops < MOST_HOPS
-        if what >= 55 and room and self.hop():
+        if what == "hop" and room and self.hop():
             return
-        if what % 5 < 3:
-            self.tag()
-        else:
+        if what == "operation":
             self.operation()
+        else:
+            self.tag()
 
     def hop(self):
         entry = self.choice(HOPS)
@@ -204,21 +224,20 @@ class Scope:
         return name, Block(header, tuple(inner.body), result), want
 
 
-@st.composite
-def programs(draw, without=(), reversible=None):
-    """Random programs.
+def program_of(choices, without=(), reversible=None):
+    """A random program.
 
     Args:
-        draw: Given by Hypothesis.
-        without: The kinds of higher-order functions that must not be in them.
-        reversible: Whether they must have reverse-mode derivatives; None leaves it open.
+        choices: What decides.
+        without: The kinds of higher-order functions that must not be in it.
+        reversible: Whether it must have reverse-mode derivatives; None leaves it open.
     """
     if reversible is None:
-        reversible = draw(st.booleans())
-    scope = Scope(Shared(draw, tuple(without)), CONSTANTS.items(), reversible=reversible)
+        reversible = choices.chance(50)
+    scope = Scope(Shared(choices, without), CONSTANTS.items(), reversible=reversible)
     args = tuple(scope.choice(ARG_TYPES) for _ in range(scope.number(1, 3)))
     names = [scope.new(kind) for kind in args]
-    for _ in range(scope.number(1, 4)):
+    for _ in range(scope.number(2, 5)):
         scope.statement()
     results = [scope.pick()[0] for _ in range(scope.number(1, 3))]
     if scope.chance(15):

@@ -159,20 +159,18 @@ def while_loop(scope):
 
 @hop("scan")
 def fori_loop(scope):
-    return _fori(scope, str(scope.choice([2, 3, 0])))
+    return _fori(scope, "fori_loop", str(scope.choice([2, 3, 0])))
 
 
 @hop("while", reversible=False)
 def fori_loop_dynamic(scope):
-    return _fori(scope, f"jnp.minimum({scope.value(Type('i'))}, 2)")
+    return _fori(scope, "fori_loop_dynamic", f"jnp.minimum({scope.value(Type('i'))}, 2)")
 
 
-def _fori(scope, upper):
+def _fori(scope, kind, upper):
     carry, kinds = operands(scope, low=1)
     f, block, _ = scope.block([Type("i"), *kinds], kinds, groups=[None, len(kinds)])
-    return call(
-        scope, "fori_loop", [block], f"lax.fori_loop(0, {upper}, {f}, {as_tuple(carry)})", kinds
-    )
+    return call(scope, kind, [block], f"lax.fori_loop(0, {upper}, {f}, {as_tuple(carry)})", kinds)
 
 
 @hop("scan")
@@ -193,13 +191,13 @@ def lax_map(scope):
 
 @hop("cond")
 def cond(scope):
-    return _branches(scope, f"lax.cond({scope.value(Type('b'))}, {{}}{{}})", 2)
+    return _branches(scope, "cond", f"lax.cond({scope.value(Type('b'))}, {{}}{{}})", 2)
 
 
 @hop("cond")
 def switch(scope):
-    index = scope.value(Type("i"))
-    return _branches(scope, f"lax.switch({index}, [{{}}]{{}})", scope.choice([2, 3, 1]))
+    index, count = scope.value(Type("i")), scope.choice([2, 3, 1])
+    return _branches(scope, "switch", f"lax.switch({index}, [{{}}]{{}})", count)
 
 
 @hop("cond")
@@ -211,14 +209,14 @@ def platform_dependent(scope):
     return call(scope, "platform_dependent", [first, second], text, results)
 
 
-def _branches(scope, text, count):
+def _branches(scope, kind, text, count):
     texts, kinds = operands(scope)
     names, blocks, results = [], [], None
     for _ in range(count):
         name, block, results = scope.block(kinds, results, most=2)
         names.append(name)
         blocks.append(block)
-    return call(scope, "cond", blocks, text.format(", ".join(names), listed(texts)), results)
+    return call(scope, kind, blocks, text.format(", ".join(names), listed(texts)), results)
 
 
 # ---- transformations: they leave no equation of their own --------------------

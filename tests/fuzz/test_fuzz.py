@@ -10,6 +10,7 @@ and under `jax.jit`, mapped, and differentiated.
 """
 
 import collections
+import itertools
 import os
 
 import jax
@@ -21,7 +22,7 @@ import pytest
 from checks import assert_close, check_types, is_float
 from fuzz import meaning
 from fuzz.build import Hop, as_source, build, lanes
-from fuzz.generate import programs
+from fuzz.generate import choices, program_of
 from fuzz.hops import HOPS
 from fuzz.meaning import (
     assert_same_bits,
@@ -31,7 +32,6 @@ from fuzz.meaning import (
     interpret,
 )
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
-from hypothesis import strategies as st
 from reference import Reference
 
 import taxpr
@@ -62,9 +62,9 @@ def fuzz(share, chunks):
                 report_multiple_bugs=False,
                 phases=[Phase.generate, Phase.shrink],
             )
-            @given(st.data())
-            def run(data):
-                check(data)
+            @given(choices())
+            def run(choices):
+                check(choices)
 
             COUNTS.clear()
             run()
@@ -132,28 +132,34 @@ def is_injectable(site):
     return all(taxpr.injectable(step.eqn) is None for step in site.steps)
 
 
-def names_of(sites):
-    return list(dict.fromkeys(site.name for site in sites))
+class Drawn:
+    """One program and what is done with it; a failure shows the program."""
 
+    def __init__(self, choices, float_dtype=jnp.float32, **kinds):
+        # First the choices of the test itself: the program takes what is left.
+        self.flags = [choices.number(0, 1) for _ in range(8)]
+        self._at = choices.number(0, 255)
+        self._left_out = [choices.number(0, 1) for _ in range(16)] if self.flags[0] else [0]
+        self.ctx = choices.choice(meaning.contexts())
+        self.ctx_leaves = jax.tree.leaves(self.ctx)
+        self.program = program_of(choices, **kinds)
+        self.source = as_source(self.program)
+        note(self.source)
+        self.fn, self.args = build(self.program, float_dtype)
 
-def some_of(data, names):
-    """All of the names, or some, or none."""
-    left_out = data.draw(st.one_of(st.just(0), st.integers(0, 2 ** len(names) - 1)))
-    return {name for k, name in enumerate(names) if not left_out >> k & 1}
+    def chosen(self, jaxpr):
+        """Some of the tags into which taxpr can go, by name."""
+        sites = taxpr.find_tags(jaxpr)
+        barred = {site.name for site in sites if not is_injectable(site)}
+        names = dict.fromkeys(site.name for site in sites if site.name not in barred)
+        out = itertools.cycle(self._left_out)
+        chosen = {name for name in names if not next(out)}
+        note(f"injected: {chosen}")
+        return chosen
 
-
-def selected(data, jaxpr):
-    """Some of the tags into which taxpr can go, by name."""
-    sites = taxpr.find_tags(jaxpr)
-    barred = {site.name for site in sites if not is_injectable(site)}
-    return some_of(data, [name for name in names_of(sites) if name not in barred])
-
-
-def drawn(data, **kinds):
-    program = data.draw(programs(**kinds))
-    note(as_source(program))
-    fn, args = build(program)
-    return program, fn, args
+    def address(self, jaxpr):
+        addresses = list(value_addresses(jaxpr))
+        return addresses[self._at % len(addresses)]
 
 
 def injected(jaxpr, ctx, chosen, injector=changing):
@@ -186,26 +192,29 @@ def reference_run(jaxpr, ctx, chosen, args, injector=changing):
 
 
 @fuzz(share=0.6, chunks=6)
-def test_rewrites(data):
+def test_rewrites(choices):
     """Each rewrite, run by the reference: the same bits."""
-    program, fn, args = drawn(data)
-    traced = taxpr.trace(fn)(*args)
+    drawn = Drawn(choices)
+    args, ctx, leaves = drawn.args, drawn.ctx, drawn.ctx_leaves
+    traced = taxpr.trace(drawn.fn)(*args)
     jaxpr = traced.jaxpr
     plain = interpret(jaxpr, *args)
-    chosen = selected(data, jaxpr)
-    count_what_occurs(program, traced.tags(), chosen)
-    ctx = data.draw(st.sampled_from(meaning.contexts()))
-    leaves = jax.tree.leaves(ctx)
+    chosen = drawn.chosen(jaxpr)
+    count_what_occurs(drawn.program, traced.tags(), chosen)
 
     new = injected(jaxpr, ctx, chosen)
     assert_same_bits(interpret(new, *leaves, *args), reference_run(jaxpr, ctx, chosen, args))
 
-    same = injected(jaxpr, ctx, chosen, lambda ctx, token, params: (token, ctx))
+    same = injected(jaxpr, ctx, chosen, identity)
     assert_same_bits(interpret(same, *leaves, *args), [*plain, *leaves])
 
     check_dissolving(jaxpr, chosen, plain, args)
     check_collecting(traced, plain, args)
-    check_tagging(data, traced, plain, args)
+    check_tagging(drawn.address(jaxpr), traced, plain, args)
+
+
+def identity(ctx, token, params):
+    return token, ctx
 
 
 def check_dissolving(jaxpr, chosen, plain, args):
@@ -255,8 +264,8 @@ def assert_counts(found, expected):
     np.testing.assert_array_equal(np.broadcast_to(wide, expected.shape), expected)
 
 
-def check_tagging(data, traced, plain, args):
-    address = data.draw(st.sampled_from(list(value_addresses(traced.jaxpr))))
+def check_tagging(address, traced, plain, args):
+    note(f"tagged: {address}")
     tagged = traced.tag_at(address, name="here")
     check_types(tagged.jaxpr)
     [site] = tagged.tags("here")
@@ -281,25 +290,21 @@ def value_addresses(jaxpr, prefix=""):
 
 
 @fuzz(share=0.15, chunks=2)
-def test_compiled(data):
+def test_compiled(choices):
     """JAX itself, eager and compiled; the identity changes no bit of a compiled program."""
-    program, fn, args = drawn(data)
-    jaxpr = jax.make_jaxpr(fn)(*args)
-    chosen = selected(data, jaxpr)
-    ctx = data.draw(st.sampled_from(meaning.contexts()))
-    leaves = jax.tree.leaves(ctx)
+    drawn = Drawn(choices)
+    args, ctx, leaves = drawn.args, drawn.ctx, drawn.ctx_leaves
+    jaxpr = jax.make_jaxpr(drawn.fn)(*args)
+    chosen = drawn.chosen(jaxpr)
 
-    expected = reference_run(jaxpr, ctx, chosen, args)
     new = injected(jaxpr, ctx, chosen)
-    if data.draw(st.booleans()):
-        found = jex.jaxpr_as_fun(new)(*leaves, *args)
-    else:
-        found = compiled(new)(*leaves, *args)
-    assert_close(found, expected, tolerance(program))
+    run = compiled(new) if drawn.flags[1] else jex.jaxpr_as_fun(new)
+    expected = reference_run(jaxpr, ctx, chosen, args)
+    assert_close(run(*leaves, *args), expected, tolerance(drawn))
 
     plain = compiled(jaxpr)(*args)
-    if data.draw(st.booleans()):
-        same = injected(jaxpr, ctx, chosen, lambda ctx, token, params: (token, ctx))
+    if drawn.flags[2]:
+        same = injected(jaxpr, ctx, chosen, identity)
         assert_same_bits(compiled(same)(*leaves, *args), [*plain, *leaves])
     else:
         assert_same_bits(compiled(taxpr.dissolve_tags(jaxpr))(*args), plain)
@@ -311,38 +316,31 @@ def compiled(jaxpr):
     return jax.jit(jex.jaxpr_as_fun(jaxpr), compiler_options=options)
 
 
-def tolerance(program):
+def tolerance(drawn):
     """Rounding to bfloat16 turns the last bit of a float32 into much more."""
-    return 5e-2 if "bfloat16" in as_source(program) else 1e-4
+    return 5e-2 if "bfloat16" in drawn.source else 1e-4
 
 
 @fuzz(share=0.1, chunks=2)
-def test_batched(data):
+def test_batched(choices):
     """`jax.vmap` of the injected program: each lane by itself, with its own context."""
-    program, fn, args = drawn(data, without=NOT_BATCHED)
-    jaxpr = jax.make_jaxpr(fn)(*args)
-    chosen = selected(data, jaxpr)
-    ctx = data.draw(st.sampled_from(meaning.contexts()))
-    leaves = jax.tree.leaves(ctx)
+    drawn = Drawn(choices, without=NOT_BATCHED)
+    ctx, leaves = drawn.ctx, drawn.ctx_leaves
+    jaxpr = jax.make_jaxpr(drawn.fn)(*drawn.args)
+    chosen = drawn.chosen(jaxpr)
     new = injected(jaxpr, ctx, chosen)
 
-    # Some arguments have a batch, the context among them.
-    mapped = [data.draw(st.booleans()) for _ in args]
-    several = lanes(program, 2)
-    own = [
-        [lane[k] if is_mapped else arg for k, (arg, is_mapped) in enumerate(zip(args, mapped))]
-        for lane in several
-    ]
-    batch = [
-        jnp.stack([lane[k] for lane in own]) if is_mapped else arg
-        for k, (arg, is_mapped) in enumerate(zip(args, mapped))
-    ]
-    axes = [None] * len(leaves) + [0 if is_mapped else None for is_mapped in mapped]
+    several = lanes(drawn.program, 2)
+    mapped = drawn.flags[: len(drawn.args)]
+    # An argument that is not mapped is the same in all lanes.
+    own = [[x if m else a for x, m, a in zip(lane, mapped, drawn.args)] for lane in several]
+    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own)]
+    axes = [None] * len(leaves) + [0 if m else None for m in mapped]
     run = jax.vmap(jex.jaxpr_as_fun(new), axes, axis_size=2)
     found = interpret(jax.make_jaxpr(run)(*leaves, *batch), *leaves, *batch)
     for k, lane in enumerate(own):
         expected = reference_run(jaxpr, ctx, chosen, lane)
-        assert_close([x[k] for x in found], expected, tolerance(program))
+        assert_close([x[k] for x in found], expected, tolerance(drawn))
 
 
 # JAX maps a closed_call only with its checks off, up to 0.11.
@@ -352,28 +350,27 @@ WITH_RULES = ("custom_jvp", "custom_vjp", "linear_solve", "custom_vmap")
 
 
 @fuzz(share=0.1, chunks=2)
-def test_derivatives(data):
+def test_derivatives(choices):
     """Of outputs and context, with respect to both: those of the reference, run under JAX."""
-    reversible = data.draw(st.booleans())
-    program, fn, args = drawn(data, without=WITH_RULES, reversible=reversible)
-    jaxpr = jax.make_jaxpr(fn)(*args)
-    chosen = selected(data, jaxpr)
-    ctx = data.draw(st.sampled_from(meaning.contexts()))
-    ours, theirs, at = differentiable(jaxpr, ctx, chosen, args)
+    reversible = choices.chance(50)
+    drawn = Drawn(choices, without=WITH_RULES, reversible=reversible)
+    jaxpr = jax.make_jaxpr(drawn.fn)(*drawn.args)
+    ours, theirs, at = differentiable(jaxpr, drawn.ctx, drawn.chosen(jaxpr), drawn.args)
     if not at:
         return
-    along = [jnp.full(x.shape, 0.3 + 0.2 * k, x.dtype) for k, x in enumerate(at)]
-    forward = lambda *at: jax.jvp(ours, at, tuple(along))
-    expected = jax.jvp(theirs, tuple(at), tuple(along))
-    assert_close(interpret(jax.make_jaxpr(forward)(*at), *at), expected, 10 * tolerance(program))
+    along = tuple(jnp.full(x.shape, 0.3 + 0.2 * k, x.dtype) for k, x in enumerate(at))
+    forward = lambda *at: jax.jvp(ours, at, along)
+    expected = jax.jvp(theirs, at, along)
+    loose = 10 * tolerance(drawn)
+    assert_close(interpret(jax.make_jaxpr(forward)(*at), *at), expected, loose)
     if reversible:
-        back = jax.grad(ours, tuple(range(len(at))))
-        expected = jax.grad(theirs, tuple(range(len(at))))(*at)
-        if data.draw(st.integers(0, 3)) == 3:
+        argnums = tuple(range(len(at)))
+        back = jax.grad(ours, argnums)
+        if drawn.flags[1] and drawn.flags[2]:
             found = jax.jit(back)(*at)
         else:
             found = interpret(jax.make_jaxpr(back)(*at), *at)
-        assert_close(found, expected, 10 * tolerance(program))
+        assert_close(found, jax.grad(theirs, argnums)(*at), loose)
 
 
 def differentiable(jaxpr, ctx, chosen, args):
@@ -397,7 +394,7 @@ def differentiable(jaxpr, ctx, chosen, args):
         own = jax.tree.unflatten(tree, whole[: len(leaves)])
         return total(reference_run(jaxpr, own, chosen, whole[len(leaves) :]))
 
-    return ours, theirs, [given[k] for k in where]
+    return ours, theirs, tuple(given[k] for k in where)
 
 
 def total(out):
@@ -406,17 +403,15 @@ def total(out):
 
 
 @fuzz(share=0.05, chunks=1)
-def test_finite_differences(data):
+def test_finite_differences(choices):
     """Derivatives of the injected program in float64 against differences of the reference."""
     with enable_x64(True):
-        program = data.draw(programs(without=WITH_RULES, reversible=True))
-        note(as_source(program))
-        if "bfloat16" in as_source(program) or "lax.stop_gradient" in as_source(program):
+        drawn = Drawn(choices, float_dtype=jnp.float64, without=WITH_RULES, reversible=True)
+        if "bfloat16" in drawn.source or "stop_gradient" in drawn.source:
             return
-        fn, args = build(program, jnp.float64)
-        jaxpr = jax.make_jaxpr(fn)(*args)
-        chosen = selected(data, jaxpr)
-        ours, theirs, at = differentiable(jaxpr, meaning.contexts()[1], chosen, args)
+        jaxpr = jax.make_jaxpr(drawn.fn)(*drawn.args)
+        ctx = meaning.contexts()[1]
+        ours, theirs, at = differentiable(jaxpr, ctx, drawn.chosen(jaxpr), drawn.args)
         along = [jnp.full(x.shape, 0.3 + 0.2 * k, x.dtype) for k, x in enumerate(at)]
         step = 1e-6
 
