@@ -16,7 +16,7 @@ DEPTH = 4
 MOST_HOPS = 6
 F = Type("f")
 ARG_TYPES = (
-    *(Type(dtype, shape) for dtype in "fhiub" for shape in ((), (2,), (3,))),
+    *(Type(dtype, shape) for dtype in "ffhiufb" for shape in ((3,), (2,), ())),
     Type("k"),
 )
 # A token of so many leaves: its text, and the text of the way to each leaf.
@@ -89,16 +89,21 @@ class Scope:
     def pick(self, fits=lambda kind: True):
         """A value whose type fits, or None; newer ones are drawn more often."""
         found = [value for value in self.values if fits(value[1])]
+        computed = [value for value in found if value[0] not in CONSTANTS]
+        if computed and self.chance(85):
+            found = computed
         if not found:
             return None
-        if self.chance(50):
-            return found[-1]
-        return self.choice(found)
+        return found[-1] if self.chance(50) else self.choice(found)
 
     def value(self, kind):
-        """The text of a value of this type, made up where there is none."""
+        """The text of a value of this type, mostly one that depends on others."""
+        what = self.number(0, 9)
         found = self.pick(lambda other: other == kind)
-        return found[0] if found and self.chance(90) else made_up(kind)
+        if found and what < 8 and found[0] not in CONSTANTS:
+            return found[0]
+        found = self.pick(lambda other: 0 not in other.shape)
+        return converted(*found, kind) if found and what < 9 else made_up(kind)
 
     # ---- statements ----------------------------------------------------------
 
@@ -261,6 +266,23 @@ def made_up(kind):
         return f"jax.random.split(jax.random.key(3), {kind.shape})" if kind.shape else KEY
     number = {"f": 0.5, "h": 0.25, "i": 2, "u": 250, "b": True}[kind.dtype]
     return f"jnp.full({kind.shape}, {number}, {DTYPES[kind.dtype]})"
+
+
+def converted(x, kind, want):
+    """The text of a value of type ``want`` that depends on ``x``."""
+    if kind == want:
+        return x
+    if kind.dtype == "k":
+        x = f"jax.random.key_data({x})"
+    number = f"jnp.sin(jnp.sum(jnp.asarray({x}).astype(F)))"
+    if want.dtype in "iub":
+        number = f"({number} > 0.1237)"
+    if want.dtype == "k":
+        key = f"jax.random.fold_in({KEY}, ({number} > 0.1237).astype(jnp.int32))"
+        return f"jax.random.split({key}, {want.shape})" if want.shape else key
+    if want.shape:
+        number = f"jnp.broadcast_to({number}, {want.shape})"
+    return number if want.dtype in "fb" else f"{number}.astype({DTYPES[want.dtype]})"
 
 
 KEY = "jax.random.key(3)"

@@ -141,9 +141,10 @@ def while_loop(scope):
     counted = [Type("i"), *kinds]
 
     def goes_on(inner, names):
-        found = inner.pick(lambda kind: kind == Type("b")) if scope.chance(50) else None
         test = f"{names[0]} < {trips}"
-        return f"jnp.logical_and({test}, {found[0]})" if found else test
+        if scope.chance(50):
+            return f"jnp.logical_and({test}, {inner.value(Type('b'))})"
+        return test
 
     def stepped(inner, names):
         # The counter itself is never tagged here, so that an injector cannot hold it back.

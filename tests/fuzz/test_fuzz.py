@@ -270,11 +270,20 @@ def check_tagging(address, traced, plain, args):
     check_types(tagged.jaxpr)
     [site] = tagged.tags("here")
     assert_same_bits(interpret(tagged.jaxpr, *args), plain)
+    assert_nothing_passes_by(site, tagged.jaxpr)
     if is_injectable(site):
         ctx = meaning.START_BRIEFLY
         new = injected(tagged.jaxpr, ctx, {"here"}, changing_briefly)
         expected = reference_run(tagged.jaxpr, ctx, {"here"}, args, changing_briefly)
         assert_same_bits(interpret(new, *ctx, *args), expected)
+
+
+def assert_nothing_passes_by(site, jaxpr):
+    """All that used the value uses what comes out of the tag."""
+    home = site.steps[-1].nested.jaxpr if site.steps else getattr(jaxpr, "jaxpr", jaxpr)
+    (value,) = site.eqn.invars
+    assert not any(atom is value for atom in home.outvars)
+    assert [e for e in home.eqns if any(atom is value for atom in e.invars)] == [site.eqn]
 
 
 def value_addresses(jaxpr, prefix=""):
