@@ -212,8 +212,8 @@ def rebuilt(
 ) -> Any:
     """``jaxpr`` with other parts and fitting effects; closed stays closed.
 
-    Names of arguments and results in its debug info are kept where their number
-    still fits and dropped otherwise.
+    In its debug info new arguments, which come first, have empty names. The names of
+    results are kept where their number still fits and dropped otherwise.
     """
     inner = open_jaxpr(jaxpr)
     invars = list(inner.invars if invars is None else invars)
@@ -221,7 +221,10 @@ def rebuilt(
     constvars = list(inner.constvars if constvars is None else constvars)
     debug: Any = inner.debug_info
     if debug.arg_names is not None and len(debug.arg_names) != len(invars):
-        debug = debug._replace(arg_names=None)
+        # Not None: the derivative of a while loop adds to these names.
+        more = len(invars) - len(debug.arg_names)
+        names = ("",) * more + tuple(debug.arg_names) if more > 0 else ("",) * len(invars)
+        debug = debug._replace(arg_names=names)
     if debug.result_paths is not None and len(debug.result_paths) != len(outvars):
         debug = debug._replace(result_paths=None)
     parts: dict[str, Any] = {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._dropped import warn_of_dropped_rules
@@ -67,7 +68,9 @@ class ThreadedJaxpr:
     def __call__(
         self, ctx: Sequence[Any], args: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Emits]:
-        return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
+        flat = _compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args)
+        # A result that is a literal comes as the number that the literal holds.
+        return self.unpack([x if isinstance(x, jax.Array) else jnp.asarray(x) for x in flat])
 
     def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         n_emitted = self._emits_tree.num_leaves

@@ -83,7 +83,9 @@ class Reference:
         if eqn.primitive is P.while_p:
             return self.while_loop(params, args)
         if eqn.primitive is P.cond_p:
-            return self(params["branches"][int(args[0])], *args[1:])
+            index, last = int(args[0]), len(params["branches"]) - 1
+            # Where an injector changes the index, XLA takes the last branch for what is none.
+            return self(params["branches"][index if 0 <= index <= last else last], *args[1:])
         if name == "broadcast_in_dim":  # in a shard_map it names the mesh that it is in
             params = {**params, "sharding": None}
         bound = eqn.primitive.get_bind_params(params)

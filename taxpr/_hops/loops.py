@@ -156,8 +156,28 @@ def _inject_while(
     else:
         # The loop keeps the condition that it has, and with it what XLA knows of it.
         pred = None
-    _, ctx, carry, emits, _ = jax.lax.while_loop(goes_on, step, (pred, ctx, carry, seen, index))
+    _, ctx, carry, emits, _ = _bound_while(eqn, goes_on, step, (pred, ctx, carry, seen, index))
     return ctx, carry, emits
+
+
+def _bound_while(eqn: _compat.JaxprEqn, goes_on: Any, step: Any, init: Any) -> Any:
+    """`jax.lax.while_loop`, which would drop unused tags from the condition."""
+    flat, tree = jax.tree.flatten(init)
+
+    def over_leaves(fn: Any) -> tuple[Any, list[Any]]:
+        run = lambda *flat: jax.tree.leaves(fn(jax.tree.unflatten(tree, flat)))
+        return _compat.hoisted(jax.make_jaxpr(run)(*flat))
+
+    condition, cond_consts = over_leaves(goes_on)
+    body, body_consts = over_leaves(step)
+    params = {
+        "cond_jaxpr": _compat.as_stored(condition, eqn.params["cond_jaxpr"]),
+        "cond_nconsts": len(cond_consts),
+        "body_jaxpr": _compat.as_stored(body, eqn.params["body_jaxpr"]),
+        "body_nconsts": len(body_consts),
+    }
+    out = _compat.bind(eqn.primitive, [*cond_consts, *body_consts, *flat], eqn.params | params)
+    return jax.tree.unflatten(tree, out)
 
 
 register(_compat.scan_p, Hop(nested=_nested_scan, inject=_inject_scan))

