@@ -241,7 +241,9 @@ def vmap(scope):
         axes.append("0" if mapped else "None")
     f, block, results = scope.block(kinds)
     outs = [stacked(result, size) for result in results]
-    text = f"jax.vmap({f}, in_axes={as_tuple(axes)})({', '.join(texts)})"
+    # As jax.Arrays: with its checks on, JAX does not map a custom_vjp over a numpy array.
+    arrays = ", ".join(f"jnp.asarray({text})" for text in texts)
+    text = f"jax.vmap({f}, in_axes={as_tuple(axes)})({arrays})"
     return call(scope, "vmap", [block], text, outs)
 
 
