@@ -280,9 +280,18 @@ def pvary(x: Any, axes: Sequence[str]) -> Any:
     return _core.pvary(x, tuple(axes)) if axes else x
 
 
+_PARALLEL = "jax._src.lax.parallel"
+# Those that JAX takes to be the same on all devices. `all_gather` is not among them: in a
+# shard_map its result counts as one that may differ.
 _EQUALISING = tuple(
-    primitive("jax._src.lax.parallel", name)
-    for name in ("psum_p", "psum_invariant_p", "pmax_p", "pmin_p", "all_gather_p")
+    primitive(_PARALLEL, name)
+    for name in ("psum_p", "psum_invariant_p", "pmax_p", "pmin_p", "all_gather_invariant_p")
+)
+# Primitives of which each result depends on its own operand only.
+side_by_side = (
+    *_EQUALISING,
+    primitive("jax._src.core", "pvary_p"),
+    primitive("jax._src.lax.lax", "optimization_barrier_p"),
 )
 
 
@@ -295,7 +304,7 @@ def made_equal(eqn: JaxprEqn) -> frozenset[str]:
 
 def made_different(eqn: JaxprEqn) -> frozenset[str]:
     """The mesh axes that an equation names without making devices equal, as axis_index does."""
-    return frozenset() if eqn.primitive in _EQUALISING else _axis_names(eqn)
+    return _axis_names(eqn) - made_equal(eqn)
 
 
 def _axis_names(eqn: JaxprEqn) -> frozenset[str]:
