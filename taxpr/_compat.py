@@ -25,6 +25,7 @@ from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _pe
+from jax._src.lax import lax as _lax
 from jax._src.lax.control_flow import loops as _loops
 from jax._src.state import types as _state_types
 
@@ -212,6 +213,11 @@ def as_stored(jaxpr: Any, like: Any) -> Any:
     return open_jaxpr(jaxpr)
 
 
+def copied(x: Any) -> Any:
+    """``x`` in a buffer of its own."""
+    return _lax.copy_p.bind(x)
+
+
 def is_extended(dtype: Any) -> bool:
     """Whether it is a dtype without arithmetic, such as that of PRNG keys."""
     return jnp.issubdtype(dtype, jax.dtypes.extended)
@@ -278,6 +284,15 @@ def varying(x: Any) -> frozenset[str]:
 def pvary(x: Any, axes: Sequence[str]) -> Any:
     """``x`` as a value that may vary over some more mesh axes."""
     return _core.pvary(x, tuple(axes)) if axes else x
+
+
+def resharded(x: Any, aval: Any) -> Any:
+    """``x`` with the sharding of an aval, where mesh axes are explicit and part of the type."""
+    found, expected = jax.typeof(x).sharding, aval.sharding
+    if found == expected or found.spec == expected.spec:
+        return x
+    mesh = found.mesh if expected.mesh.empty else expected.mesh
+    return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, expected.spec))
 
 
 _PARALLEL = "jax._src.lax.parallel"

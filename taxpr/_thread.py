@@ -10,6 +10,7 @@ plan is transformed once.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import jax
 import jax.extend.core as jex
 
 from taxpr import _compat
+from taxpr._donation import donates, kept_apart
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_key, plan_of, plan_of_rule
 from taxpr._rules import (
@@ -106,7 +108,7 @@ def thread(
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
     plan = plan_of(list(chosen))
-    return _Threader(options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
+    return _Threader(jaxpr, options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
 
 
 def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
@@ -134,11 +136,16 @@ def refuse_if_inside_opaque(site: Site) -> None:
 class _Threader:
     """One call of `thread`: remembers what it has transformed."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, root: Any, options: Options) -> None:
         self.options = options
+        self._root = root
         self._done: dict[Any, ThreadedJaxpr] = {}
         # Keys of `_done` hold ids; the objects must live as long.
         self._alive: list[Any] = []
+
+    @functools.cached_property
+    def _donates(self) -> bool:
+        return donates(self._root)
 
     def jaxpr(
         self,
@@ -188,11 +195,13 @@ class _Threader:
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, f"{address}{local}")
-                piece, tree = _traced(run, avals)
+                piece, tree = _traced(run, avals, eqn)
                 piece = _with_origin(piece, eqn)
             else:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
-                piece, tree = _traced(run, avals)
+                piece, tree = _traced(run, avals, eqn)
+                if self._donates:
+                    piece = kept_apart(piece, len(used), len(eqn.invars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
             now, outs, new = jax.tree.unflatten(tree, flat)
             ctx.update(zip(used, now, strict=True))
@@ -296,9 +305,13 @@ def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[.
     return run
 
 
-def _traced(run: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
-    """The jaxpr of ``run``, and the tree of what it returns."""
-    jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any) -> tuple[Any, Any]:
+    """The jaxpr of ``run``, and the tree of what it returns, where ``eqn`` was traced.
+
+    That is, with the mesh of `jax.set_mesh` that it was traced with.
+    """
+    with eqn.ctx.manager:
+        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
     return jaxpr, jax.tree.structure(shapes)
 
 

@@ -8,6 +8,7 @@ mesh axes, the caller of `inject` says how these become one, or is asked to.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -24,6 +25,9 @@ _PMAP = (
     "each device would hold a context of its own; from jax 0.9 pmap is a shard_map, "
     "into which taxpr does inject"
 )
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -51,12 +55,13 @@ def _inject_shard_map(
         nonlocal tree
         threaded = thread("body", ctx=ctx)
         new, outs, emits = threaded(ctx, operands)
-        given = [*[frozenset[str]()] * len(ctx), *map(_axes_of, params["in_specs"])]
+        sharded = [*map(_axes_of, params["in_specs"])]
         # In a shard_map of an outer one a value may also differ along the axes of that.
         differs = [
             tuple(name for name in axes if name in over)
-            for over in varying_axes(threaded.jaxpr, given)
+            for over in varying_axes(threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
         ]
+        _check_results(eqn, thread, varying_axes(params["jaxpr"], sharded), differs)
         by_axes: dict[tuple[str, ...], list[Any]] = {key: [] for key in _subsets(axes)}
 
         def place(value: Any, along: tuple[str, ...]) -> None:
@@ -97,6 +102,28 @@ def _inject_shard_map(
     flat = [next(queues[key]) for key in placed]
     emits: dict[str, Emission] = jax.tree.unflatten(tree, flat[len(ctx) :])
     return flat[: len(ctx)], list(outs), emits
+
+
+def _check_results(
+    eqn: _compat.JaxprEqn,
+    thread: Thread,
+    before: Sequence[frozenset[str]],
+    after: Sequence[tuple[str, ...]],
+) -> None:
+    """Raise where a result that out_specs takes from any one device has come to differ."""
+    for k, spec in enumerate(eqn.params["out_specs"]):
+        if more := [n for n in after[k] if n not in before[k] | _axes_of(spec)]:
+            raise InjectorError(
+                f"inject: the injector at {_tags(thread)} changed result {k} of {thread.address}: "
+                f"by out_specs it is the same on all devices along {', '.join(more)}, and now it "
+                "may differ. Make what it is computed from the same on all devices, as by "
+                "jax.lax.psum."
+            )
+
+
+def _tags(thread: Thread) -> str:
+    tags = thread.selected("body")
+    return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
 
 
 def _merged(
@@ -147,11 +174,9 @@ def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) 
 
 def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, ...]) -> str:
     source = _compat.source_of(eqn)
-    tags = thread.selected("body")
-    shown = ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
     return (
-        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at {shown} differs "
-        f"between the devices along {', '.join(along)} when it leaves {thread.address}"
+        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at {_tags(thread)} "
+        f"differs between the devices along {', '.join(along)} when it leaves {thread.address}"
         + (f" ({source})" if source else "")
         + '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
         'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and a function '
