@@ -25,6 +25,7 @@ from taxpr._rules import (
     NO_OPTIONS,
     Emission,
     Emits,
+    Nested,
     Options,
     inject_rule,
     injectable,
@@ -154,15 +155,17 @@ class _Threader:
         ctx_avals: Mapping[int, Any],
         label: str,
         address: str,
+        repeated: bool = False,
     ) -> ThreadedJaxpr:
         """A jaxpr with some leaves of the context through it; ``ctx_avals`` is by index.
 
-        ``address`` is for messages: where two places share a jaxpr, the first one's.
+        ``address`` is for messages: where two places share a jaxpr, the first one's. With
+        ``repeated`` the context leaves varying over no fewer mesh axes than it came with.
         """
-        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label)
+        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated)
         if key not in self._done:
             self._alive.append((stored, plan))
-            self._done[key] = self._build(stored, plan, ctx_avals, label, address)
+            self._done[key] = self._build(stored, plan, ctx_avals, label, address, repeated)
         return self._done[key]
 
     def _build(
@@ -172,6 +175,7 @@ class _Threader:
         ctx_avals: Mapping[int, Any],
         label: str,
         address: str,
+        repeated: bool,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
@@ -207,6 +211,10 @@ class _Threader:
             ctx.update(zip(used, now, strict=True))
             splice.write(eqn.outvars, outs)
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
+        for index, aval in ctx_avals.items() if repeated else ():
+            if missing := sorted(_compat.varying(aval) - _compat.varying(ctx[index].aval)):
+                widen = functools.partial(_compat.pvary, axes=missing)
+                (ctx[index],) = splice.inline(jax.make_jaxpr(widen)(ctx[index].aval), [ctx[index]])
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish(invars, outvars)
@@ -258,14 +266,19 @@ class _HopThread:
     ) -> ThreadedJaxpr:
         if jaxpr is None:
             known = (*nested_jaxprs(self.eqn), *rule_jaxprs(self.eqn))
-            jaxpr = next(nested.stored for nested in known if nested.label == label)
+            nested = next(nested for nested in known if nested.label == label)
+            jaxpr, repeated = nested.stored, _may_repeat(nested)
             plan = self.plans.get(label, {})
         else:
-            plan = plan_of_rule(self.eqn, self.plans, jaxpr)
+            plan, repeated = plan_of_rule(self.eqn, self.plans, jaxpr), False
         avals = self.avals if ctx is None else _avals(ctx)
         by_index = dict(zip(self.used, avals, strict=True))
         below = f"{self.address}/{label}/"
-        return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below)
+        return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below, repeated)
+
+
+def _may_repeat(nested: Nested) -> bool:
+    return not nested.rule and (nested.trips != 1 or nested.conditional)
 
 
 def _settled(threaded: _HopThread, ctx: list[Any]) -> list[Any]:
@@ -273,7 +286,7 @@ def _settled(threaded: _HopThread, ctx: list[Any]) -> list[Any]:
 
     In a shard_map it may come to vary over more mesh axes; then it begins so.
     """
-    repeated = [n for n in nested_jaxprs(threaded.eqn) if n.trips != 1 or n.conditional]
+    repeated = [nested for nested in nested_jaxprs(threaded.eqn) if _may_repeat(nested)]
     while True:
         new = list(ctx)
         for nested in repeated:
