@@ -7,9 +7,10 @@ tested for, not version numbers.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import ad_util as _ad_util
+from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import effects as _effects
 from jax._src import linear_util as _linear_util
@@ -293,6 +295,28 @@ def resharded(x: Any, aval: Any) -> Any:
         return x
     mesh = found.mesh if expected.mesh.empty else expected.mesh
     return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, expected.spec))
+
+
+@contextlib.contextmanager
+def as_traced(eqn: JaxprEqn) -> Iterator[None]:
+    """What surrounded the equation when it was traced: the mesh, and in a shard_map its axes.
+
+    A rule of custom_jvp or custom_vjp is traced when it is first asked for, and kept: outside of
+    the shard_map that it is in its collectives would have no axes, and its types would be wrong.
+    """
+    mesh = eqn.ctx.cur_abstract_mesh
+    if mesh.empty:
+        yield
+        return
+    sizes = zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types, strict=True)
+    manual = [(name, size) for name, size, kind in sizes if kind == jax.sharding.AxisType.Manual]
+    checked = any(varying(atom.aval) for atom in eqn.invars if not is_literal(atom))
+    with (
+        eqn.ctx.manager,
+        _core.extend_axis_env_nd(manual),
+        _config._check_vma(checked or _config._check_vma.value),
+    ):
+        yield
 
 
 _PARALLEL = "jax._src.lax.parallel"

@@ -319,11 +319,8 @@ def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[.
 
 
 def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any) -> tuple[Any, Any]:
-    """The jaxpr of ``run``, and the tree of what it returns, where ``eqn`` was traced.
-
-    That is, with the mesh of `jax.set_mesh` that it was traced with.
-    """
-    with eqn.ctx.manager:
+    """The jaxpr of ``run``, and the tree of what it returns, with the mesh that ``eqn`` had."""
+    with _compat.as_traced(eqn):
         jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
     return jaxpr, jax.tree.structure(shapes)
 
