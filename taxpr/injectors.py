@@ -149,7 +149,9 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
     def put(buffer: Any, x: Any) -> Any:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
-        return jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+        # Where shardings are types, the buffer is on all devices.
+        update = _compat.resharded(jnp.expand_dims(x, 0), jax.typeof(buffer))
+        return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)
 
     buffers = jax.tree.map(put, state["values"], token)
     return token, {"values": buffers, "count": state["count"] + 1}

@@ -188,8 +188,12 @@ def test_vmap_of_the_injected_program_has_a_ctx_for_each_lane():
         x = tag(x, name="x")
         return x - lax.pmean(x, "i")
 
-    run, _ = injected(sharded(body, mesh("8"), P("i")), (X,), shards="psum")
-    lanes = jnp.stack([X, 2 * X, -X])
+    f, lanes = sharded(body, mesh("8"), P("i")), jnp.stack([X, 2 * X, -X])
+    try:
+        jax.make_jaxpr(jax.vmap(f))(lanes)
+    except TypeError:
+        pytest.skip("jax 0.8 cannot batch psum_invariant")
+    run, _ = injected(f, (X,), shards="psum")
     ctx = {"n": jnp.arange(3), "s": jnp.float32([0.1, 0.2, 0.3])}
     outs, new = jax.jit(jax.vmap(run))(ctx, lanes)
     for k in range(3):
