@@ -49,8 +49,8 @@ def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
     """
     inner = _compat.open_jaxpr(piece)
     tokens = range(n_ctx, n_ctx + n_token)
-    of_others = {*inner.invars, *inner.constvars}
-    of_program = set(inner.invars[n_ctx:])
+    of_others: set[Any] = {*inner.invars, *inner.constvars}
+    of_program: set[Any] = set(inner.invars[n_ctx:])
     shared: set[int] = set()
     for k, var in enumerate(inner.outvars):
         if k not in tokens or _compat.is_literal(var):

@@ -196,7 +196,7 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     if _compat.is_extended(x.dtype):
         raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
     x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
-    x = x.astype(state["mean"].dtype).ravel()
+    x = x.astype(state["mean"].dtype)
     finite = jnp.isfinite(x)
     # Chan's formula for joining the moments of two samples.
     total = state["elements"] + jnp.sum(finite, dtype=state["elements"].dtype)

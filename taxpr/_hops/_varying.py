@@ -59,9 +59,7 @@ class _Analysis:
         together = _NONE.union(*operands) | made
         return [together - _compat.made_equal(eqn)] * len(eqn.outvars)
 
-    def _of_hop(
-        self, nested: Sequence[Nested], operands: list[Axes], n_results: int
-    ) -> list[Axes]:
+    def _of_hop(self, nested: Sequence[Nested], operands: list[Axes], n_results: int) -> list[Axes]:
         given, results = list(operands), [_NONE] * n_results
         fed = {k for one in nested for k in one.operands}
         # What feeds no jaxpr chooses a branch; a predicate chooses the number of iterations.

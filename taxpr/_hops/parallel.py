@@ -25,9 +25,9 @@ _PMAP = (
     "each device would hold a context of its own; from jax 0.9 pmap is a shard_map, "
     "into which taxpr does inject"
 )
-
-
 _NONE: frozenset[str] = frozenset()
+# Numbers of which there is no sum, or no greatest.
+_LACKING = {"psum": jnp.bool_, "pmax": jnp.complexfloating}
 
 
 def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -133,30 +133,24 @@ def _merged(
     policy = thread.options.shards
     if policy is None:
         raise RefusedError(_differs(eqn, thread, new, along))
-    if policy in ("psum", "pmax") and not _has(policy, new.dtype):
+    if callable(policy):
+        merged = _by_function(thread, policy, new, along)
+    elif _compat.is_extended(new.dtype) or jnp.issubdtype(new.dtype, _LACKING[policy]):
         raise InjectorError(
             f"inject: the ctx of an injector in {thread.address} has a leaf of {new.dtype}, and "
             f'there is no {policy} of that. Use shards="stack", or a function.'
         )
-    if policy == "psum":
+    elif policy == "psum":
         merged = old + jax.lax.psum(new - old, along)
-    elif policy == "pmax":
+    else:
         number = new.astype(jnp.uint8) if new.dtype == bool else new
         merged = jax.lax.pmax(number, along).astype(new.dtype)
-    else:
-        merged = _by_function(thread, policy, new, along)
     return _compat.with_weak_type(merged, jax.typeof(old).weak_type)
-
-
-def _has(policy: str, dtype: Any) -> bool:
-    if _compat.is_extended(dtype):
-        return False
-    return dtype != bool if policy == "psum" else not jnp.issubdtype(dtype, jnp.complexfloating)
 
 
 def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) -> Any:
     traced = jax.make_jaxpr(lambda leaf: jnp.asarray(policy(leaf, along)))(new)
-    (merged,) = traced.out_avals
+    merged: Any = traced.out_avals[0]
     if (merged.shape, merged.dtype) != (new.shape, new.dtype):
         raise InjectorError(
             f"inject: the function shards= made {merged.str_short()} of a ctx leaf "
@@ -179,8 +173,8 @@ def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, 
         f"differs between the devices along {', '.join(along)} when it leaves {thread.address}"
         + (f" ({source})" if source else "")
         + '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
-        'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and a function '
-        "(ctx, axis_names) -> ctx does what you like."
+        'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and '
+        "a function (ctx, axis_names) -> ctx does what you like."
     )
 
 

@@ -382,8 +382,7 @@ def test_collected_values_of_branches_and_loops(check_vma):
 def test_what_is_counted_the_same_on_all_devices_has_no_axis():
     def body(x):
         go_on = lambda c: c[0] < 3
-        i, x = lax.while_loop(go_on, lambda c: (tag(c[0] + 1, name="i"), c[1] * 2), (0, x))
-        return x
+        return lax.while_loop(go_on, lambda c: (tag(c[0] + 1, name="i"), c[1] * 2), (0, x))[1]
 
     _, values = jax.jit(taxpr.trace(sharded(body, mesh("8"), P("i")))(X).collect())(X)
     assert values["i"].count.shape == ()

@@ -1,4 +1,4 @@
-"""Arrays spread over devices: a program is compiled for the same shardings, whatever is injected."""
+"""Arrays spread over devices: shardings and donated buffers are those of the program itself."""
 
 import jax
 import jax.extend.core as jex
@@ -176,7 +176,14 @@ def test_what_an_injector_returns_gets_the_sharding_that_the_program_goes_on_wit
 
 @pytest.mark.parametrize(
     "kind",
-    [taxpr.replace(1.0), taxpr.zero(), taxpr.scale(2.0), taxpr.clip(), taxpr.stats(), taxpr.record()],
+    [
+        taxpr.replace(1.0),
+        taxpr.zero(),
+        taxpr.scale(2.0),
+        taxpr.clip(),
+        taxpr.stats(),
+        taxpr.record(),
+    ],
     ids=lambda kind: kind.name,
 )
 def test_ready_injectors_with_explicit_shardings(kind):
