@@ -7,11 +7,12 @@ tested for, not version numbers.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ import jax.core
 import jax.numpy as jnp
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import ad_util as _ad_util
+from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import effects as _effects
@@ -28,6 +30,7 @@ from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _pe
+from jax._src.lax import lax as _lax
 from jax._src.lax.control_flow import loops as _loops
 from jax._src.state import types as _state_types
 
@@ -272,6 +275,11 @@ def as_stored(jaxpr: Any, like: Any) -> Any:
     return open_jaxpr(jaxpr)
 
 
+def copied(x: Any) -> Any:
+    """``x`` in a buffer of its own."""
+    return _lax.copy_p.bind(x)
+
+
 def is_extended(dtype: Any) -> bool:
     """Whether it is a dtype without arithmetic, such as that of PRNG keys."""
     return jnp.issubdtype(dtype, jax.dtypes.extended)
@@ -351,9 +359,49 @@ def pvary(x: Any, axes: Sequence[str]) -> Any:
     return _core.pvary(x, tuple(axes)) if axes else x
 
 
+def resharded(x: Any, aval: Any) -> Any:
+    """``x`` with the sharding of an aval, where mesh axes are explicit and part of the type."""
+    found, expected = jax.typeof(x).sharding, aval.sharding
+    if found == expected or found.spec == expected.spec:
+        return x
+    mesh = found.mesh if expected.mesh.empty else expected.mesh
+    return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, expected.spec))
+
+
+@contextlib.contextmanager
+def as_traced(eqn: JaxprEqn) -> Iterator[None]:
+    """What surrounded the equation when it was traced: the mesh, and in a shard_map its axes.
+
+    A rule of custom_jvp or custom_vjp is traced when it is first asked for, and kept: outside of
+    the shard_map that it is in its collectives would have no axes, and its types would be wrong.
+    """
+    mesh = eqn.ctx.cur_abstract_mesh
+    if mesh.empty:
+        yield
+        return
+    sizes = zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types, strict=True)
+    manual = [(name, size) for name, size, kind in sizes if kind == jax.sharding.AxisType.Manual]
+    checked = any(varying(atom.aval) for atom in eqn.invars if not is_literal(atom))
+    with (
+        eqn.ctx.manager,
+        _core.extend_axis_env_nd(manual),
+        _config._check_vma(checked or _config._check_vma.value),
+    ):
+        yield
+
+
+_PARALLEL = "jax._src.lax.parallel"
+# Those that JAX takes to be the same on all devices. `all_gather` is not among them: in a
+# shard_map its result counts as one that may differ.
 _EQUALISING = tuple(
-    primitive("jax._src.lax.parallel", name)
-    for name in ("psum_p", "psum_invariant_p", "pmax_p", "pmin_p", "all_gather_p")
+    primitive(_PARALLEL, name)
+    for name in ("psum_p", "psum_invariant_p", "pmax_p", "pmin_p", "all_gather_invariant_p")
+)
+# Primitives of which each result depends on its own operand only.
+side_by_side = (
+    *_EQUALISING,
+    primitive("jax._src.core", "pvary_p"),
+    primitive("jax._src.lax.lax", "optimization_barrier_p"),
 )
 
 
@@ -366,7 +414,7 @@ def made_equal(eqn: JaxprEqn) -> frozenset[str]:
 
 def made_different(eqn: JaxprEqn) -> frozenset[str]:
     """The mesh axes that an equation names without making devices equal, as axis_index does."""
-    return frozenset() if eqn.primitive in _EQUALISING else _axis_names(eqn)
+    return _axis_names(eqn) - made_equal(eqn)
 
 
 def _axis_names(eqn: JaxprEqn) -> frozenset[str]:

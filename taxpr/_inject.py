@@ -145,8 +145,23 @@ def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str)
                 f"inject: {where} changed {place}: expected {_short(aval)}, got "
                 f"{_short(jax.typeof(array))}. {cure}"
             )
-        out.append(_compat.with_weak_type(array, aval.weak_type))
+        array = _compat.with_weak_type(array, aval.weak_type)
+        if what == "token":
+            array = _as_varying(place, array, aval, where)
+        out.append(_compat.resharded(array, aval))
     return out
+
+
+def _as_varying(place: str, array: Any, aval: Any, where: str) -> Any:
+    """In a shard_map: a value that differs between the devices where JAX expects that."""
+    found, expected = _compat.varying(array), _compat.varying(aval)
+    if more := found - expected:
+        raise InjectorError(
+            f"inject: {where} changed {place}: it was the same on all devices along "
+            f"{', '.join(sorted(more))}, and now it may differ. Make what it is computed from the "
+            "same on all devices, as by jax.lax.psum."
+        )
+    return _compat.pvary(array, sorted(expected - found))
 
 
 def _swapped(first: Any, second: Any, tree: Any, avals: Any, ctx_tree: Any, ctx_avals: Any) -> bool:

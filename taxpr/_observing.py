@@ -56,7 +56,9 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
     def put(buffer: Any, x: Any) -> Any:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
-        return jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+        # Where shardings are types, the buffer is on all devices.
+        update = _compat.resharded(jnp.expand_dims(x, 0), jax.typeof(buffer))
+        return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)
 
     buffers = jax.tree.map(put, state["values"], token)
     return token, {"values": buffers, "count": state["count"] + 1}
@@ -101,7 +103,7 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     if _compat.is_extended(x.dtype):
         raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
     x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
-    x = x.astype(state["mean"].dtype).ravel()
+    x = x.astype(state["mean"].dtype)
     finite = jnp.isfinite(x)
     # Chan's formula for joining the moments of two samples.
     total = state["elements"] + jnp.sum(finite, dtype=state["elements"].dtype)

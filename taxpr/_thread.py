@@ -10,6 +10,7 @@ plan is transformed once.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._donation import donates, kept_apart
 from taxpr._dropped import warn_of_dropped_rules
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_key, plan_of, plan_of_rule
@@ -24,6 +26,7 @@ from taxpr._rules import (
     NO_OPTIONS,
     Emission,
     Emits,
+    Nested,
     Options,
     inject_rule,
     injectable,
@@ -114,7 +117,7 @@ def thread(
         refuse_if_inside_opaque(site)
     warn_of_dropped_rules([site for site, _ in chosen])
     plan = plan_of(list(chosen))
-    return _Threader(options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
+    return _Threader(jaxpr, options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
 
 
 def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
@@ -142,11 +145,16 @@ def refuse_if_inside_opaque(site: Site) -> None:
 class _Threader:
     """One call of `thread`: remembers what it has transformed."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, root: Any, options: Options) -> None:
         self.options = options
+        self._root = root
         self._done: dict[Any, ThreadedJaxpr] = {}
         # Keys of `_done` hold ids; the objects must live as long.
         self._alive: list[Any] = []
+
+    @functools.cached_property
+    def _donates(self) -> bool:
+        return donates(self._root)
 
     def jaxpr(
         self,
@@ -155,15 +163,17 @@ class _Threader:
         ctx_avals: Mapping[int, Any],
         label: str,
         address: str,
+        repeated: bool = False,
     ) -> ThreadedJaxpr:
         """A jaxpr with some leaves of the context through it; ``ctx_avals`` is by index.
 
-        ``address`` is for messages: where two places share a jaxpr, the first one's.
+        ``address`` is for messages: where two places share a jaxpr, the first one's. With
+        ``repeated`` the context leaves varying over no fewer mesh axes than it came with.
         """
-        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label)
+        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated)
         if key not in self._done:
             self._alive.append((stored, plan))
-            self._done[key] = self._build(stored, plan, ctx_avals, label, address)
+            self._done[key] = self._build(stored, plan, ctx_avals, label, address, repeated)
         return self._done[key]
 
     def _build(
@@ -173,6 +183,7 @@ class _Threader:
         ctx_avals: Mapping[int, Any],
         label: str,
         address: str,
+        repeated: bool,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
@@ -196,17 +207,23 @@ class _Threader:
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, f"{address}{local}")
-                piece, tree = _traced(run, avals)
+                piece, tree = _traced(run, avals, eqn)
                 piece = _with_origin(piece, eqn)
             else:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
-                piece, tree = _traced(run, avals)
+                piece, tree = _traced(run, avals, eqn)
+                if self._donates:
+                    piece = kept_apart(piece, len(used), len(eqn.invars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
             now, outs, new = jax.tree.unflatten(tree, flat)
             ctx.update(zip(used, now, strict=True))
             splice.write(eqn.outvars, outs)
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
         splice.keep(inner.eqns[done:])
+        for index, aval in ctx_avals.items() if repeated else ():
+            if missing := sorted(_compat.varying(aval) - _compat.varying(ctx[index].aval)):
+                widen = functools.partial(_compat.pvary, axes=missing)
+                (ctx[index],) = splice.inline(jax.make_jaxpr(widen)(ctx[index].aval), [ctx[index]])
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish(invars, outvars)
@@ -258,14 +275,19 @@ class _HopThread:
     ) -> ThreadedJaxpr:
         if jaxpr is None:
             known = (*nested_jaxprs(self.eqn), *rule_jaxprs(self.eqn))
-            jaxpr = next(nested.stored for nested in known if nested.label == label)
+            nested = next(nested for nested in known if nested.label == label)
+            jaxpr, repeated = nested.stored, _may_repeat(nested)
             plan = self.plans.get(label, {})
         else:
-            plan = plan_of_rule(self.eqn, self.plans, jaxpr)
+            plan, repeated = plan_of_rule(self.eqn, self.plans, jaxpr), False
         avals = self.avals if ctx is None else _avals(ctx)
         by_index = dict(zip(self.used, avals, strict=True))
         below = f"{self.address}/{label}/"
-        return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below)
+        return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below, repeated)
+
+
+def _may_repeat(nested: Nested) -> bool:
+    return not nested.rule and (nested.trips != 1 or nested.conditional)
 
 
 def _settled(threaded: _HopThread, ctx: list[Any]) -> list[Any]:
@@ -273,7 +295,7 @@ def _settled(threaded: _HopThread, ctx: list[Any]) -> list[Any]:
 
     In a shard_map it may come to vary over more mesh axes; then it begins so.
     """
-    repeated = [n for n in nested_jaxprs(threaded.eqn) if n.trips != 1 or n.conditional]
+    repeated = [nested for nested in nested_jaxprs(threaded.eqn) if _may_repeat(nested)]
     while True:
         new = list(ctx)
         for nested in repeated:
@@ -305,9 +327,10 @@ def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[.
     return run
 
 
-def _traced(run: Callable[..., Any], avals: Sequence[Any]) -> tuple[Any, Any]:
-    """The jaxpr of ``run``, and the tree of what it returns."""
-    jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any) -> tuple[Any, Any]:
+    """The jaxpr of ``run``, and the tree of what it returns, with the mesh that ``eqn`` had."""
+    with _compat.as_traced(eqn):
+        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
     return jaxpr, jax.tree.structure(shapes)
 
 

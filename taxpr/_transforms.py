@@ -65,9 +65,11 @@ def inject(
             it raises. With ``"drop"`` the injected function itself is differentiated.
         shards: How the contexts of the devices in a `jax.shard_map` become one where they
             differ. ``"psum"`` adds up what each of them changed, ``"pmax"`` takes the
-            greatest, ``"stack"`` puts them on a new leading axis, and a function
-            ``(ctx, axis_names) -> ctx`` is called in there, once for each leaf. With None
-            such a context is refused.
+            greatest, ``"stack"`` puts them on a new leading axis for each mesh axis along
+            which they differ, and a function ``(ctx, axis_names) -> ctx`` is called in there,
+            once for each such leaf. With None such a context is refused. Leaves that are the
+            same on all devices, such as a count of firings outside of loops and branches that
+            depend on the data, stay as they are.
 
     Raises:
         ArgumentError: If the arguments are those of another kind of target.

@@ -37,6 +37,10 @@ CALLS = {
 }
 
 
+# What does nothing in a shard_map on one device.
+ON_ONE_DEVICE = {"pvary", "pmax", "psum", "psum_invariant"}
+
+
 class Reference:
     """Runs a program, with an injector at the tags for which ``selected(params)`` holds."""
 
@@ -64,7 +68,7 @@ class Reference:
         if is_tag(eqn):
             return self.tag(eqn, args)
         name, params = eqn.primitive.name, eqn.params
-        if name == "pvary":  # says that a value may differ between devices
+        if name in ON_ONE_DEVICE:
             return args
         if name in CALLS:
             [inner] = [params[key] for key in CALLS[name] if key in params]

@@ -40,8 +40,10 @@ NEWEST = Env(
     pins=(),
     extra="dev",
     runs=(
-        "tests taxpr taxpr_jupyter README.md --ignore=tests/browser --ignore=tests/clients -n 2"
+        "tests taxpr taxpr_jupyter README.md --ignore=tests/browser --ignore=tests/clients"
+        " --ignore=tests/devices -n 2"
         " --doctest-modules --doctest-glob=README.md",
+        "tests/devices -n 2",
         "tests/browser",
         "notebooks --nbval --nbval-current-env --nbval-cell-timeout=300"
         " --nbval-sanitize-with=tests/nbval_sanitize.cfg",
@@ -52,7 +54,7 @@ JAX_0_10 = Env(
     pythons=("3.11",),
     pins=("jax==0.10.2",),
     extra="test-core",
-    runs=("tests/core -n 2 -m 'not newest_only'",),
+    runs=("tests/core -n 2 -m 'not newest_only'", "tests/devices -n 2 -m 'not newest_only'"),
 )
 JAX_0_8 = Env(
     name="jax-0.8",
@@ -66,7 +68,7 @@ JAX_0_7 = Env(
     pythons=("3.12",),
     pins=("jax==0.7.2",),
     extra="test-core",
-    runs=("tests/core -n 2 -m 'not newest_only'",),
+    runs=("tests/core -n 2 -m 'not newest_only'", "tests/devices -n 2 -m 'not newest_only'"),
 )
 # Google Colab as it comes. Its jax is wired to its accelerators, so nothing may raise it.
 COLAB = Env(

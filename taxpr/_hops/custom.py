@@ -48,7 +48,8 @@ def _rules(
     if label == "fwd" and eqn.params["symbolic_zeros"]:
         return ()
     try:
-        rule = rule_of(eqn, _compat.all_differentiated(eqn))
+        with _compat.as_traced(eqn):
+            rule = rule_of(eqn, _compat.all_differentiated(eqn))
     except Exception:
         return ()
     title = f"{label} rule of {_name(eqn)}"

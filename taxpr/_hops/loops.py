@@ -165,7 +165,9 @@ def _bound_while(eqn: _compat.JaxprEqn, goes_on: Any, step: Any, init: Any) -> A
     flat, tree = jax.tree.flatten(init)
 
     def over_leaves(fn: Any) -> tuple[Any, list[Any]]:
-        run = lambda *flat: jax.tree.leaves(fn(jax.tree.unflatten(tree, flat)))
+        def run(*flat):
+            return jax.tree.leaves(fn(jax.tree.unflatten(tree, flat)))
+
         return _compat.hoisted(jax.make_jaxpr(run)(*flat))
 
     condition, cond_consts = over_leaves(goes_on)

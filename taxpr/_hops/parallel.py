@@ -8,9 +8,11 @@ mesh axes, the caller of `inject` says how these become one, or is asked to.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
@@ -23,6 +25,9 @@ _PMAP = (
     "each device would hold a context of its own; from jax 0.9 pmap is a shard_map, "
     "into which taxpr does inject"
 )
+_NONE: frozenset[str] = frozenset()
+# Numbers of which there is no sum, or no greatest.
+_LACKING = {"psum": jnp.bool_, "pmax": jnp.complexfloating}
 
 
 def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -50,32 +55,34 @@ def _inject_shard_map(
         nonlocal tree
         threaded = thread("body", ctx=ctx)
         new, outs, emits = threaded(ctx, operands)
-        if params["check_vma"]:
-            varies = [_compat.varying(x) for x in threaded.jaxpr.out_avals]
-        else:
-            sharded = [frozenset(), *map(_axes_of, params["in_specs"])]
-            given = [*[sharded[0]] * len(ctx), *sharded[1:]]
-            varies = varying_axes(threaded.jaxpr, given)
+        sharded = [*map(_axes_of, params["in_specs"])]
+        # In a shard_map of an outer one a value may also differ along the axes of that.
+        differs = [
+            tuple(name for name in axes if name in over)
+            for over in varying_axes(threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
+        ]
+        _check_results(eqn, thread, varying_axes(params["jaxpr"], sharded), differs)
         by_axes: dict[tuple[str, ...], list[Any]] = {key: [] for key in _subsets(axes)}
 
-        def place(value: Any, over: frozenset[str]) -> None:
-            key = tuple(name for name in axes if name in over)
-            missing = [name for name in key if name not in _compat.varying(value)]
+        def place(value: Any, along: tuple[str, ...]) -> None:
+            missing = [name for name in along if name not in _compat.varying(value)]
             value = _compat.pvary(value, missing) if params["check_vma"] else value
-            by_axes[key].append(jnp.expand_dims(value, tuple(range(len(key)))))
-            placed.append(key)
+            by_axes[along].append(jnp.expand_dims(value, tuple(range(len(along)))))
+            placed.append(along)
 
         n_out, n_ctx = len(outs), len(ctx)
         placed.clear()
-        for old, value, over in zip(ctx, new, varies[n_out : n_out + n_ctx], strict=True):
-            merged, left = _merged(eqn, thread, old, value, over)
-            place(merged, left)
-        rest = iter(varies[n_out + n_ctx :])
+        for old, value, along in zip(ctx, new, differs[n_out : n_out + n_ctx], strict=True):
+            if not along or thread.options.shards == "stack":
+                place(value, along)
+            else:
+                place(_merged(eqn, thread, old, value, along), ())
+        rest = iter(differs[n_out + n_ctx :])
         for emission in emits.values():
             leaves = jax.tree.leaves(emission)
-            over = frozenset().union(*[next(rest) for _ in leaves])
+            every = {name for _ in leaves for name in next(rest)}
             for leaf in leaves:
-                place(leaf, over)
+                place(leaf, tuple(name for name in axes if name in every))
         tree = jax.tree.structure(emits)
         return outs, by_axes
 
@@ -97,64 +104,77 @@ def _inject_shard_map(
     return flat[: len(ctx)], list(outs), emits
 
 
+def _check_results(
+    eqn: _compat.JaxprEqn,
+    thread: Thread,
+    before: Sequence[frozenset[str]],
+    after: Sequence[tuple[str, ...]],
+) -> None:
+    """Raise where a result that out_specs takes from any one device has come to differ."""
+    for k, spec in enumerate(eqn.params["out_specs"]):
+        if more := [n for n in after[k] if n not in before[k] | _axes_of(spec)]:
+            raise InjectorError(
+                f"inject: the injector at {_tags(thread)} changed result {k} of {thread.address}: "
+                f"by out_specs it is the same on all devices along {', '.join(more)}, and now it "
+                "may differ. Make what it is computed from the same on all devices, as by "
+                "jax.lax.psum."
+            )
+
+
+def _tags(thread: Thread) -> str:
+    tags = thread.selected("body")
+    return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
+
+
 def _merged(
-    eqn: _compat.JaxprEqn, thread: Thread, old: Any, new: Any, over: frozenset[str]
-) -> tuple[Any, frozenset[str]]:
-    """A leaf of the context as it leaves the body, and the axes over which it still varies."""
+    eqn: _compat.JaxprEqn, thread: Thread, old: Any, new: Any, along: tuple[str, ...]
+) -> Any:
+    """One leaf of the contexts that differ along some axes, as the caller of inject says."""
     policy = thread.options.shards
-    names = tuple(name for name in eqn.params["mesh"].axis_names if name in over)
-    if not names:
-        return new, over
     if policy is None:
-        raise RefusedError(_differs(eqn, thread, new, names))
-    if policy == "stack":
-        return new, over
-    if _compat.is_extended(new.dtype) or (policy == "psum" and new.dtype == bool):
+        raise RefusedError(_differs(eqn, thread, new, along))
+    if callable(policy):
+        merged = _by_function(thread, policy, new, along)
+    elif _compat.is_extended(new.dtype) or jnp.issubdtype(new.dtype, _LACKING[policy]):
         raise InjectorError(
             f"inject: the ctx of an injector in {thread.address} has a leaf of {new.dtype}, and "
             f'there is no {policy} of that. Use shards="stack", or a function.'
         )
-    if policy == "psum":
-        merged = old + jax.lax.psum(new - old, names)
-    elif policy == "pmax":
-        number = new.astype(jnp.uint8) if new.dtype == bool else new
-        merged = jax.lax.pmax(number, names).astype(new.dtype)
+    elif policy == "psum":
+        merged = old + jax.lax.psum(new - old, along)
     else:
-        merged = _by_function(thread, policy, new, names)
-    return _compat.with_weak_type(merged, jax.typeof(old).weak_type), frozenset()
+        number = new.astype(jnp.uint8) if new.dtype == bool else new
+        merged = jax.lax.pmax(number, along).astype(new.dtype)
+    return _compat.with_weak_type(merged, jax.typeof(old).weak_type)
 
 
-def _by_function(thread: Thread, policy: Any, new: Any, names: tuple[str, ...]) -> Any:
-    merged = jnp.asarray(policy(new, names))
+def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) -> Any:
+    traced = jax.make_jaxpr(lambda leaf: jnp.asarray(policy(leaf, along)))(new)
+    merged: Any = traced.out_avals[0]
     if (merged.shape, merged.dtype) != (new.shape, new.dtype):
         raise InjectorError(
-            f"inject: the function shards= made {jax.typeof(merged).str_short()} of a ctx leaf "
+            f"inject: the function shards= made {merged.str_short()} of a ctx leaf "
             f"{jax.typeof(new).str_short()} in {thread.address}. It must keep shape and dtype."
         )
-    if left := _compat.varying(merged):
+    (over,) = varying_axes(traced, [frozenset(along)])
+    if left := [name for name in along if name in over]:
         raise InjectorError(
             f"inject: what the function shards= returned in {thread.address} still differs along "
-            f"{', '.join(sorted(left))}. Reduce over all of axis_names, as jax.lax.psum does."
+            f"{', '.join(left)}. Reduce over all of axis_names by jax.lax.psum, pmean, pmax or "
+            "pmin, whose results JAX takes to be the same on all devices."
         )
-    return merged
+    return jex.jaxpr_as_fun(traced)(new)[0]
 
 
-def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, names: tuple[str, ...]) -> str:
+def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, ...]) -> str:
     source = _compat.source_of(eqn)
-    tags = thread.selected("body")
-    shown = ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
-    unchecked = (
-        ""
-        if eqn.params["check_vma"]
-        else " (check_vma is off, so all that depends on sharded values counts as different)"
-    )
     return (
-        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at {shown} differs "
-        f"between the devices along {', '.join(names)}{unchecked} when it leaves {thread.address}"
+        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at {_tags(thread)} "
+        f"differs between the devices along {', '.join(along)} when it leaves {thread.address}"
         + (f" ({source})" if source else "")
         + '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
-        'takes the greatest, "stack" keeps all on a new leading axis, and a function '
-        "(ctx, axis_names) -> ctx does what you like."
+        'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and '
+        "a function (ctx, axis_names) -> ctx does what you like."
     )
 
 

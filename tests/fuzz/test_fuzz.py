@@ -36,6 +36,8 @@ from reference import Reference
 
 import taxpr
 
+pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+
 # Up to 0.7 only experimental.
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
@@ -125,6 +127,15 @@ def assert_nothing_is_missing(counts):
         assert counts["dtype", dtype], f"no tag is of a {dtype}"
 
 
+def on_one_device(ctx, axis_names):
+    """All contexts of a shard_map as one, to the bit, where there is one device."""
+    if jax.dtypes.issubdtype(ctx.dtype, jax.dtypes.prng_key):
+        data = on_one_device(jax.random.key_data(ctx), axis_names)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(ctx))
+    number = ctx.astype(jnp.uint8) if ctx.dtype == bool else ctx
+    return jax.lax.pmax(number, axis_names).astype(ctx.dtype)
+
+
 # ---- which tags can be injected ----------------------------------------------
 
 
@@ -164,7 +175,9 @@ class Drawn:
 
 def injected(jaxpr, ctx, chosen, injector=changing):
     """The injected jaxpr, after checks of its types and of the tags that it has left."""
-    new = taxpr.inject(jaxpr, injector, ctx, lambda params, _: params["name"] in chosen)
+    new = taxpr.inject(
+        jaxpr, injector, ctx, lambda params, _: params["name"] in chosen, shards=on_one_device
+    )
     check_types(new)
     assert_only_gone(new, jaxpr, chosen)
     return new
@@ -342,8 +355,11 @@ def test_batched(choices):
     several = lanes(drawn.program, 2)
     mapped = drawn.flags[: len(drawn.args)]
     # An argument that is not mapped is the same in all lanes.
-    own = [[x if m else a for x, m, a in zip(lane, mapped, drawn.args)] for lane in several]
-    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own)]
+    own = [
+        [x if m else a for x, m, a in zip(lane, mapped, drawn.args, strict=False)]
+        for lane in several
+    ]
+    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own, strict=False)]
     axes = [None] * len(leaves) + [0 if m else None for m in mapped]
     run = jax.vmap(jex.jaxpr_as_fun(new), axes, axis_size=2)
     found = interpret(jax.make_jaxpr(run)(*leaves, *batch), *leaves, *batch)
