@@ -10,7 +10,6 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
 from reference import Reference
 
 import taxpr
@@ -111,6 +110,3 @@ def injected(fn, args, injector=changing, ctx=None, predicate=None, **options):
 def sharded(fn, over, in_spec, out_spec=None, **options):
     out_spec = in_spec if out_spec is None else out_spec
     return jax.shard_map(fn, mesh=over, in_specs=in_spec, out_specs=out_spec, **options)
-
-
-__all__ = ["P"]
