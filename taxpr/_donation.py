@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 
 from taxpr import _compat
 from taxpr._rules import nested_jaxprs
@@ -67,7 +66,7 @@ def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
         return piece
 
     def run(*flat: Any) -> list[Any]:
-        outs = jex.jaxpr_as_fun(piece)(*flat)
+        outs = _compat.jaxpr_as_fun(piece)(*flat)
         return [_compat.copied(x) if k in shared else x for k, x in enumerate(outs)]
 
     return jax.make_jaxpr(run)(*[var.aval for var in inner.invars])

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
@@ -163,7 +162,7 @@ def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) 
             f"{', '.join(left)}. Reduce over all of axis_names by jax.lax.psum, pmean, pmax or "
             "pmin, whose results JAX takes to be the same on all devices."
         )
-    return jex.jaxpr_as_fun(traced)(new)[0]
+    return _compat.jaxpr_as_fun(traced)(new)[0]
 
 
 def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, ...]) -> str:

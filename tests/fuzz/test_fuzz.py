@@ -140,7 +140,7 @@ def on_one_device(ctx, axis_names):
 
 
 def is_injectable(site):
-    return all(taxpr.injectable(step.eqn) is None for step in site.steps)
+    return all((taxpr.injectable(s.eqn) or s.nested.refusal) is None for s in site.steps)
 
 
 class Drawn:
