@@ -2,7 +2,8 @@
 #              HEADLESS=1: execute it without a browser and write build/quickstart.html, with
 #              the pictures, which need no network, in place of the panels, which do
 # make test    run all tests, in every environment of tools/envs.py whose Python is installed
-#              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error
+#              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error;
+#              ALL=1: all tests of the core on every jax, for a nightly run
 # make lint    ruff, pyright, and a syntax check of the panel's JavaScript
 # make clean   remove the environments and everything built
 

@@ -29,27 +29,34 @@ class Attached(NamedTuple):
         counters: The counters of loops that the handlers use.
         ctx: The context to begin with.
         report: ``(ctx) -> dict``: what a final context says.
+        no_sums: The leaves of the context that are no sums, by index; see `Options`.
     """
 
     chosen: list[tuple[Site, Handler]]
     counters: Counters
     ctx: Any
     report: Callable[[Any], Any]
+    no_sums: dict[int, str]
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
-    return Attached(chosen, Counters(0), ctx, lambda ctx: {"ctx": ctx})
+    return Attached(chosen, Counters(0), ctx, lambda ctx: {"ctx": ctx}, {})
 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
     """An injector, or several in a row, at all of the sites, with a context of its own."""
     ctx = _initial(injector, sites)
     counters = Counters(jax.tree.structure(ctx).num_leaves)
-    chosen = _at_sites(injector, sites, _indexed(ctx), counters)
-    return Attached(chosen, counters, ctx, lambda ctx: _report(injector, ctx))
+    indices = _indexed(ctx)
+    chosen = _at_sites(injector, sites, indices, counters)
+
+    def report(final: Any) -> Any:
+        return _report(injector, final, ctx)
+
+    return Attached(chosen, counters, ctx, report, _no_sums(injector, indices))
 
 
 def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
@@ -85,10 +92,13 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         for pair in _at_sites(one, chosen[key], indices[key], counters)
     ]
 
-    def report(ctx: dict[str, Any]) -> dict[str, Any]:
-        return {key: _report(one, ctx[key]) for key, one in injectors.items()}
+    def report(final: dict[str, Any]) -> dict[str, Any]:
+        return {key: _report(one, final[key], ctx[key]) for key, one in injectors.items()}
 
-    return Attached(pairs, counters, ctx, report)
+    no_sums: dict[int, str] = {}
+    for key, one in injectors.items():
+        no_sums |= _no_sums(one, indices[key])
+    return Attached(pairs, counters, ctx, report, no_sums)
 
 
 def as_injector(given: Any) -> Injector | Chain:
@@ -121,10 +131,19 @@ def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
     return given.initial(sites)
 
 
-def _report(given: Injector | Chain, ctx: Any) -> Any:
+def _report(given: Injector | Chain, ctx: Any, initial: Any) -> Any:
     if isinstance(given, tuple):
-        return tuple(one.report_of(part) for one, part in zip(given, ctx, strict=True))
-    return given.report_of(ctx)
+        return tuple(map(_report, given, ctx, initial))
+    return given.report_of(ctx, initial)
+
+
+def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
+    """The indices of the leaves of states that do not add up, with the injector's name."""
+    if isinstance(given, tuple):
+        return {
+            k: v for pair in zip(given, indices, strict=True) for k, v in _no_sums(*pair).items()
+        }
+    return {} if given.adds_up else dict.fromkeys(jax.tree.leaves(indices["state"]), given.name)
 
 
 def _key(where: Any) -> str:

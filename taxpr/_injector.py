@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr._errors import InjectorError, name_of
 from taxpr._walk import Site
@@ -49,6 +50,8 @@ class Injector:
         report: What a final state says, for people: a dict of arrays.
         shared: Whether all sites have one state, handed on in the order of execution.
         options: What is fixed when tracing, such as the slots of ``record``.
+        adds_up: Whether the changes of several states can be added up to that of one; so that
+            ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Injector:
     report: Callable[[Any], dict[str, Any]]
     shared: bool = False
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    adds_up: bool = True
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         """The context before a run in which it is attached at ``sites``."""
@@ -80,10 +84,32 @@ class Injector:
             return result  # for whoever called to complain about
         return result[0], {"values": ctx["values"], "state": result[1]}
 
-    def report_of(self, ctx: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """What a final context says, by address; ``"*"`` where the state is shared."""
-        states = {"*": ctx["state"]} if self.shared else ctx["state"]
-        return {address: self.report(state) for address, state in states.items()}
+    def report_of(
+        self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """What a final context says, by address; ``"*"`` where the state is shared.
+
+        With ``shards="stack"`` a state has more axes than in the ``initial`` context: it is one
+        for each device, and so are the reports, in a list.
+        """
+        states, before = (
+            {"*": one["state"]} if self.shared else one["state"] for one in (ctx, initial or ctx)
+        )
+        return {address: self._said(state, before[address]) for address, state in states.items()}
+
+    def _said(self, state: Any, before: Any) -> Any:
+        leaves, tree = jax.tree.flatten(state)
+        ranks = [jnp.ndim(leaf) for leaf in jax.tree.leaves(before)]
+        more = [leaf.shape[: leaf.ndim - n] for leaf, n in zip(leaves, ranks, strict=True)]
+        shape = max(more, key=len, default=())
+        if not shape:
+            return self.report(state)
+        # A leaf that is the same on all devices is not stacked.
+        of_each = [
+            [leaf[k] if own else leaf for leaf, own in zip(leaves, more, strict=True)]
+            for k in np.ndindex(shape)
+        ]
+        return [self.report(jax.tree.unflatten(tree, one)) for one in of_each]
 
     def _leaf(self, name: str, value: Any, sites: Sequence[Site]) -> Any:
         """A value as a leaf; an integer that an integer token cannot hold is refused.
@@ -129,6 +155,7 @@ class InjectorKind:
     _state: Callable[..., Any] | None = dataclasses.field(repr=False)
     _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
+    _adds_up: bool = dataclasses.field(repr=False)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -177,7 +204,15 @@ class InjectorKind:
             return self._state(site, **_taken(self._state, options))
 
         given_options = {k: v for k, v in options.items() if v != self._options[k]}
-        return Injector(self.name, values, fire, new_state, self._report, options=given_options)
+        return Injector(
+            self.name,
+            values,
+            fire,
+            new_state,
+            self._report,
+            options=given_options,
+            adds_up=self._adds_up,
+        )
 
 
 def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,6 +226,7 @@ def injector(
     state: Callable[..., Any] | None = None,
     report: Callable[[Any], dict[str, Any]] | None = None,
     options: Mapping[str, Any] | None = None,
+    adds_up: bool = False,
     **params: Param,
 ) -> Callable[[Callable[..., Any]], InjectorKind]:
     """Make a kind of injector of a function; the ready ones are made this way.
@@ -207,6 +243,8 @@ def injector(
         report: ``(state) -> dict`` says what a final state means, for people.
         options: Keywords with their defaults, fixed when tracing: Python values that decide
             what is traced, such as the number of slots of `record`.
+        adds_up: Whether the state is a sum, to which the devices of a `jax.shard_map` add up
+            (``shards="psum"``). Where it is not, as for a mean, that is refused.
         **params: The declared parameters. Each is a leaf of the context, so that another value
             of it does not compile again; its range makes a slider.
 
@@ -257,6 +295,7 @@ def injector(
             _state=state,
             _report=report or (lambda state: {}),
             _options=options or {},
+            _adds_up=adds_up,
         )
 
     return decorate

@@ -18,7 +18,7 @@ from taxpr._zeros import zeros
 _RECORD_BYTES = 64 * 2**20
 
 
-@injector(state=lambda site: 0, report=lambda state: {"count": state})
+@injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True)
 def count(token: Any, state: Any) -> tuple[Any, Any]:
     """Count how often the tag fires."""
     return token, state + 1

@@ -104,7 +104,10 @@ class _PerExample(SiteInjector):
             ) from error
         return jax.tree.unflatten(tree, leaves), ctx
 
-    def report_of(self, ctx: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def report_of(
+        self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        del initial
         states = {"*": ctx["state"]} if self.shared else ctx["state"]
         return {
             address: state if isinstance(state, dict) else {"ctx": state}

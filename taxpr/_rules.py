@@ -95,10 +95,13 @@ class Options:
         custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`.
         shards: How the contexts of the devices in a shard_map become one: ``"psum"``,
             ``"pmax"``, ``"stack"`` or ``(ctx, axis_names) -> ctx``; None refuses.
+        no_sums: Which leaves of the context neither ``"psum"`` nor ``"pmax"`` makes one of, by
+            index, with the name of their injector.
     """
 
     custom_rules: str = "keep"
     shards: Shards = None
+    no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
 NO_OPTIONS = Options()
@@ -145,6 +148,11 @@ class Thread(Protocol):
     @property
     def options(self) -> Options:
         """What the caller of `inject` asked for."""
+        ...
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Which leaves of the whole context the equation's context is, by index."""
         ...
 
     def selected(self, label: str) -> list[str]:

@@ -222,7 +222,8 @@ class Program:
         return self._injected(attach_one(ready, chosen), options)
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, counters, ctx, report = attached
+        chosen, counters, ctx, report, no_sums = attached
+        options = dataclasses.replace(options, no_sums=no_sums)
         leaves, ctx_tree = jax.tree.flatten(ctx)
         counting, ends = counters.installed(self.jaxpr)
         avals = [*map(ctx_aval, leaves), *counters.avals]

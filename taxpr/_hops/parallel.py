@@ -71,10 +71,13 @@ def _inject_shard_map(
 
         n_out, n_ctx = len(outs), len(ctx)
         placed.clear()
-        for old, value, along in zip(ctx, new, differs[n_out : n_out + n_ctx], strict=True):
+        for k, old, value, along in zip(
+            thread.used, ctx, new, differs[n_out : n_out + n_ctx], strict=True
+        ):
             if not along or thread.options.shards == "stack":
                 place(value, along)
             else:
+                _refuse_if_no_sum(thread, thread.options.no_sums.get(k))
                 place(_merged(eqn, thread, old, value, along), ())
         rest = iter(differs[n_out + n_ctx :])
         for emission in emits.values():
@@ -145,6 +148,16 @@ def _merged(
         number = new.astype(jnp.uint8) if new.dtype == bool else new
         merged = jax.lax.pmax(number, along).astype(new.dtype)
     return _compat.with_weak_type(merged, jax.typeof(old).weak_type)
+
+
+def _refuse_if_no_sum(thread: Thread, name: str | None) -> None:
+    policy = thread.options.shards
+    if name is not None and isinstance(policy, str):
+        raise InjectorError(
+            f"inject: {name} in {thread.address} has a state that is no sum, so shards={policy!r} "
+            'would make of those of the devices numbers that mean nothing. shards="stack" reports '
+            "each device by itself; or give a function of your own."
+        )
 
 
 def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) -> Any:

@@ -387,3 +387,31 @@ def test_a_constant_takes_the_place_of_values_that_differ(make, check_vma):
     program = program.inject(make())
     out, _ = jax.jit(program)(program.ctx, X)
     assert_close(out, X + (0 if make is taxpr.zero else 3))
+
+
+# ---- states that are no sums ---------------------------------------------------
+
+
+def tagged_shards():
+    mesh = jax.make_mesh((8,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("i")
+    body = lambda x: taxpr.tag(x * 2, name="h")
+    return taxpr.trace(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec))
+
+
+@pytest.mark.parametrize("policy", ["psum", "pmax"])
+@pytest.mark.parametrize("kind", [taxpr.stats, taxpr.record])
+def test_states_that_do_not_add_up_are_not_made_one(kind, policy):
+    program = tagged_shards()(jnp.arange(8.0))
+    message = rf"{kind.name} in 0:shard_map has a state that is no sum, so shards='{policy}'"
+    with pytest.raises(taxpr.InjectorError, match=message):
+        program.inject({"h": [taxpr.count(), kind()]}, shards=policy)
+
+
+def test_stacked_states_are_reported_for_each_device():
+    xs = jnp.arange(8.0)
+    injected = tagged_shards()(xs).inject({"h": taxpr.stats()}, shards="stack")
+    _, ctx = injected(injected.ctx, xs)
+    [reports] = injected.report(ctx)["h"].values()
+    assert [float(report["mean"]) for report in reports] == [2.0 * x for x in range(8)]
+    assert [int(report["count"]) for report in reports] == [1] * 8
