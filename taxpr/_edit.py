@@ -78,8 +78,9 @@ def dissolve_sites(jaxpr: Any, sites: Sequence[Site]) -> Any:
     def dissolved(stored: Any, plan: Plan) -> Any:
         key = (id(stored), plan_key(plan))
         if key not in done:
-            done[key] = _without(stored, plan, dissolved)
-        return done[key]
+            # With what its key has the ids of: rules are traced anew, and freed.
+            done[key] = stored, plan, _without(stored, plan, dissolved)
+        return done[key][-1]
 
     for site in sites:
         for step in site.steps:

@@ -188,7 +188,7 @@ class _Found(NamedTuple):
     homes: dict[Any, _Home]
 
 
-def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Found]:
+def _tags(jaxpr: Any, seen: dict[Any, tuple[Any, list[_Found]]], *, rules: bool) -> list[_Found]:
     """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once.
 
     A rule often calls the function that it belongs to, so rules in a rule are left alone:
@@ -196,7 +196,7 @@ def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Fo
     """
     inner = _compat.open_jaxpr(jaxpr)
     if (id(inner), rules) in seen:
-        return seen[id(inner), rules]
+        return seen[id(inner), rules][1]
     found: list[_Found] = []
     at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
     tags = set(at)
@@ -218,7 +218,8 @@ def _tags(jaxpr: Any, seen: dict[Any, list[_Found]], *, rules: bool) -> list[_Fo
             below = _tags(nested.stored, seen, rules=False)
             own += _below(step, [tag for tag in below if tag_key(tag.eqn) not in known])
         found += own
-    seen[id(inner), rules] = found
+    # With the jaxpr itself: a rule is traced anew, and where it was freed another may come to be.
+    seen[id(inner), rules] = inner, found
     return found
 
 

@@ -63,3 +63,30 @@ def test_the_derivative_of_a_while_loop_that_closes_over_an_array():
     run = lambda s, x: injected(s, x)[0]
     primal, tangent = jax.jvp(run, (jnp.float32(0.5), 2.0), (jnp.float32(0), 1.0))
     assert (primal, tangent) == (2.0, 3.0)
+
+
+def scaled(k):
+    """A function of its own each time, with a tag in it and a rule that calls it."""
+
+    def f(x):
+        return tag(x * k, name=f"n{k}")
+
+    call = jax.custom_jvp(f)
+    call.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * k))
+    return call
+
+
+def many(x):
+    return [scaled(k)(x) for k in range(20)]
+
+
+def test_tags_of_one_rule_do_not_turn_up_in_another():
+    """Each rule is traced to a jaxpr of its own, some of which live for a moment only."""
+    sites = taxpr.find_tags(jax.make_jaxpr(many)(1.0))
+    assert [site.name for site in sites] == [f"n{k}" for k in range(20)]
+
+
+def test_rules_are_dissolved_each_by_itself():
+    program = taxpr.trace(many)(1.0).dissolve()
+    primals, tangents = jax.jvp(program, (1.0,), (1.0,))
+    assert primals == tangents == [jnp.float32(k) for k in range(20)]

@@ -77,6 +77,7 @@ HELPERS = {
     "W3": "W3 = jnp.asarray([-0.6, 0.2, 0.9], F)",
     "S": "S = jnp.asarray(0.45, F)",
     "N": "N = jnp.asarray(5, jnp.int32)",
+    "THREE": "THREE = 3",
     "closed_call": '''
 def closed_call(f, *args):
     jaxpr = jax.make_jaxpr(f)(*args)
@@ -154,6 +155,8 @@ def lanes(program, count):
 def _run(program, float_dtype):
     name = f"<fuzz {next(_serial)}>"
     text = as_source(program).replace("F = jnp.float32", f"F = jnp.{jnp.dtype(float_dtype).name}")
+    if float_dtype == jnp.float64:  # where the number would be an int64
+        text = text.replace("THREE = 3", "THREE = jnp.int32(3)")
     namespace = {}
     exec(compile(text, name, "exec"), namespace)
     return namespace["program"], namespace

@@ -56,11 +56,12 @@ class Shared:
     Attributes:
         choices: Where they read.
         without: The kinds of higher-order functions that must not be in it.
+        honest: Whether custom rules must be those of their functions.
         names, tags, hops: How many it has.
     """
 
-    def __init__(self, choices, without):
-        self.choices, self.without = choices, without
+    def __init__(self, choices, without, honest):
+        self.choices, self.without, self.honest = choices, without, honest
         self.names = self.tags = self.hops = 0
 
 
@@ -229,17 +230,18 @@ class Scope:
         return name, Block(header, tuple(inner.body), result), want
 
 
-def program_of(choices, without=(), reversible=None):
+def program_of(choices, without=(), reversible=None, honest=False):
     """A random program.
 
     Args:
         choices: What decides.
         without: The kinds of higher-order functions that must not be in it.
         reversible: Whether it must have reverse-mode derivatives; None leaves it open.
+        honest: Whether custom rules must give the derivatives of their functions.
     """
     if reversible is None:
         reversible = choices.chance(50)
-    scope = Scope(Shared(choices, without), CONSTANTS.items(), reversible=reversible)
+    scope = Scope(Shared(choices, without, honest), CONSTANTS.items(), reversible=reversible)
     args = tuple(scope.choice(ARG_TYPES) for _ in range(scope.number(1, 3)))
     names = [scope.new(kind) for kind in args]
     for _ in range(scope.number(2, 5)):
@@ -257,7 +259,7 @@ CONSTANTS = {
     "W2": Type("f", (2,)),
     "W3": Type("f", (3,)),
 }
-LITERALS = [("0.75", F), ("3", Type("i")), ("True", Type("b")), ("F(-0.5)", F)]
+LITERALS = [("0.75", F), ("THREE", Type("i")), ("True", Type("b")), ("F(-0.5)", F)]
 
 
 def made_up(kind):

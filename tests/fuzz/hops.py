@@ -284,7 +284,8 @@ def custom_jvp(scope):
         return False
     f, block, results = scope.block(kinds, isolated=True, only="fh")
     c = scope.name("c")
-    rule = scope.choice(["({f}(*p), jax.tree.map(jnp.sin, {f}(*p)))", "jax.jvp({f}, p, t)"])
+    rules = ["jax.jvp({f}, p, t)", "({f}(*p), jax.tree.map(jnp.sin, {f}(*p)))"]
+    rule = rules[0] if scope.shared.honest else scope.choice(rules)
     lines = f"{c} = jax.custom_jvp({f})\n{c}.defjvp(lambda p, t: {rule.format(f=f)})"
     scope.add(Hop("custom_jvp", (block,), lines))
     return call(scope, "custom_jvp", (), f"{c}({', '.join(texts)})", results)
@@ -299,12 +300,8 @@ def custom_vjp(scope):
         return False
     f, block, results = scope.block(kinds, isolated=True, reversible=True, only="fh")
     c = scope.name("c")
-    forward, backward = scope.choice(
-        [
-            ("({f}(*a), a)", "jax.tree.map(jnp.cos, a)"),
-            ("jax.vjp({f}, *a)", "a(ct)"),
-        ]
-    )
+    rules = [("jax.vjp({f}, *a)", "a(ct)"), ("({f}(*a), a)", "jax.tree.map(jnp.cos, a)")]
+    forward, backward = rules[0] if scope.shared.honest else scope.choice(rules)
     lines = (
         f"{c} = jax.custom_vjp({f})\n"
         f"{c}.defvjp(lambda *a: {forward.format(f=f)}, lambda a, ct: {backward})"

@@ -36,8 +36,6 @@ from reference import Reference
 
 import taxpr
 
-pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
-
 # Up to 0.7 only experimental.
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
@@ -52,6 +50,7 @@ def fuzz(share, chunks):
         count = max(1, round(PROGRAMS * share / chunks))
 
         @pytest.mark.timeout(1800)  # shrinking a failure takes long
+        @pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
         @pytest.mark.parametrize("chunk", range(chunks))
         def test(chunk):
             @seed(f"{SEED} {check.__name__} {chunk}")
@@ -140,7 +139,7 @@ def on_one_device(ctx, axis_names):
 
 
 def is_injectable(site):
-    return all((taxpr.injectable(s.eqn) or s.nested.refusal) is None for s in site.steps)
+    return not any(taxpr.injectable(step.eqn) or step.nested.refusal for step in site.steps)
 
 
 class Drawn:
@@ -173,11 +172,10 @@ class Drawn:
         return addresses[self._at % len(addresses)]
 
 
-def injected(jaxpr, ctx, chosen, injector=changing):
+def injected(jaxpr, ctx, chosen, injector=changing, **options):
     """The injected jaxpr, after checks of its types and of the tags that it has left."""
-    new = taxpr.inject(
-        jaxpr, injector, ctx, lambda params, _: params["name"] in chosen, shards=on_one_device
-    )
+    predicate = lambda params, _: params["name"] in chosen
+    new = taxpr.inject(jaxpr, injector, ctx, predicate, shards=on_one_device, **options)
     check_types(new)
     assert_only_gone(new, jaxpr, chosen)
     return new
@@ -355,11 +353,8 @@ def test_batched(choices):
     several = lanes(drawn.program, 2)
     mapped = drawn.flags[: len(drawn.args)]
     # An argument that is not mapped is the same in all lanes.
-    own = [
-        [x if m else a for x, m, a in zip(lane, mapped, drawn.args, strict=False)]
-        for lane in several
-    ]
-    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own, strict=False)]
+    own = [[x if m else a for x, m, a in zip(lane, mapped, drawn.args)] for lane in several]
+    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own)]
     axes = [None] * len(leaves) + [0 if m else None for m in mapped]
     run = jax.vmap(jex.jaxpr_as_fun(new), axes, axis_size=2)
     found = interpret(jax.make_jaxpr(run)(*leaves, *batch), *leaves, *batch)
@@ -371,24 +366,27 @@ def test_batched(choices):
 # JAX maps a closed_call only with its checks off, up to 0.11, and not every switch that has a
 # custom_vmap in it.
 NOT_BATCHED = ("closed_call", "custom_vmap")
-# The reference runs what they hold, and not their rules.
-WITH_RULES = ("custom_jvp", "custom_vjp", "linear_solve", "custom_vmap")
+# Their rules are not those of what they hold, and the reference differentiates what they hold.
+# So do custom_jvp and custom_vjp: the rules of those that are injected are dropped, and those of
+# others are made honest.
+WITH_RULES = ("linear_solve", "custom_vmap")
 
 
 @fuzz(share=0.1, chunks=2)
 def test_derivatives(choices):
     """Of outputs and context, with respect to both: those of the reference, run under JAX."""
     reversible = choices.chance(50)
-    drawn = Drawn(choices, without=WITH_RULES, reversible=reversible)
+    drawn = Drawn(choices, without=WITH_RULES, reversible=reversible, honest=True)
     jaxpr = jax.make_jaxpr(drawn.fn)(*drawn.args)
     ours, theirs, at = differentiable(jaxpr, drawn.ctx, drawn.chosen(jaxpr), drawn.args)
     if not at:
         return
     along = tuple(jnp.full(x.shape, 0.3 + 0.2 * k, x.dtype) for k, x in enumerate(at))
-    forward = lambda *at: jax.jvp(ours, at, along)
-    expected = jax.jvp(theirs, at, along)
     loose = 10 * tolerance(drawn)
-    assert_close(interpret(jax.make_jaxpr(forward)(*at), *at), expected, loose)
+    if "custom_vjp" not in drawn.source:
+        forward = lambda *at: jax.jvp(ours, at, along)
+        found = interpret(jax.make_jaxpr(forward)(*at), *at)
+        assert_close(found, jax.jvp(theirs, at, along), loose)
     if reversible:
         argnums = tuple(range(len(at)))
         back = jax.grad(ours, argnums)
@@ -402,7 +400,7 @@ def test_derivatives(choices):
 def differentiable(jaxpr, ctx, chosen, args):
     """One number by taxpr and by the reference, as functions of all floats that go in."""
     leaves, tree = jax.tree.flatten(ctx)
-    new = injected(jaxpr, ctx, chosen)
+    new = injected(jaxpr, ctx, chosen, custom_rules="drop")
     given = [*leaves, *args]
     where = [k for k, x in enumerate(given) if is_float(x)]
 
@@ -432,7 +430,14 @@ def total(out):
 def test_finite_differences(choices):
     """Derivatives of the injected program in float64 against differences of the reference."""
     with enable_x64(True):
-        drawn = Drawn(choices, float_dtype=jnp.float64, without=WITH_RULES, reversible=True)
+        drawn = Drawn(
+            choices,
+            float_dtype=jnp.float64,
+            # Under x64 the counter of a fori_loop is an int64.
+            without=(*WITH_RULES, "fori_loop"),
+            reversible=True,
+            honest=True,
+        )
         if "bfloat16" in drawn.source or "stop_gradient" in drawn.source:
             return
         jaxpr = jax.make_jaxpr(drawn.fn)(*drawn.args)
