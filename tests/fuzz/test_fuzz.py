@@ -353,8 +353,11 @@ def test_batched(choices):
     several = lanes(drawn.program, 2)
     mapped = drawn.flags[: len(drawn.args)]
     # An argument that is not mapped is the same in all lanes.
-    own = [[x if m else a for x, m, a in zip(lane, mapped, drawn.args)] for lane in several]
-    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own)]
+    own = [
+        [x if m else a for x, m, a in zip(lane, mapped, drawn.args, strict=False)]
+        for lane in several
+    ]
+    batch = [jnp.stack(xs) if m else xs[0] for m, *xs in zip(mapped, *own, strict=False)]
     axes = [None] * len(leaves) + [0 if m else None for m in mapped]
     run = jax.vmap(jex.jaxpr_as_fun(new), axes, axis_size=2)
     found = interpret(jax.make_jaxpr(run)(*leaves, *batch), *leaves, *batch)
