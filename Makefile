@@ -4,6 +4,8 @@
 # make test    run all tests, in every environment of tools/envs.py whose Python is installed
 #              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error;
 #              ALL=1: all tests of the core on every jax, for a nightly run
+# make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
+#              and prints
 # make lint    ruff, pyright, and a syntax check of the panel's JavaScript
 # make clean   remove the environments and everything built
 
@@ -12,7 +14,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test lint clean
+.PHONY: lab test fuzz lint clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -25,6 +27,12 @@ endif
 
 test: $(UV)
 	$(PYTHON) tools/envs.py test $(ENVS)
+
+fuzz: N ?= 10000
+fuzz: SEED := $(or $(SEED),$(shell od -An -N2 -tu2 /dev/urandom | tr -d ' '))
+fuzz: $(UV)
+	$(PYTHON) tools/envs.py install newest
+	TAXPR_FUZZ=$(N) TAXPR_FUZZ_SEED=$(SEED) $(NEWEST)/python -m pytest tests/fuzz -n 2 -rP
 
 lint: $(UV)
 	$(PYTHON) tools/envs.py install newest

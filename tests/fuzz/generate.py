@@ -162,9 +162,9 @@ class Scope:
             self.add(f"{self.new(kind)} = {whole}{way}")
 
     def operation(self):
-        value = self.pick()
-        if value is not None:
-            text, kind = self.choice(operations(self, *value))
+        found = operations(self, *self.pick())
+        if found:
+            text, kind = self.choice(found)
             self.add(f"{self.new(kind)} = {text}")
 
     # ---- nested functions ----------------------------------------------------
