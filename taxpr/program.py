@@ -242,7 +242,7 @@ class Program:
             out_names=self.out_names + names,
             name=self.name,
             ctx=jax.tree.map(_strong_array, ctx),
-            report=report,
+            report=lambda final: report(final, ctx if options.shards == "stack" else None),
         )
 
     def plant(self, values: Mapping[Any, Any]) -> Program:
