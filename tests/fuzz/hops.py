@@ -7,6 +7,7 @@ whether it could. ``primitive`` is what it leaves in a jaxpr: the equation that 
 import dataclasses
 from collections.abc import Callable
 
+import jax
 from fuzz.build import Hop, Type, as_tuple
 
 
@@ -60,6 +61,11 @@ def listed(texts):
     return "".join(f", {text}" for text in texts)
 
 
+def as_arrays(texts):
+    """With its checks on, JAX trips over numpy arrays that it maps or differentiates."""
+    return [f"jnp.asarray({text})" for text in texts]
+
+
 def stacked(kind, length):
     return Type(kind.dtype, (length, *kind.shape))
 
@@ -89,14 +95,11 @@ def jit(scope):
 def remat(scope):
     texts, kinds = operands(scope)
     f, block, results = scope.block(kinds)
-    options = scope.choice(
-        [
-            "",
-            ", prevent_cse=False",
-            ", policy=jax.checkpoint_policies.dots_saveable",
-            ", policy=jax.checkpoint_policies.everything_saveable",
-        ]
-    )
+    options = ["", ", prevent_cse=False", ", policy=jax.checkpoint_policies.dots_saveable"]
+    # 0.7 does not differentiate a cond in there that hands on a key.
+    if jax.__version_info__ >= (0, 10):
+        options.append(", policy=jax.checkpoint_policies.everything_saveable")
+    options = scope.choice(options)
     return call(
         scope, "remat", [block], f"jax.checkpoint({f}{options})({', '.join(texts)})", results
     )
@@ -104,7 +107,9 @@ def remat(scope):
 
 @hop("closed_call", "eval_jaxpr")
 def closed_call(scope):
-    if "shard_map" in scope.inside:  # JAX does not run it there eagerly, up to 0.8
+    # JAX does not run it eagerly in a shard_map, up to 0.8, and its checks know no mapped one, up
+    # to 0.11.
+    if "shard_map" in scope.inside or "vmap" in scope.inside:
         return False
     texts, kinds = operands(scope, low=1)
     f, block, results = scope.block(kinds, isolated=True)
@@ -239,11 +244,9 @@ def vmap(scope):
         texts.append(text)
         kinds.append(row(kind) if mapped else kind)
         axes.append("0" if mapped else "None")
-    f, block, results = scope.block(kinds)
+    f, block, results = scope.block(kinds, inside="vmap")
     outs = [stacked(result, size) for result in results]
-    # As jax.Arrays: with its checks on, JAX does not map a custom_vjp over a numpy array.
-    arrays = ", ".join(f"jnp.asarray({text})" for text in texts)
-    text = f"jax.vmap({f}, in_axes={as_tuple(axes)})({arrays})"
+    text = f"jax.vmap({f}, in_axes={as_tuple(axes)})({', '.join(as_arrays(texts))})"
     return call(scope, "vmap", [block], text, outs)
 
 
@@ -270,7 +273,7 @@ def jvp(scope):
         return False
     f, block, results = scope.block(kinds, only="fh", inside="jvp")
     along = as_tuple([scope.value(kind) for kind in kinds])
-    text = f"jax.jvp({f}, {as_tuple(texts)}, {along})"
+    text = f"jax.jvp({f}, {as_tuple(as_arrays(texts))}, {along})"
     return call(scope, "jvp", [block], text, (results, results))
 
 
@@ -326,6 +329,8 @@ def linear_solve(scope):
 
 @hop("custom_vmap_call", reversible=False)  # JAX cannot linearize it
 def custom_vmap(scope):
+    if "vmap" in scope.inside:  # JAX does not map every switch that has one in it
+        return False
     texts, kinds = operands(scope, low=1)
     f, block, results = scope.block(kinds, isolated=True)
     c = scope.name("c")
