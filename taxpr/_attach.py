@@ -28,14 +28,15 @@ class Attached(NamedTuple):
         chosen: The sites with their handlers.
         counters: The counters of loops that the handlers use.
         ctx: The context to begin with.
-        report: ``(ctx) -> dict``: what a final context says.
+        report: ``(ctx, initial) -> dict``: what a final context says; ``initial`` is the
+            context to begin with where states are stacked, one for each device, else None.
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
     """
 
     chosen: list[tuple[Site, Handler]]
     counters: Counters
     ctx: Any
-    report: Callable[[Any], Any]
+    report: Callable[[Any, Any], Any]
     no_sums: dict[int, str]
 
 
@@ -43,7 +44,7 @@ def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> 
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
-    return Attached(chosen, Counters(0), ctx, lambda ctx: {"ctx": ctx}, {})
+    return Attached(chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {})
 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
@@ -53,8 +54,8 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
     indices = _indexed(ctx)
     chosen = _at_sites(injector, sites, indices, counters)
 
-    def report(final: Any) -> Any:
-        return _report(injector, final, ctx)
+    def report(final: Any, initial: Any) -> Any:
+        return _report(injector, final, initial)
 
     return Attached(chosen, counters, ctx, report, _no_sums(injector, indices))
 
@@ -92,8 +93,9 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         for pair in _at_sites(one, chosen[key], indices[key], counters)
     ]
 
-    def report(final: dict[str, Any]) -> dict[str, Any]:
-        return {key: _report(one, final[key], ctx[key]) for key, one in injectors.items()}
+    def report(final: dict[str, Any], initial: dict[str, Any] | None) -> dict[str, Any]:
+        before = initial or dict.fromkeys(injectors)
+        return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
 
     no_sums: dict[int, str] = {}
     for key, one in injectors.items():
@@ -133,7 +135,7 @@ def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
 
 def _report(given: Injector | Chain, ctx: Any, initial: Any) -> Any:
     if isinstance(given, tuple):
-        return tuple(map(_report, given, ctx, initial))
+        return tuple(map(_report, given, ctx, initial or (None,) * len(given)))
     return given.report_of(ctx, initial)
 
 

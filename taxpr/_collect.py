@@ -147,6 +147,8 @@ def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[S
     named: dict[str, list[Site]] = {}
     for site in sites:
         key = str(site.name) if site.name is not None else site.address
+        if site.in_rule and any(not one.in_rule for one in named.get(key, ())):
+            continue  # a rule that takes the place of what holds the tag has it as well
         if key in named and not several:
             raise SelectorError(
                 f"{what}: two tags have the name {key!r}: the {named[key][0]} and the {site}. "

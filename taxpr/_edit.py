@@ -197,7 +197,7 @@ def _tag_eqn(var: Any, params: dict[str, Any], address: str, origin: Any) -> Any
 def _of_rules(
     eqn: Any, plans: dict[str, Plan], dissolved: Callable[[Any, Plan], Any]
 ) -> Callable[[Any], Any]:
-    return lambda rule: dissolved(rule, plan_of_rule(eqn, plans, rule))
+    return lambda rule: dissolved(rule, plan_of_rule(eqn, plans, rule)[0])
 
 
 def _refuse_hidden(what: str, where: str, step: Step) -> None:

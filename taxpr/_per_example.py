@@ -70,6 +70,8 @@ class _PerExample(SiteInjector):
                 f"per_example: the batch is {a} at the {first} and {b} at the {second}. Its "
                 "context has the axes of one batch: give each an injector of its own."
             )
+        if not sites:  # `maybe` found nothing
+            return self.one.initial(sites)
         [size] = sizes
         ctx = self.one.initial([_example(site) for site in sites])
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)

@@ -36,31 +36,43 @@ def plan_key(plan: Plan) -> Any:
     )
 
 
-def plan_of_rule(eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], rule: Any) -> Plan:
+def plan_of_rule(
+    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], rule: Any
+) -> tuple[Plan, list[Site]]:
     """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
 
     The same rule is another jaxpr for other inputs, and the function's own tags turn up in it
-    as copies. So tags are told by their params and avals: the second one in a rule is the
-    second one in the function, and where the rule has more of them the last one stands for
-    the rest.
+    as copies. So tags are told by params and avals, which says enough where the rule has just
+    as many of them as the function, and the same is to be done at each.
+
+    Returns:
+        The plan, and the chosen tags of the function of which that cannot be said.
     """
-    leaves: dict[Any, list[Leaf]] = {}
-    for nested in (*nested_jaxprs(eqn), *rule_jaxprs(eqn)):
-        own = set(leaves) if nested.rule else set()
-        for site in find_sites(nested.stored, rules=not nested.rule):
-            key = tag_key(site.eqn)
-            if key not in own:
-                leaf = _leaf_at(plans.get(nested.label, {}), site)
-                leaves.setdefault(key, []).append(leaf)
-    chosen, seen = [], dict.fromkeys(leaves, 0)
+    own: dict[Any, list[tuple[Leaf, Site]]] = {}
+    for nested in nested_jaxprs(eqn):
+        for site in find_sites(nested.stored):
+            leaf = _leaf_at(plans.get(nested.label, {}), site)
+            own.setdefault(tag_key(site.eqn), []).append((leaf, site))
+    of_rule: dict[Any, list[Leaf]] = {}
+    for nested in rule_jaxprs(eqn):
+        for site in find_sites(nested.stored, rules=False):
+            leaf = _leaf_at(plans.get(nested.label, {}), site)
+            of_rule.setdefault(tag_key(site.eqn), []).append(leaf)
+    copies: dict[Any, list[Site]] = {}
     for site in find_sites(rule):
-        key = tag_key(site.eqn)
-        if key in leaves:
-            leaf = leaves[key][min(seen[key], len(leaves[key]) - 1)]
-            seen[key] += 1
-            if leaf is not _NOT_CHOSEN:
-                chosen.append((site, leaf))
-    return plan_of(chosen)
+        copies.setdefault(tag_key(site.eqn), []).append(site)
+    chosen: list[tuple[Site, Leaf]] = []
+    unclear: list[Site] = []
+    for key, sites in copies.items():
+        leaves = [leaf for leaf, _ in own[key]] if key in own else of_rule.get(key, [_NOT_CHOSEN])
+        last = len(leaves) - 1
+        pairs = [(site, leaves[min(k, last)]) for k, site in enumerate(sites)]
+        chosen += [pair for pair in pairs if pair[1] is not _NOT_CHOSEN]
+    for key, tags in own.items():
+        leaves = [leaf for leaf, _ in tags]
+        same = len(copies.get(key, ())) == len(tags) and all(one is leaves[0] for one in leaves)
+        unclear += [site for leaf, site in tags if leaf is not _NOT_CHOSEN and not same]
+    return plan_of(chosen), unclear
 
 
 def _leaf_at(plan: Plan, site: Site) -> Leaf:

@@ -57,7 +57,11 @@ def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
     # traced anew, the address must do.
     if any(where.is_same(site) for site in sites):
         return where.is_same
-    return lambda site: (site.address, site.params) == (where.address, where.params)
+
+    def place(site: Site) -> Any:
+        return site.address, site.params, site.value_address, site.source
+
+    return lambda site: place(site) == place(where)
 
 
 def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:

@@ -279,11 +279,27 @@ class _HopThread:
             jaxpr, repeated = nested.stored, _may_repeat(nested)
             plan = self.plans.get(label, {})
         else:
-            plan, repeated = plan_of_rule(self.eqn, self.plans, jaxpr), False
+            plan, unclear = plan_of_rule(self.eqn, self.plans, jaxpr)
+            repeated = False
+            if unclear:
+                raise RefusedError(_unclear_in_rule(self.address, label, self.eqn, unclear[0]))
         avals = self.avals if ctx is None else _avals(ctx)
         by_index = dict(zip(self.used, avals, strict=True))
         below = f"{self.address}/{label}/"
         return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below, repeated)
+
+
+def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site) -> str:
+    source = _compat.source_of(eqn)
+    return (
+        f"inject: the {site}, in {address}"
+        + (f" ({source})" if source else "")
+        + f", cannot be told for sure in the {label} rule that takes the function's place when "
+        "it is differentiated: the rule has no such tag, or another number of tags with these "
+        "params and shapes, or not all of them are selected. The injection would be lost or "
+        'stand in the wrong place. Give custom_rules="drop" to differentiate the injected '
+        "function itself, or give the tags of function and rule names of their own."
+    )
 
 
 def _may_repeat(nested: Nested) -> bool:

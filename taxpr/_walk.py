@@ -229,7 +229,10 @@ def _below(step: Step, tags: list[_Found]) -> list[_Found]:
 
 
 def tag_key(eqn: _compat.JaxprEqn) -> Any:
-    """What tells by itself that a tag in a rule is one of the function's own."""
+    """What tells by itself that a tag in a rule is a copy of one of the function's own.
+
+    Not its source: what is traced while JAX evaluates an equation has the equation's.
+    """
     avals: list[Any] = [atom.aval for atom in eqn.invars]
     types = tuple((aval.shape, aval.dtype) for aval in avals)
     return eqn.params["user"], eqn.params["tree"], types

@@ -200,7 +200,7 @@ class Program:
             Array(10., dtype=float32, weak_type=True)
         """
         options = options_of(custom_rules, shards)
-        sites = find_sites(self.jaxpr)
+        sites = self._sites(options)
         if isinstance(injector, Mapping):
             if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
@@ -220,6 +220,11 @@ class Program:
                 "function gets one by from_function(fn, ctx)."
             )
         return self._injected(attach_one(ready, chosen), options)
+
+    def _sites(self, options: Options) -> list[Site]:
+        """The tags; where rules are dropped, those in rules are not there."""
+        keep = options.custom_rules == "keep"
+        return [site for site in find_sites(self.jaxpr) if keep or not site.in_rule]
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
         chosen, counters, ctx, report, no_sums = attached
@@ -242,7 +247,7 @@ class Program:
             out_names=self.out_names + names,
             name=self.name,
             ctx=jax.tree.map(_strong_array, ctx),
-            report=report,
+            report=lambda final: report(final, ctx if options.shards == "stack" else None),
         )
 
     def plant(self, values: Mapping[Any, Any]) -> Program:
@@ -346,8 +351,8 @@ class Program:
     def _collection(
         self, where: Any, max_steps: int | None, stack: bool, custom_rules: str = "keep"
     ) -> Collection:
-        sites = select(find_sites(self.jaxpr), where)
         options = options_of(custom_rules)
+        sites = select(self._sites(options), where)
         return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
 
     def until(

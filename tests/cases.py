@@ -278,7 +278,8 @@ def custom_vjp(v):
     return f(v)
 
 
-@case(V)
+# jax 0.8 itself cannot batch the psum that an injection adds.
+@case(V, batches=not jax.__version__.startswith("0.8."))
 def shard_map(v):
     mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("i")

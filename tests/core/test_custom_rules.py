@@ -54,8 +54,8 @@ def jvp_only_in_rule(v):
 def jvp_copies_in_rule(v):
     def rule(f, primals, tangents):
         (x,), (t,) = primals, tangents
-        first, second = tag(jnp.sin(x), name="same"), tag(jnp.cos(x), name="same")
-        return first * second + tag(f(x), name="more"), tag(second, name="same") * t
+        first, second = tag(jnp.sin(x), name="first"), tag(jnp.cos(x), name="second")
+        return first * second + tag(f(x), name="more"), tag(second, name="third") * t
 
     return with_jvp(lambda x: tag(tag(x, name="same") * 2, name="same"), rule)(v)
 
@@ -66,7 +66,7 @@ def jvp_symbolic_zeros(v):
         zero = type(s) is jax.custom_derivatives.SymbolicZero
         # Other tags stand here when y is not differentiated.
         if zero:
-            x = tag(x, name="x") * 1.0
+            x = tag(x, name="slope") * 1.0
         t = tag(jnp.cos(x), name="slope") * t
         return f(x, y), t if zero else t + s
 
@@ -141,7 +141,7 @@ def vjp_only_in_fwd(v):
 def vjp_symbolic_zeros(v):
     def fwd(f, x, y):
         assert not y.perturbed
-        return f(x.value, y.value), (tag(x.value, name="h"), y.value)
+        return f(x.value, y.value), (x.value, y.value)
 
     def bwd(saved, ct):
         return ct * saved[0], None
@@ -351,7 +351,9 @@ def test_tags_of_the_function_and_tags_of_the_rule_alone():
 
     assert names(jvp_primal) == [("h", False)]
     assert names(jvp_only_in_rule) == [("slope", True)]
-    assert names(jvp_copies_in_rule) == [("same", False), ("same", False), ("more", True)]
+    own = [("same", False), ("same", False)]
+    of_rule = [(name, True) for name in ("first", "second", "more", "third")]
+    assert names(jvp_copies_in_rule) == own + of_rule
     assert names(vjp_only_in_fwd) == [("saved", True)]
 
 
@@ -377,13 +379,36 @@ def test_collected_values_of_a_rule_say_whether_it_ran():
     assert_close(found.value, np.cos(V) + W)
 
 
-def test_a_tag_in_a_library_function_with_a_rule():
+def test_a_tag_that_the_rule_does_not_have_is_refused_when_it_is_differentiated():
     program = taxpr.trace(lambda x: jax.nn.relu(x) * 2.0)(V)
     [inner] = [a for a, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "max"]
-    program = program.tag_at(inner, name="r").inject(taxpr.scale(0.5))
-    assert_close(program(program.ctx, V)[0], np.maximum(V, 0))
-    gradient = jax.grad(lambda v: total(program(program.ctx, v)[0]))(V)
-    assert_close(gradient, 2 * (V > 0).astype(np.float32))
+    program = program.tag_at(inner, name="r")
+    half = program.inject(taxpr.scale(0.5))
+    assert_close(half(half.ctx, V)[0], np.maximum(V, 0))
+    with pytest.raises(
+        taxpr.RefusedError, match=r"tag 'r' at .* cannot be told for sure in the jvp"
+    ):
+        jax.grad(lambda v: total(half(half.ctx, v)[0]))(V)
+    half = program.inject(taxpr.scale(0.5), custom_rules="drop")
+    gradient = jax.grad(lambda v: total(half(half.ctx, v)[0]))(V)
+    assert_close(gradient, (V > 0).astype(np.float32))
+
+
+def test_tags_that_a_rule_has_in_another_order_are_refused():
+    @jax.custom_vjp
+    def f(x):
+        return tag(jnp.sin(x), name="a") * 2 + tag(jnp.cos(x), name="a")
+
+    def fwd(x):
+        cos = tag(jnp.cos(x), name="a")
+        return tag(jnp.sin(x), name="a") * 2 + cos, x
+
+    f.defvjp(fwd, lambda x, ct: (ct * x,))
+    program = taxpr.trace(f)(V)
+    one = program.inject(taxpr.scale(3.0), where=program.tags()[0])
+    assert_close(one(one.ctx, V)[0], 6 * np.sin(V) + np.cos(V))
+    with pytest.raises(taxpr.RefusedError, match="not all of them are selected"):
+        jax.grad(lambda v: total(one(one.ctx, v)[0]))(V)
 
 
 def test_an_injector_may_close_over_a_tracer():
@@ -407,3 +432,11 @@ def test_the_options_are_checked():
         taxpr.inject(jaxpr, changing, start(), custom_rules="no")
     with pytest.raises(taxpr.ArgumentError, match='shards is None, "psum", "pmax", "stack" or'):
         taxpr.inject(jaxpr, changing, start(), shards="sum")
+
+
+def test_with_rules_dropped_the_tags_of_rules_are_not_there():
+    program = taxpr.trace(jvp_only_in_rule)(V)
+    assert [site.in_rule for site in program.tags("slope")] == [True]
+    for changed in (program.inject, program.collect):
+        with pytest.raises(taxpr.SelectorError, match="the program has no tags"):
+            changed(*([taxpr.count()] if changed == program.inject else []), custom_rules="drop")
