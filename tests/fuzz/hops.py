@@ -165,6 +165,33 @@ def while_loop(scope):
     return call(scope, "while_loop", [condition, body], text, counted)
 
 
+@hop("while", reversible=False)
+def batched_while(scope):
+    """Lanes that end at different times."""
+    found = scope.pick(lambda kind: bool(kind.shape) and kind.shape[0] > 0)
+    if found is None:
+        return False
+    text, kind = found
+    size, kinds = kind.shape[0], [Type("i"), Type("i"), row(kind)]
+    go, condition, _ = scope.block(
+        kinds,
+        groups=[3],
+        finish=lambda inner, names: f"{names[0]} < {names[1]}",
+        inside="vmap",
+        most=scope.choice([1, 0, 2]),
+    )
+    step, body, _ = scope.block(
+        kinds,
+        groups=[3],
+        finish=lambda inner, names: as_tuple([f"{names[0]} + 1", names[1], inner.value(kinds[2])]),
+        inside="vmap",
+    )
+    loop = f"lambda n, x: lax.while_loop({go}, {step}, (jnp.int32(0), n, x))"
+    text = f"jax.vmap({loop})(jnp.asarray({[1, 3, 0][:size]}, jnp.int32), jnp.asarray({text}))"
+    kinds = [stacked(kind, size) for kind in kinds]
+    return call(scope, "batched_while", [condition, body], text, kinds)
+
+
 @hop("scan")
 def fori_loop(scope):
     return _fori(scope, "fori_loop", str(scope.choice([2, 3, 0])))

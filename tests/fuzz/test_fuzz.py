@@ -159,7 +159,7 @@ class Drawn:
     def __init__(self, choices, float_dtype=jnp.float32, **kinds):
         # First the choices of the test itself: the program takes what is left.
         self.flags = [choices.number(0, 1) for _ in range(8)]
-        self._at = choices.number(0, 255)
+        self.at = choices.number(0, 255)
         self._left_out = [choices.number(0, 1) for _ in range(16)] if self.flags[0] else [0]
         self.ctx = choices.choice(meaning.contexts())
         self.ctx_leaves = jax.tree.leaves(self.ctx)
@@ -180,7 +180,7 @@ class Drawn:
 
     def address(self, jaxpr):
         addresses = list(value_addresses(jaxpr))
-        return addresses[self._at % len(addresses)]
+        return addresses[self.at % len(addresses)]
 
 
 def injected(jaxpr, ctx, chosen, injector=changing, **options):
@@ -231,6 +231,7 @@ def test_rewrites(choices):
     assert_same_bits(interpret(same, *leaves, *args), [*plain, *leaves])
 
     check_dissolving(jaxpr, chosen, plain, args)
+    check_one_site(drawn, traced)
     check_collecting(traced, plain, args)
     check_tagging(drawn.address(jaxpr), traced, plain, args)
 
@@ -248,6 +249,25 @@ def check_dissolving(jaxpr, chosen, plain, args):
     fewer = taxpr.dissolve_tags(jaxpr, lambda params, _: params["name"] in chosen)
     check_types(fewer)
     assert_only_gone(fewer, jaxpr, chosen)
+
+
+def check_one_site(drawn, traced):
+    """One of several tags with one name, as where a jit is called twice: the others stay."""
+    sites = [site for site in traced.tags() if is_injectable(site)]
+    if not sites:
+        return
+    site = sites[drawn.at % len(sites)]
+    note(f"one of them: {site}")
+    others = [other for other in sites if other.name == site.name and other is not site]
+    alone = traced.dissolve(others) if others else traced
+    check_types(alone.jaxpr)
+    assert len(alone.tags()) == len(traced.tags()) - len(others)
+    new = traced.inject(changing, drawn.ctx, where=site, shards=on_one_device)
+    check_types(new.jaxpr)
+    assert_same_bits(
+        interpret(new.jaxpr, *drawn.ctx_leaves, *drawn.args),
+        reference_run(alone.jaxpr, drawn.ctx, {site.name}, drawn.args),
+    )
 
 
 def check_collecting(traced, plain, args):
