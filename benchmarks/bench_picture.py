@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import taxpr
-from taxpr_jupyter import _layout
-from taxpr_jupyter._build import build_picture
-from taxpr_jupyter._dot import to_dot
-from taxpr_jupyter._svg import finish_svg
+from taxpr_jupyter._picture import _layout
+from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._picture._svg import finish_svg
 
 REPEAT = 5
 

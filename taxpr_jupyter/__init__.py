@@ -11,20 +11,20 @@ from typing import Any
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._panel import panel
-from taxpr_jupyter._session import Session
+from taxpr_jupyter._session._session import Session
 
 __all__ = ["PanelError", "Session", "load_ipython_extension", "panel", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
     """What ``%load_ext taxpr_jupyter`` calls."""
-    from taxpr_jupyter import _magic
+    from taxpr_jupyter._ipython import _magic
 
     _magic.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """What ``%unload_ext taxpr_jupyter`` calls."""
-    from taxpr_jupyter import _magic
+    from taxpr_jupyter._ipython import _magic
 
     _magic.unload(shell)

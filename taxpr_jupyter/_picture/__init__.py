@@ -1,0 +1,1 @@
+"""From a program to a picture: model, drawing, DOT text, layout, SVG."""

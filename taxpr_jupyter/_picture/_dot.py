@@ -1,0 +1,204 @@
+"""A picture as text in the DOT language: pure, and the same for the same picture.
+
+Labels are plain text, never HTML-like, which not every build of Graphviz can draw. Sizes of nodes
+are computed here, for a typeface with characters of one width, so that all engines, fonts and
+browsers agree on them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from taxpr_jupyter._picture import _look
+from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
+
+_ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
+_LEADING = 1.2  # Graphviz' distance between lines, in ems
+_POINTS = 72  # in an inch
+
+_GRAPH = {
+    "rankdir": "TB",
+    "nodesep": "0.18",
+    "ranksep": "0.3",
+    "compound": "true",
+    # They bound the passes of the network simplex, which takes minutes where a gradient refers back
+    # to its forward pass.
+    "nslimit": "2",
+    "nslimit1": "2",
+    "fontname": "Courier",
+    "fontsize": f"{_look.FONT_SIZE}",
+    "fontcolor": _look.MUTED,
+    "color": _look.LINE,
+    "style": "filled,rounded",
+    "fillcolor": _look.CLUSTER,
+    "bgcolor": "transparent",
+    "labeljust": "l",
+}
+_NODE = {
+    "fontname": "Courier",
+    "fontsize": f"{_look.FONT_SIZE}",
+    "fontcolor": _look.TEXT,
+    "fixedsize": "true",
+}
+_EDGE = {
+    "fontname": "Courier",
+    "fontsize": "8",
+    "fontcolor": _look.MUTED,
+    "color": _look.LINE,
+    "penwidth": "0.8",
+    "arrowsize": "0.5",
+    "labeldistance": "1.1",
+}
+_EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
+    "value": {},
+    "back": {"style": "dashed", "constraint": "false"},
+    "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
+}
+# Operands that have an order enter from left to right.
+_PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
+
+
+def to_dot(picture: Picture) -> str:
+    """Writes a picture in the DOT language."""
+    return "\n".join([*_lines(picture), ""])
+
+
+def _lines(picture: Picture) -> Iterator[str]:
+    yield f"digraph {quoted(picture.name)} {{"
+    for what, attributes in (("graph", _GRAPH), ("node", _NODE), ("edge", _EDGE)):
+        yield f"  {what} [{_attributes(attributes)}];"
+    inside: dict[str | None, list[Node]] = {}
+    for node in picture.nodes:
+        inside.setdefault(node.cluster, []).append(node)
+    boxes: dict[str | None, list[Cluster]] = {}
+    for cluster in picture.clusters:
+        boxes.setdefault(cluster.parent, []).append(cluster)
+    yield from _contents(None, inside, boxes, "  ")
+    heads: dict[str, list[str]] = {}
+    for edge in picture.edges:
+        if edge.head:
+            heads.setdefault(edge.target, []).append(edge.head)
+    for edge in picture.edges:
+        yield f"  {_edge(edge, heads.get(edge.target, []))}"
+    yield "}"
+
+
+def _contents(
+    cluster_id: str | None,
+    inside: Mapping[str | None, Iterable[Node]],
+    boxes: Mapping[str | None, Iterable[Cluster]],
+    indent: str,
+) -> Iterator[str]:
+    for node in inside.get(cluster_id, ()):
+        yield f"{indent}{_node(node)}"
+    for box in boxes.get(cluster_id, ()):
+        attributes = {"id": box.id, "class": box.kind}
+        labels = {"label": box.lines, "tooltip": [box.tooltip]}
+        yield f"{indent}subgraph {quoted(f'cluster_{box.id}')} {{"
+        yield f"{indent}  graph [{_attributes(attributes, labels)}];"
+        yield from _contents(box.id, inside, boxes, f"{indent}  ")
+        yield f"{indent}}}"
+
+
+def _node(node: Node) -> str:
+    look = _look.look_of(node)
+    width, height = _size(node, look)
+    styles = ["filled"] + ["rounded"] * look.rounded + ["dashed"] * _look.is_dashed(node)
+    attributes = {
+        "id": node.id,
+        "class": " ".join((node.kind, *node.marks)),
+        "shape": look.shape,
+        "style": ",".join(styles),
+        "fillcolor": look.fill,
+        "color": look.line,
+        "penwidth": f"{look.border:g}",
+        "width": f"{width / _POINTS:.2f}",
+        "height": f"{height / _POINTS:.2f}",
+    }
+    if look.double:
+        attributes["peripheries"] = "2"
+    labels = {"label": node.lines, "tooltip": [node.tooltip]}
+    return f"{quoted(node.id)} [{_attributes(attributes, labels)}];"
+
+
+def _size(node: Node, look: _look.Look) -> tuple[float, float]:
+    """Width and height in points, so that the text stays inside the shape."""
+    across, down = look.pad
+    line_height = _LEADING * _look.FONT_SIZE
+    height = len(node.lines) * line_height + 2 * down
+    width = 0.0
+    for i, line in enumerate(node.lines):
+        from_middle = (abs(i - (len(node.lines) - 1) / 2) + 0.4) * line_height / (height / 2)
+        room = _WIDTH_AT.get(look.shape, _full_width)(from_middle)
+        width = max(width, _cells(line) * _ADVANCE * _look.FONT_SIZE / room)
+    return width + 2 * across, height
+
+
+def _full_width(from_middle: float) -> float:
+    del from_middle
+    return 1.0
+
+
+# How wide a shape is at a height between its middle (0) and its top (1), for a width of 1.
+_WIDTH_AT: Mapping[str, Callable[[float], float]] = {
+    "hexagon": lambda y: 1 - 0.5 * y,
+    "octagon": lambda y: 1 - max(0.0, y - 0.414),
+    "diamond": lambda y: 1 - y,
+}
+
+
+def _cells(text: str) -> int:
+    """The width of a text in characters; those of East Asia and emoji take two."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _edge(edge: Edge, heads: list[str]) -> str:
+    """An edge; `heads` are the operand numbers at its target."""
+    attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind]}
+    ports = _PORTS.get(len(heads))
+    if ports and edge.head:
+        attributes["headport"] = ports[heads.index(edge.head)]
+    if edge.into is not None:
+        attributes["lhead"] = f"cluster_{edge.into}"
+    labels = {"tooltip": edge.tooltip, "taillabel": edge.tail, "headlabel": edge.head}
+    texts = {name: [text] for name, text in labels.items() if text}
+    ends = f"{quoted(edge.source)} -> {quoted(edge.target)}"
+    return f"{ends} [{_attributes(attributes, texts)}];"
+
+
+def _attributes(
+    values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None = None
+) -> str:
+    texts = [f"{name}={quoted(value)}" for name, value in values.items()]
+    for name, lines in (labels or {}).items():
+        parts = "\n".join(lines).split("\n")
+        texts.append(f"{name}={quoted(_NEWLINE.join(parts)).replace(_NEWLINE, _BREAK)}")
+    return " ".join(texts)
+
+
+_NEWLINE, _BREAK = "\n", "\\n"
+
+
+def quoted(text: str) -> str:
+    """A DOT string that means this text.
+
+    In labels and ids a backslash begins an escape, so it is doubled; in names it means itself, and
+    doubling it makes another name, the same everywhere.
+    """
+    return '"' + plain(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def plain(text: str) -> str:
+    """The text without what DOT and SVG cannot hold.
+
+    Characters that XML forbids are replaced. And Graphviz reads `&lt;` as `<`, and its versions
+    write it differently: a zero-width space after the & hides it.
+    """
+    text = _FORBIDDEN.sub("\ufffd", text)
+    return _ENTITY.sub("&\u200b", text)
+
+
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ENTITY = re.compile(r"&(?=#?\w+;)")

@@ -1,0 +1,280 @@
+"""Draws a program on a canvas.
+
+Equations are nodes and values are edges. A jaxpr is drawn in two steps: first its nodes, which say
+where each value comes from, then the edges to all uses. In between, the equations that are open are
+drawn in the same way, inside clusters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture._borders import Borders
+from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
+from taxpr_jupyter._picture._fold import Block, Fold, Item
+from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The ends of a drawn jaxpr.
+
+    Attributes:
+        first: The id of some node in it.
+        ins: For each input the id of its node.
+        outs: For each output where it comes from.
+    """
+
+    first: str
+    ins: Sequence[str]
+    outs: Sequence[Origin]
+
+
+class Drawing:
+    """Draws a program, and counts.
+
+    Args:
+        fold: What is open.
+        tooltips: Writes tooltips.
+        injected: Addresses of tags that have an injector.
+        added: Addresses of tags that were added interactively.
+
+    Attributes:
+        canvas: The picture's parts.
+        drawn: Addresses of the equations that have a node or a cluster.
+        folded: How many equations are hidden in a node, by its address.
+        unfolded: Addresses of what is open.
+        foldable: Addresses of what is open or could be.
+    """
+
+    def __init__(
+        self,
+        fold: Fold,
+        tooltips: _text.Tooltips,
+        injected: Collection[str],
+        added: Collection[str],
+    ):
+        self.canvas = Canvas()
+        self.drawn: set[str] = set()
+        self.folded: dict[str, int] = {}
+        self.unfolded: set[str] = set()
+        self.foldable: set[str] = set()
+        self._fold = fold
+        self._tips = tooltips
+        self._borders = Borders(self.canvas, tooltips)
+        self._injected = injected
+        self._added = added
+
+    # --- jaxprs -----------------------------------------------------------------------------------
+
+    def program(self, program: taxpr.Program) -> None:
+        """Draws it all."""
+        own = [True] * len(program.out_names)
+        self._jaxpr(self._fold.root, program.in_names, program.out_names, own, program.consts, None)
+
+    def _nested(self, block: Block, nested: taxpr.Nested) -> _Ends:
+        """Draws a nested jaxpr in its cluster."""
+        # What is carried, stacked, or not returned at all leaves through a node of its own; the
+        # results of a call come straight from where they are made.
+        own = [
+            result is None or role != "out"
+            for result, role in zip(nested.results, nested.out_roles, strict=True)
+        ]
+        ins, outs = _labels.numbered(nested.in_roles), _labels.numbered(nested.out_roles)
+        ends = self._jaxpr(block, ins, outs, own, nested.consts, block.address)
+        self.canvas.back(
+            [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
+        )
+        return ends
+
+    def _jaxpr(
+        self,
+        block: Block,
+        in_names: Sequence[str],
+        out_names: Sequence[str],
+        own_outs: Sequence[bool],
+        consts: Sequence[Any],
+        cluster: str | None,
+    ) -> _Ends:
+        scope, start = Scope(), len(self.canvas.nodes)
+        self._borders.consts(scope, block, consts, cluster)
+        ins = self._borders.inputs(scope, block, in_names, cluster)
+        self._items(scope, block.items, cluster)
+        outs = self._borders.outputs(scope, block, out_names, own_outs, cluster)
+        self.canvas.connect(scope)
+        if len(self.canvas.nodes) == start:
+            # Graphviz draws no cluster without a node, and of nothing it draws nothing.
+            address = f"{block.prefix}empty"
+            self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
+        return _Ends(self.canvas.nodes[start].id, ins, outs)
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def _items(self, scope: Scope, items: Sequence[Item], cluster: str | None) -> None:
+        for item in items:
+            if item.is_group:
+                self._group(scope, item, cluster)
+            elif item.open:
+                self._open_eqn(scope, item, cluster)
+            else:
+                self._eqn(scope, item, cluster)
+
+    def _eqn(self, scope: Scope, item: Item, cluster: str | None) -> None:
+        """Draws an equation as one node: a tag, a first-order one, or a folded one."""
+        address, eqn = item.address, item.eqn
+        self.drawn.add(address)
+        kind: NodeKind = "eqn"
+        marks, fold = (), None
+        if taxpr.is_tag(eqn):
+            kind = "injected" if address in self._injected else "tag"
+            marks = ("added",) if address in self._added else ()
+            lines = _labels.tag_lines(eqn)
+            lines += ["injected"] if kind == "injected" else []
+        elif taxpr.is_hop(eqn):
+            kind, fold = "hop", address
+            inside = self._fold.inside(eqn)
+            self.foldable.add(address)
+            self.folded[address] = sum(inside)
+            lines = _labels.hop_lines(eqn, *inside)
+        else:
+            lines = _labels.eqn_lines(eqn)
+        tip = self._tips.eqn(address, eqn)
+        node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
+        self.canvas.add(node)
+        ordered = _labels.ordered(eqn)
+        for k, atom in enumerate(eqn.invars):
+            if kind == "eqn" and taxpr.is_literal(atom):
+                continue  # it stands in the label
+            scope.use(atom, address, address, cluster, str(k) if ordered else "")
+        self._results(scope, item, [Origin(address, "", "")] * len(eqn.outvars))
+
+    def _results(self, scope: Scope, item: Item, origins: Sequence[Origin]) -> None:
+        """Defines the results of an equation; those that come from one node are numbered."""
+        sharing = Counter(origin.node for origin in origins)
+        for k, (origin, var) in enumerate(zip(origins, item.eqn.outvars, strict=True)):
+            tail = origin.tail or (str(k) if sharing[origin.node] > 1 else "")
+            value, tip = f"{item.address}.{k}", self._tips.value(var)
+            scope.define(var, Origin(origin.node, value, tip, tail), item.address)
+
+    def _group(self, scope: Scope, item: Item, cluster: str | None) -> None:
+        """Draws a run of equations, as one node or as a cluster."""
+        address = item.address
+        self.foldable.add(address)
+        sizes = [self._fold.of_eqn(eqn) for _, eqn in item.eqns]
+        eqns, tags = (sum(numbers) for numbers in zip(*sizes, strict=True))
+        lines = _labels.group_lines([taxpr.source_of(eqn) for _, eqn in item.eqns], eqns, tags)
+        tip = _text.tooltip([address, *lines])
+        if item.open:
+            self.unfolded.add(address)
+            title = " · ".join(lines[:2])
+            self.canvas.clusters.append(Cluster(address, "group", (title,), tip, cluster, address))
+            self._items(scope, item.children, address)
+            return
+        self.folded[address] = eqns + tags
+        node = Node(address, address, "group", tuple(lines), tip, cluster, (), address)
+        self.canvas.add(node, merging=True)
+        made = {var for _, eqn in item.eqns for var in eqn.outvars}
+        atoms = dict.fromkeys(
+            atom for _, eqn in item.eqns for atom in eqn.invars if not taxpr.is_literal(atom)
+        )
+        for atom in atoms:
+            if atom not in made:
+                scope.use(atom, address, address, cluster)
+        for eqn_address, eqn in item.eqns:
+            for k, var in enumerate(eqn.outvars):
+                value = f"{eqn_address}.{k}"
+                scope.define(var, Origin(address, value, self._tips.value(var)), address)
+        self._items(scope, item.tags, cluster)
+
+    # --- open equations ---------------------------------------------------------------------------
+
+    def _open_eqn(self, scope: Scope, item: Item, cluster: str | None) -> None:
+        """Draws an equation as clusters, one for each nested jaxpr, with one around them all.
+
+        The latter is left out where it would hold one cluster and nothing else.
+        """
+        address, eqn = item.address, item.eqn
+        self.drawn.add(address)
+        self.unfolded.add(address)
+        self.foldable.add(address)
+        tip = self._tips.eqn(address, eqn)
+        nested_jaxprs = [nested for _, nested in item.blocks]
+        entered = {k for nested in nested_jaxprs for k in nested.operands}
+        returned = {k for nested in nested_jaxprs for k in nested.results}
+        bare_operands = [k for k in range(len(eqn.invars)) if k not in entered]
+        bare_results = [k for k in range(len(eqn.outvars)) if k not in returned]
+        bare = bool(bare_operands or bare_results)
+        outer = cluster
+        if bare or len(item.blocks) > 1:
+            outer = address
+            title = (_text.visible(eqn.primitive.name),)
+            self.canvas.clusters.append(Cluster(address, "hop", title, tip, cluster, address))
+        made: list[list[Origin]] = [[] for _ in eqn.outvars]
+        ends: dict[str, _Ends] = {}
+        decides: list[str] = []
+        if bare:
+            node = self._bare(scope, item, bare_operands, bool(bare_results), outer)
+            for k in bare_results:
+                made[k].append(Origin(node.id, "", ""))
+            decides += [node.id] if "choice" in node.marks else []
+        for block, nested in item.blocks:
+            title = tuple(_labels.block_lines(nested))
+            self.canvas.clusters.append(Cluster(block.address, "jaxpr", title, tip, outer, address))
+            drawn = ends[block.address] = self._nested(block, nested)
+            for i, k in enumerate(nested.operands):
+                if k is not None:
+                    scope.use(eqn.invars[k], drawn.ins[i], address, cluster)
+            for j, k in enumerate(nested.results):
+                if k is not None:
+                    made[k].append(drawn.outs[j])
+            for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
+                decides += [origin.node] if role == "predicate" else []
+        for source in decides:
+            for block_address, drawn in ends.items():
+                if not source.startswith(f"{block_address}/"):
+                    self.canvas.edge(source, drawn.first, "control", into=block_address)
+        origins = [self._met(item, k, made[k], outer) for k in range(len(eqn.outvars))]
+        self._results(scope, item, origins)
+
+    def _bare(
+        self,
+        scope: Scope,
+        item: Item,
+        operands: Sequence[int],
+        returns: bool,
+        cluster: str | None,
+    ) -> Node:
+        """A node for the operands and results of an open equation that no nested jaxpr has.
+
+        Such as the index of a cond, which chooses, or all of them for a scatter.
+        """
+        address, eqn = item.address, item.eqn
+        chooses = len(item.blocks) > 1 and not returns
+        lines = ("which?",) if chooses else tuple(_labels.eqn_lines(eqn))
+        marks = ("choice",) if chooses else ()
+        tip = self._tips.eqn(address, eqn)
+        node = self.canvas.add(Node(f"{address}@", address, "eqn", lines, tip, cluster, marks))
+        for k in operands:
+            if not chooses and taxpr.is_literal(eqn.invars[k]):
+                continue  # it stands in the label
+            head = str(k) if len(operands) > 1 else ""
+            scope.use(eqn.invars[k], node.id, address, cluster, head)
+        return node
+
+    def _met(self, item: Item, k: int, origins: Sequence[Origin], cluster: str | None) -> Origin:
+        """Where a result of an open equation comes from; a new node where branches meet."""
+        if len(origins) == 1:
+            return origins[0]
+        aval = _text.aval_text(item.eqn.outvars[k].aval)
+        name = f"out {k}" if len(item.eqn.outvars) > 1 else "out"
+        address = f"{item.address}.{k}"
+        tip = _text.tooltip([address, self._tips.value(item.eqn.outvars[k])])
+        self.canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, cluster))
+        for origin in origins:
+            self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=origin.tail)
+        return Origin(address, "", "")

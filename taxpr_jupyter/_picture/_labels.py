@@ -1,0 +1,183 @@
+"""What stands on the nodes and clusters of a picture."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.extend.core.primitives as p
+
+import taxpr
+from taxpr_jupyter._picture import _text
+from taxpr_jupyter._picture._model import count_of
+
+# `a op b` is `b op a`, so that the order of their operands need not be shown.
+_COMMUTATIVE = frozenset(
+    {
+        p.add_p,
+        p.mul_p,
+        p.max_p,
+        p.min_p,
+        p.and_p,
+        p.or_p,
+        p.xor_p,
+        p.eq_p,
+        p.ne_p,
+        p.add_jaxvals_p,
+    }
+)
+
+# Facts about a nested jaxpr that its title says already.
+_FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
+
+# Integer params that only repeat the shape of the result, or that no reader asks for.
+_DULL_PARAMS = frozenset(
+    {"bit_width", "broadcast_dimensions", "new_sizes", "shape", "sizes", "slice_sizes", "unroll"}
+)
+
+
+def ordered(eqn: Any) -> bool:
+    """Whether a reader must know which operand is which."""
+    values = sum(not taxpr.is_literal(atom) for atom in eqn.invars)
+    return values > 1 and eqn.primitive not in _COMMUTATIVE
+
+
+def eqn_lines(eqn: Any) -> list[str]:
+    """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`."""
+    head = _text.visible(eqn.primitive.name)
+    if any(taxpr.is_literal(atom) for atom in eqn.invars):
+        atoms = (_text.literal_text(a) if taxpr.is_literal(a) else "•" for a in eqn.invars)
+        head = f"{head}({', '.join(atoms)})"
+    return [_text.shortened(head, _text.LINE), *_param_lines(eqn.params), *_result_lines(eqn)]
+
+
+def _result_lines(eqn: Any) -> list[str]:
+    """The types of the results; no line where there are none."""
+    text = _text.avals_text([var.aval for var in eqn.outvars])
+    return [_text.shortened(text, _text.LINE)] if text else []
+
+
+def _param_lines(params: Mapping[str, Any]) -> list[str]:
+    """The params that change what is computed and take little room: `axes=(0,)`."""
+    texts = [
+        f"{name}={value}".replace(" ", "")
+        for name, value in sorted(params.items())
+        if name not in _DULL_PARAMS and _is_small(value)
+    ]
+    line = " ".join(texts)
+    return [line] if 0 < len(line) <= _text.LINE else []
+
+
+def _is_small(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return 0 < len(value) <= 4 and all(type(item) is int for item in value)
+    return type(value) is int
+
+
+def tag_lines(eqn: Any) -> list[str]:
+    """The label of a tag: its name, its other params, its type."""
+    params = taxpr.tag_params(eqn)
+    name = params.pop("name", None)
+    lines = [_text.shortened(f"tag {name}" if name is not None else "tag", _text.LINE)]
+    texts = [
+        _text.shortened(f"{key}={_text.param_text(value)}", _text.LINE)
+        for key, value in params.items()
+    ]
+    lines += texts[:3]
+    if len(params) > 3:
+        lines.append(f"+{len(params) - 3}")
+    return [*lines, *_result_lines(eqn)]
+
+
+def hop_title(eqn: Any) -> str:
+    """What an equation with nested jaxprs is called: `jit softmax`, `scan ×5`, `while`."""
+    nested = taxpr.nested_jaxprs(eqn)
+    if len(nested) == 1 and takes_part(nested[0]):
+        return block_lines(nested[0])[0].replace(" body", "", 1)
+    return _text.visible(eqn.primitive.name)
+
+
+def takes_part(nested: taxpr.Nested) -> bool:
+    """Whether what enters and leaves a nested jaxpr are values of the equation.
+
+    Not so the `add` of a scatter, or a kernel.
+    """
+    ends = (*nested.operands, *nested.results)
+    return not ends or any(end is not None for end in ends)
+
+
+def block_lines(nested: taxpr.Nested) -> list[str]:
+    """What a nested jaxpr is called, `scan body ×5 reverse`, and facts that take more room."""
+    words, facts = [nested.title], []
+    for name, value in nested.facts.items():
+        if name == "length":
+            words.append(f"×{value}")
+        elif value is True and name not in _FACTS_IN_TITLE:
+            words.append(name)
+        elif name not in _FACTS_IN_TITLE:
+            items = value if isinstance(value, tuple) else (value,)
+            facts.append(f"{name}={', '.join(map(str, items))}")
+    lines = [" ".join(words), " ".join(facts)]
+    return [_text.shortened(line, 2 * _text.LINE) for line in lines if line]
+
+
+def content(eqns: int, tags: int) -> str:
+    """`23 equations · 2 tags`."""
+    texts = [count_of(eqns, "equation")] if eqns or not tags else []
+    texts += [count_of(tags, "tag")] if tags else []
+    return " · ".join(texts)
+
+
+def hop_lines(eqn: Any, eqns: int, tags: int) -> list[str]:
+    """The label of a folded equation that holds so much."""
+    title = _text.shortened(hop_title(eqn), _text.LINE)
+    return [title, content(eqns, tags), *_result_lines(eqn)]
+
+
+def group_lines(sources: Sequence[taxpr.Source | None], eqns: int, tags: int) -> list[str]:
+    """The label of a run of equations: the function that most are from, and how many."""
+    places = [(_text.function_name(source), source.line) for source in sources if source]
+    if not places:
+        return ["equations", content(eqns, tags)]
+    name = Counter(name for name, _ in places).most_common(1)[0][0]
+    own = [line for function, line in places if function == name]
+    first, last = min(own), max(own)
+    lines = f"line {first}" if first == last else f"lines {first}–{last}"
+    return [_text.shortened(name, _text.LINE), lines, content(eqns, tags)]
+
+
+def numbered(roles: Sequence[str]) -> list[str]:
+    """`carry`, or `x 0`, `x 1` where a role is there more than once."""
+    total, seen = Counter(roles), Counter()
+    names = []
+    for role in roles:
+        names.append(f"{role} {seen[role]}" if total[role] > 1 else role)
+        seen[role] += 1
+    return names
+
+
+def end_lines(name: str, role: str | None, aval: Any) -> list[str]:
+    """The label of an input or output; `role` is None for the program's own."""
+    name, aval_text = _text.shortened(name, _text.LINE), _text.aval_text(aval)
+    if role is None:
+        return [name, aval_text]
+    if role == "predicate":
+        return ["continue?"]
+    # What only enters or leaves a call has its type at the other end of the edge.
+    return [name] if role in {"arg", "out"} else [f"{name} {aval_text}"]
+
+
+def path_parts(name: str) -> list[str]:
+    """`params`, `['w']`, `[0]` for `params['w'][0]`; `x`, ` 1` for `x 1`."""
+    return re.findall(r"\[[^\]]*\]|\.?[^\[. ]+| .*", name)
+
+
+def bundle_lines(names: Sequence[str]) -> list[str]:
+    """The label of many inputs or outputs: what their names share, and how many there are."""
+    paths = [path_parts(name) for name in (names[0], names[-1])]
+    shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False))
+    title = "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"
+    return [_text.shortened(title, _text.LINE), count_of(len(names), "array")]

@@ -1,0 +1,68 @@
+"""How the kinds of nodes look: shapes and colours, shared by the DOT text and the SVG.
+
+Kinds differ in shape or border as well as in colour. All fills are light and all texts on them are
+dark; lines, and texts elsewhere, are of a middle tone. So a picture can be read on white and black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from taxpr_jupyter._picture._model import Node
+
+FONT_SIZE = 10  # points
+TEXT = "#1b2430"
+MUTED = "#76808f"  # texts outside of nodes
+LINE = "#8a94a3"  # edges, borders of clusters
+CONTROL = "#c26a17"
+CLUSTER = "#8080800d"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a kind of node looks.
+
+    Attributes:
+        shape: A shape of Graphviz.
+        fill: The colour inside.
+        line: The colour of the border.
+        pad: Room left and right of the text, and above and below it, in points.
+        rounded: Whether a box has round ends.
+        border: The width of the border, in points.
+        double: Whether it has two borders.
+    """
+
+    shape: str
+    fill: str
+    line: str
+    pad: tuple[float, float] = (6, 3)
+    rounded: bool = False
+    border: float = 0.8
+    double: bool = False
+
+
+LOOKS: Mapping[str, Look] = {
+    "eqn": Look("box", "#eef1f5", "#8a94a3"),
+    "hop": Look("box3d", "#dde4f2", "#5a6c94", (8, 5)),
+    "group": Look("folder", "#ece6da", "#857a66", (8, 6)),
+    "tag": Look("hexagon", "#ffd66b", "#a86e00", (4, 5), border=1.2),
+    "injected": Look("octagon", "#ffa9be", "#b4003c", (5, 5), border=1.2, double=True),
+    "input": Look("box", "#d7ebff", "#2f78bf", (8, 3), rounded=True),
+    "output": Look("box", "#d3f0d6", "#2e8540", (8, 3), rounded=True, border=2),
+    "const": Look("note", "#ece2f7", "#7d5ba6", (8, 4)),
+    "literal": Look("box", "#f7f7f7", "#b0b0b0", (4, 1)),
+    "result": Look("box", "#eef1f5", "#8a94a3", (8, 3), rounded=True),
+    "empty": Look("box", "#ffffff00", "#ffffff00", (2, 1)),
+    "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
+}
+
+
+def look_of(node: Node) -> Look:
+    """How a node looks."""
+    return LOOKS["choice" if "choice" in node.marks else node.kind]
+
+
+def is_dashed(node: Node) -> bool:
+    """Whether its border is dashed."""
+    return "stub" in node.marks or "added" in node.marks

@@ -1,0 +1,210 @@
+"""From the SVG of a layout engine to the one that is shown.
+
+Only geometry is taken from the engine. Everything else comes from the picture, so that the result
+is the same for all engines and versions but for coordinates: no ids, which would clash when a page
+has several pictures, but `data-address`; classes instead of colours; tooltips as `<title>`.
+
+A page can change the colours by setting the CSS variables
+
+    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-control, --taxpr-cluster,
+    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice".
+
+Without them it is readable on a light and on a dark page, also as an image of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
+
+from taxpr_jupyter._picture import _look
+from taxpr_jupyter._picture._dot import plain
+from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
+
+_NS = "{http://www.w3.org/2000/svg}"
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+_PIXELS = 4 / 3  # in a point
+
+
+def finish_svg(raw_svg: str, picture: Picture) -> str:
+    """Makes an engine's SVG of a picture into what is shown.
+
+    Raises:
+        ValueError: If the SVG is not one of this picture.
+    """
+    root = ElementTree.fromstring(raw_svg)
+    groups = {group.get("id"): group for group in root.iter(f"{_NS}g")}
+    graph = next(group for group in groups.values() if group.get("class") == "graph")
+    left, top, width, height = map(float, (root.get("viewBox") or "0 0 0 0").split())
+
+    def group_of(element: Node | Edge | Cluster) -> ElementTree.Element:
+        try:
+            return groups[plain(element.id)]
+        except KeyError:
+            raise ValueError(f"the layout has lost {element.id}") from None
+
+    shift = re.search(r"translate\([^)]*\)", graph.get("transform") or "")
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
+        f'viewBox="{_rounded(left)} {_rounded(top)} {_rounded(width)} {_rounded(height)}" '
+        f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
+        f"<title>{escape(plain(picture.name))}</title>",
+        f"<desc>{escape(_description(picture))}</desc>",
+        f"<style>{_css()}</style>",
+        f'<g font-family="{_FONTS}" font-size="{_look.FONT_SIZE}" text-anchor="middle" '
+        f'transform="{shift.group() if shift else ""}">',
+        # Edges lie above the clusters that they cross and below the nodes that they touch.
+        *(_cluster(cluster, group_of(cluster)) for cluster in picture.clusters),
+        *(_edge(edge, group_of(edge)) for edge in picture.edges),
+        *(_node(node, group_of(node)) for node in picture.nodes),
+        "</g></svg>",
+    ]
+    return "\n".join(lines)
+
+
+def _description(picture: Picture) -> str:
+    return f"A program of {picture.counts}."
+
+
+def _node(node: Node, group: ElementTree.Element) -> str:
+    look = _look.look_of(node)
+    shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
+    classes = " ".join(("node", node.kind, *node.marks))
+    return _group(classes, node.address, node.fold, node.tooltip, shape, _texts(group, node.lines))
+
+
+def _cluster(cluster: Cluster, group: ElementTree.Element) -> str:
+    texts = _texts(group, cluster.lines)
+    shape = _box(group, rounded=True)
+    classes = f"cluster {cluster.kind}"
+    return _group(classes, cluster.address, cluster.fold, cluster.tooltip, shape, texts)
+
+
+def _group(
+    classes: str, address: str, fold: str | None, tooltip: str, shape: str, texts: str
+) -> str:
+    folding = f" data-fold={quoteattr(plain(fold))}" if fold else ""
+    return (
+        f'<g class="{classes}" data-address={quoteattr(plain(address))}{folding}>'
+        f"{_title(tooltip)}{shape}{texts}</g>"
+    )
+
+
+def _edge(edge: Edge, group: ElementTree.Element) -> str:
+    line = next(group.iter(f"{_NS}path")).get("d") or ""
+    tips = [_closed(polygon) for polygon in group.iter(f"{_NS}polygon")]
+    arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""
+    value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
+    # Which comes first, the text at the head or at the tail, is for the engine to say.
+    labels = [text.text or "" for text in group.iter(f"{_NS}text")]
+    return (
+        f'<g class="edge {edge.kind}"{value}>{_title(edge.tooltip)}<path d="{_rounded_all(line)}"/>'
+        f"{arrow}{_texts(group, labels)}</g>"
+    )
+
+
+def _title(tooltip: str) -> str:
+    return f"<title>{escape(plain(tooltip))}</title>" if tooltip else ""
+
+
+def _texts(group: ElementTree.Element, lines: Iterable[str]) -> str:
+    """The lines of a label where the engine put them."""
+    places = list(group.iter(f"{_NS}text"))
+    return "".join(
+        f'<text x="{_rounded(place.get("x"))}" y="{_rounded(place.get("y"))}">'
+        f"{escape(plain(line))}</text>"
+        for place, line in zip(places, lines, strict=True)
+    )
+
+
+# --- geometry -------------------------------------------------------------------------------------
+
+
+def _box(group: ElementTree.Element, rounded: bool) -> str:
+    numbers = [float(n) for shape in _shapes(group) for n in _NUMBER.findall(_drawn(shape))]
+    x, y, right, bottom = (
+        min(numbers[::2]),
+        min(numbers[1::2]),
+        max(numbers[::2]),
+        max(numbers[1::2]),
+    )
+    corner = f' rx="{_rounded(min(10, (bottom - y) / 2))}"' if rounded else ""
+    size = f'width="{_rounded(right - x)}" height="{_rounded(bottom - y)}"'
+    return f'<rect x="{_rounded(x)}" y="{_rounded(y)}" {size}{corner}/>'
+
+
+def _outline(group: ElementTree.Element) -> str:
+    """All lines of a shape as one path."""
+    return "".join(
+        _closed(shape) if shape.tag == f"{_NS}polygon" else f"M{_rounded_all(_drawn(shape))}"
+        for shape in _shapes(group)
+    )
+
+
+def _shapes(group: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    return (shape for shape in group.iter() if _drawn(shape))
+
+
+def _drawn(shape: ElementTree.Element) -> str:
+    return shape.get("points") or shape.get("d") or ""
+
+
+def _closed(polygon: ElementTree.Element) -> str:
+    points = _rounded_all(polygon.get("points") or "").split()
+    return f"M{' '.join(points[:-1])}z"
+
+
+def _rounded_all(text: str) -> str:
+    return _NUMBER.sub(lambda match: _rounded(match.group()), text)
+
+
+def _rounded(number: float | str | None) -> str:
+    """With one digit after the point, which is a fraction of what a screen can show."""
+    text = f"{float(number or 0):.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+# --- looks ----------------------------------------------------------------------------------------
+
+# Fonts whose characters are as wide as `_dot` reckons, or narrower.
+_FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
+
+
+def _css() -> str:
+    """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
+    rules = {
+        "": "max-width:100%;height:auto",
+        "text": _colour("fill", "text", _look.TEXT),
+        ".cluster text,.edge text": _colour("fill", "muted", _look.MUTED),
+        ".cluster text": "font-weight:600",
+        ".edge text": "font-size:8px",
+        ".node text:first-of-type": "font-weight:600",
+        ".cluster rect": "stroke-width:.8px;"
+        + _colour("fill", "cluster", _look.CLUSTER)
+        + _colour("stroke", "line", _look.LINE),
+        ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", _look.LINE),
+        ".edge .tip": "stroke:none;" + _colour("fill", "line", _look.LINE),
+        ".edge.back path": "stroke-dasharray:4 3",
+        ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
+        + _colour("stroke", "control", _look.CONTROL),
+        ".edge.control .tip": _colour("fill", "control", _look.CONTROL),
+    }
+    for kind, look in _look.LOOKS.items():
+        node = f".node.{kind}" if kind != "choice" else ".choice.choice"
+        rules[f"{node} rect,{node} path"] = (
+            _colour("fill", f"{kind}-fill", look.fill)
+            + _colour("stroke", f"{kind}-line", look.line)
+            + f"stroke-width:{look.border:g}px"
+        )
+    rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    return "".join(
+        f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
+        for selector, body in rules.items()
+    )
+
+
+def _colour(what: str, name: str, value: str) -> str:
+    # Twice, because not every program that shows SVG knows CSS variables.
+    return f"{what}:{value};{what}:var(--taxpr-{name},{value});"

@@ -1,0 +1,185 @@
+"""Python that does what a session does, without the session.
+
+It uses the public names of taxpr, the names of the user's cell, and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import taxpr
+from taxpr_jupyter._session._attach import Attached
+from taxpr_jupyter._session._compare import is_key
+from taxpr_jupyter._session._names import expression
+from taxpr_jupyter._session._sites import SiteRow
+
+_LARGEST = 64  # elements of an array that is written out
+_NO_CODE = "..."
+_ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What was asked for, in the user's words.
+
+    Attributes:
+        call: The call, such as ``f(x, n=3)``.
+        static_argnums: Positions of the arguments that are not traced.
+        static_argnames: Names of the arguments that are not traced.
+        namespace: Where names are looked up.
+    """
+
+    call: str
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    namespace: Mapping[str, Any]
+
+
+def code_of(
+    source: Source, added: Mapping[str, Mapping[str, Any]], sites: Sequence[SiteRow]
+) -> str:
+    """The code that traces the call, adds the tags, attaches the injectors and runs.
+
+    Args:
+        source: The call.
+        added: The params of the added tags, by value address.
+        sites: All tags, with their injectors.
+    """
+    call = ast.parse(source.call, mode="eval").body
+    assert isinstance(call, ast.Call)
+    statics = ""
+    if source.static_argnums:
+        statics += f", static_argnums={source.static_argnums}"
+    if source.static_argnames:
+        statics += f", static_argnames={source.static_argnames}"
+    every = _arguments(call)
+    lines = [f"program = taxpr.trace({ast.unparse(call.func)}{statics})({', '.join(every)})"]
+    lines += [
+        f"program = program.tag_at({address!r}, {_keywords(params)})"
+        for address, params in added.items()
+    ]
+    before, traced = _traced(call, source)
+    lines += before
+    if any(site.injector for site in sites):
+        lines.append("injected = program.inject({")
+        for number, site in enumerate(sites):
+            if site.injector:
+                made = injector_code(site.injector, source.namespace)
+                lines.append(f"    {_selector(number, sites)}: {made},")
+        lines.append("})")
+        inner = ", ".join(["injected.ctx", *traced])
+        lines.append(f"out, ctx = jax.jit(injected)({inner})")
+        lines.append("report = injected.report(ctx)")
+    else:
+        lines.append(f"out = jax.jit(program)({', '.join(traced)})")
+    body = "\n".join(lines)
+    modules = ["jax", *(["numpy as np"] if "np.array(" in body else []), "taxpr"]
+    if "dataclasses." in body:
+        modules.insert(0, "dataclasses")
+    head = [f"import {module}" for module in modules]
+    missing = _missing(call, source.namespace)
+    if missing:
+        head += ["", f"# As given to `panel`: {', '.join(missing)}"]
+    if f"={_NO_CODE}" in body or f"({_NO_CODE}" in body:
+        head += ["", f"# {_NO_CODE} stands for a value that has no name in the notebook"]
+    return "\n".join([*head, "", body, ""])
+
+
+def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:
+    """Python that makes the injector: ``taxpr.scale(factor=0.5)``."""
+    made, source = attached.injector, attached.source
+    if isinstance(source, taxpr.InjectorKind):
+        words = {**made.values, **made.options}
+        return f"{attached.maker}({_keywords(words, namespace)})"
+    if isinstance(source, taxpr.Injector):
+        changed = {k: v for k, v in made.values.items() if v is not source.values[k]}
+        if not changed:
+            return attached.maker
+        values = f"{{**{attached.maker}.values, **dict({_keywords(changed, namespace)})}}"
+        return f"dataclasses.replace({attached.maker}, values={values})"
+    ctx = made.new_state(None)
+    given = "" if isinstance(ctx, tuple) and not ctx else f", ctx={value_code(ctx, namespace)}"
+    return f"taxpr.from_function({attached.maker}{given})"
+
+
+def value_code(value: Any, namespace: Mapping[str, Any]) -> str:
+    """Python for a number, an array, or a tree of these."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    text = expression(value, namespace)
+    if text is not None:
+        return text
+    if isinstance(value, tuple):
+        inner = ", ".join(value_code(item, namespace) for item in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list):
+        return f"[{', '.join(value_code(item, namespace) for item in value)}]"
+    if isinstance(value, dict):
+        pairs = (f"{key!r}: {value_code(item, namespace)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if (
+        isinstance(value, (jax.Array, np.ndarray, np.generic))
+        and np.size(value) <= _LARGEST
+        and not is_key(value)
+    ):
+        array = np.asarray(value)
+        items = value_code(array.tolist(), {})
+        return f"np.array({items}, dtype={str(array.dtype)!r})"
+    return _NO_CODE
+
+
+def _missing(call: ast.Call, namespace: Mapping[str, Any]) -> list[str]:
+    """The names of the call that the notebook does not have."""
+    nodes = list(ast.walk(call))
+    used = [node.id for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    known = {*namespace, *dir(builtins), *bound}
+    return list(dict.fromkeys(name for name in used if name not in known))
+
+
+def _arguments(call: ast.Call) -> list[str]:
+    return [ast.unparse(node) for node in (*call.args, *call.keywords)]
+
+
+def _traced(call: ast.Call, source: Source) -> tuple[list[str], list[str]]:
+    """Lines to put before, and the arguments of the call without those that are static."""
+    keywords = [word for word in call.keywords if word.arg not in source.static_argnames]
+    words = [ast.unparse(word) for word in keywords]
+    first_star = next(
+        (k for k, arg in enumerate(call.args) if isinstance(arg, ast.Starred)), len(call.args)
+    )
+    if all(number < first_star for number in source.static_argnums):
+        kept = [arg for k, arg in enumerate(call.args) if k not in source.static_argnums]
+        return [], [*(ast.unparse(arg) for arg in kept), *words]
+    every = ", ".join(ast.unparse(arg) for arg in call.args)
+    numbers = source.static_argnums
+    line = f"traced = [arg for k, arg in enumerate([{every}]) if k not in {numbers}]"
+    return [line], ["*traced", *words]
+
+
+def _selector(number: int, sites: Sequence[SiteRow]) -> str:
+    """Python for the tag's name where it can be nothing else, for its address, or for itself."""
+    site, names = sites[number], [site.name for site in sites]
+    name = site.params.get("name")
+    plain = isinstance(name, str) and name.isidentifier() and not _ADDRESS.fullmatch(name)
+    if plain and names.count(name) == 1:
+        return repr(name)
+    return f"program.tags()[{number}]" if site.address in names else repr(site.address)
+
+
+def _keywords(params: Mapping[str, Any], namespace: Mapping[str, Any] | None = None) -> str:
+    """``name='h', layer=3``; a dict to unpack where a name is no identifier."""
+    texts = {key: value_code(value, namespace or {}) for key, value in params.items()}
+    if all(key.isidentifier() for key in texts):
+        return ", ".join(f"{key}={text}" for key, text in texts.items())
+    return "**{" + ", ".join(f"{key!r}: {text}" for key, text in texts.items()) + "}"

@@ -1,0 +1,282 @@
+"""The part of a session that is changed: tags, injectors, their values, folding."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._session import _attach
+from taxpr_jupyter._session._attach import Attached
+from taxpr_jupyter._session._drawn import Drawn
+from taxpr_jupyter._session._edits import Edited, Edits, adopted
+from taxpr_jupyter._session._sites import SiteRow
+
+
+class Editor:
+    """A program and the changes made to it, which any thread may make.
+
+    Every method takes addresses as the picture has them, and also keys and names of tags; what
+    is an address is not looked up as a name. An equation with one result stands for that
+    result. A method that cannot do what it was asked for raises `PanelError` and changes nothing.
+
+    Args:
+        program: The program as traced.
+        namespace: Where functions to inject are looked up.
+        drawn: Draws the program.
+
+    Attributes:
+        program: The program as traced.
+        namespace: Where functions to inject are looked up.
+        notes: Remarks for the user.
+        view_state: A place for views to keep what a cell that is run again should show again.
+    """
+
+    def __init__(self, program: taxpr.Program, namespace: Mapping[str, Any], drawn: Drawn) -> None:
+        self.program = program
+        self.namespace = namespace
+        self.notes: tuple[str, ...] = ()
+        self.view_state: dict[str, Any] = {}
+        self._drawn = drawn
+        self._lock = threading.RLock()
+        self._edited = Edited(program, Edits())
+        self._error: str | None = None
+        self._closed = False
+        self._callbacks: list[Callable[[str], None]] = []
+
+    @property
+    def edited(self) -> taxpr.Program:
+        """The program with the added tags."""
+        return self._edited.program
+
+    @property
+    def tags(self) -> dict[str, dict[str, Any]]:
+        """The params of the added tags, by the address of the value that they mark."""
+        return {address: dict(params) for address, params in self._edited.edits.tags.items()}
+
+    @property
+    def injectors(self) -> dict[str, Attached]:
+        """The injectors, by the key of their site."""
+        return dict(self._edited.edits.attached)
+
+    @property
+    def unfolded(self) -> frozenset[str] | None:
+        """The addresses drawn open; None where the picture chooses."""
+        return self._edited.edits.unfolded
+
+    @property
+    def error(self) -> str | None:
+        """The message of the last mistake; None after something that worked."""
+        return self._error
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def sites(self) -> tuple[SiteRow, ...]:
+        """All tags in program order, those of the source and those added."""
+        with self._lock:
+            return self._edited.sites
+
+    def tag(self, address: str, name: str | None = None, **params: Any) -> str:
+        """Tags a value.
+
+        A value that was tagged so before stays as it is: a cell may run again.
+
+        Args:
+            address: Of the value, or of an equation with one result.
+            name: The tag's name; by default ``tag1``, ``tag2``, ….
+            **params: More params of the tag.
+
+        Returns:
+            The address of the value.
+        """
+        with self._change("tags"):
+            site = self._edited.site(address)
+            if site is not None and site.added and site.params == {"name": name, **params}:
+                return site.key
+            key = self._edited.untagged_value(address)
+            params = {"name": self._edited.new_name(name), **params}
+            self._set(tags={**self._edited.edits.tags, key: params})
+            return key
+
+    def untag(self, address: str) -> None:
+        """Removes an added tag, with its injector."""
+        with self._change("tags"):
+            site = self._added(address, "removed")
+            edits = self._edited.edits
+            self._set(
+                tags=_without(edits.tags, site.key), attached=_without(edits.attached, site.key)
+            )
+
+    def rename(self, address: str, name: str) -> None:
+        """Gives an added tag another name."""
+        with self._change("tags"):
+            site = self._added(address, "renamed")
+            if name != site.name:
+                params = {**site.params, "name": self._edited.new_name(name)}
+                self._set(tags={**self._edited.edits.tags, site.key: params})
+
+    def attach(self, address: str, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
+        """Attaches an injector to a tag; a value without a tag is tagged first.
+
+        The injector is tried out at once, without running anything. If it raises, or
+        changes a shape, it stays attached with the reason in `Attached.error`.
+
+        Args:
+            address: Of a tag or a value, or a tag's name.
+            injector: The name of a ready injector or of a function in the notebook, a
+                `taxpr.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
+            ctx: The first context of a function.
+            **values: Values of the injector's parameters.
+        """
+        with self._change("injectors"):
+            edited = self._edited
+            site = edited.site(address)
+            if site is None:
+                key = edited.untagged_value(address)
+                tags = {**edited.edits.tags, key: {"name": edited.new_name(None)}}
+                edited = edited.changed(tags=tags)
+                site = edited.the_site(key)
+            made = _attach.make(site.key, injector, ctx, values, self.namespace)
+            made = _attach.tried(made, edited.program, site.site)
+            self._edited = edited.changed(attached={**edited.edits.attached, site.key: made})
+            return made
+
+    def detach(self, address: str) -> None:
+        """Removes the injector of a tag; the tag stays."""
+        with self._change("injectors"):
+            site = self._attached(address)
+            self._set(attached=_without(self._edited.edits.attached, site.key))
+
+    def set_value(self, address: str, param: str, value: Any) -> None:
+        """Sets a parameter of an injector. Nothing is traced or compiled again."""
+        with self._change("values"):
+            site = self._attached(address)
+            assert site.injector is not None
+            new = site.injector.with_value(param, value)
+            if new.error:
+                new = _attach.tried(new, self.edited, site.site)
+            self._set(attached={**self._edited.edits.attached, site.key: new})
+
+    def fold(self, address: str) -> None:
+        """Draws an equation, or a group of equations, closed."""
+        self._refold(address, opened=False)
+
+    def unfold(self, address: str) -> None:
+        """Draws an equation, or a group of equations, open."""
+        self._refold(address, opened=True)
+
+    def fold_default(self) -> None:
+        """Lets the picture choose again what it draws open."""
+        with self._change("folding"):
+            self._set(unfolded=None)
+
+    def take_over(self, old: Editor) -> None:
+        """Takes tags, injectors and folding of an older session, as far as addresses still exist.
+
+        What could not be taken over is said in `notes`.
+        """
+        with self._change("tags"):
+            self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
+            self.view_state = dict(old.view_state)
+            if dropped:
+                self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
+
+    def close(self) -> None:
+        """Takes the views away; the session itself stays usable."""
+        with self._change("closed"):
+            self._closed = True
+
+    def on_change(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Calls ``callback(what)`` after each change, in the thread that made it.
+
+        ``what`` is ``"tags"``, ``"injectors"``, ``"values"``, ``"folding"``, ``"run"``,
+        ``"error"`` or ``"closed"``.
+
+        Returns:
+            A function that ends this.
+        """
+        with self._lock:
+            self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    # ---- within ------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _change(self, what: str) -> Iterator[None]:
+        """Around a change: one thread at a time; tells views what happened, or what is wrong."""
+        try:
+            with self._lock:
+                yield
+                self._error = None
+        except taxpr.TaxprError as error:
+            self._error = one_line(error)
+            self._tell("error")
+            if isinstance(error, PanelError):
+                raise
+            raise PanelError(self._error) from None
+        self._tell(what)
+
+    def _tell(self, what: str) -> None:
+        for callback in list(self._callbacks):
+            try:
+                callback(what)
+            except Exception as error:
+                LOG.warning("A view of %r failed", self, exc_info=True)
+                warnings.warn(f"A view of {self!r} failed: {one_line(error)}", stacklevel=2)
+
+    def _set(self, **changed: Any) -> None:
+        """Puts other edits in place, all or none."""
+        self._edited = self._edited.changed(**changed)
+
+    def _added(self, address: str, verb: str) -> SiteRow:
+        site = self._edited.the_site(address)
+        if not site.added:
+            place = f" ({site.source})" if site.source else ""
+            raise PanelError(
+                f"The tag {site.title} is in the source{place} and can only be {verb} there"
+            )
+        return site
+
+    def _attached(self, address: str) -> SiteRow:
+        site = self._edited.the_site(address)
+        if site.injector is None:
+            raise PanelError(f"The tag {site.title} has no injector")
+        return site
+
+    def _refold(self, address: str, *, opened: bool) -> None:
+        with self._change("folding"):
+            picture = self._drawn.picture(self._edited)
+            target = address
+            if address not in picture.foldable:
+                target = getattr(picture.find(address), "fold", None) or ""
+            if target not in picture.foldable:
+                raise PanelError(f"{address} holds nothing that could be drawn open or closed")
+            now = picture.unfolded
+            self._set(unfolded=now | {target} if opened else now - {target})
+
+    def _refresh(self) -> None:
+        """Takes up functions that were defined anew, and globals that mend an injector."""
+        attached = self._edited.edits.attached
+        for key, one in attached.items():
+            new = _attach.refreshed(one, self.namespace)
+            if new is not None or one.error:
+                site = self._edited.the_site(key)
+                attached = {**attached, key: _attach.tried(new or one, self.edited, site.site)}
+        if attached is not self._edited.edits.attached:
+            self._set(attached=attached)
+
+
+def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {other: value for other, value in mapping.items() if other != key}

@@ -1,0 +1,164 @@
+"""Traces the user's call: which arguments are static, and what is no argument for JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.core import Tracer
+
+import taxpr
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._picture._text import shortened
+from taxpr_jupyter._session._hints import LEAKED
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A call that was traced.
+
+    Attributes:
+        program: The program.
+        args: The positional arguments that are traced.
+        kwargs: The keyword arguments that are traced.
+        static_argnums: Positions of the others.
+        static_argnames: Names of the others.
+        notes: What the user should know about it.
+    """
+
+    program: taxpr.Program
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def traced(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Iterable[int],
+    static_argnames: str | Iterable[str],
+) -> Traced:
+    """Traces ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
+
+    Raises:
+        PanelError: ``fn`` cannot be called, or an argument is nothing that JAX can trace.
+        Exception: What the function itself raises.
+    """
+    if not callable(fn):
+        raise PanelError(f"{_shown(fn)} cannot be called, so there is nothing to trace")
+    numbers = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
+    names = [static_argnames] if isinstance(static_argnames, str) else list(static_argnames)
+    labels = _labels(fn, args)
+    static = {_position(number, args) for number in numbers}
+    static |= {labels.index(name) for name in names if name in labels}
+    words = {name for name in names if name in kwargs}
+    unknown = [name for name in names if name not in kwargs and name not in labels]
+    if unknown:
+        given = ", ".join([*labels, *kwargs]) or "none"
+        raise PanelError(f"There is no argument {unknown[0]!r} to be static; given are {given}")
+    notes = []
+    everything: list[tuple[int | str, str, Any]] = [
+        *zip(range(len(args)), labels, args, strict=True)
+    ]
+    everything += [(name, name, value) for name, value in kwargs.items()]
+    for place, label, value in everything:
+        if place in static or place in words:
+            _check_hashable(label, value)
+        elif _is_static(value):
+            _check_hashable(label, value)
+            if isinstance(place, str):
+                words.add(place)
+            else:
+                static.add(place)
+            what = "text" if isinstance(value, (str, bytes)) else "callable"
+            notes.append(f"The argument {label} is {what}, so it is static.")
+        else:
+            _check_traceable(label, value)
+    argnums, argnames = tuple(sorted(static)), tuple(k for k in kwargs if k in words)
+    trace = taxpr.trace(fn, static_argnums=argnums, static_argnames=argnames)
+    program = trace(*args, **kwargs)
+    # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
+    if any(isinstance(const, Tracer) for const in program.consts):
+        raise PanelError(LEAKED)
+    return Traced(
+        program=program,
+        args=tuple(arg for k, arg in enumerate(args) if k not in static),
+        kwargs={name: value for name, value in kwargs.items() if name not in words},
+        static_argnums=argnums,
+        static_argnames=argnames,
+        notes=tuple(notes),
+    )
+
+
+def _labels(fn: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """A name for each positional argument."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[k] if k < len(names) else f"{k} (counted from 0)" for k in range(len(args))]
+
+
+def _position(number: int, args: Sequence[Any]) -> int:
+    if not -len(args) <= number < len(args):
+        raise PanelError(
+            f"There is no positional argument {number} to be static; the call has {len(args)}"
+        )
+    return number % len(args)
+
+
+def _is_static(value: Any) -> bool:
+    """Text, or a function that is no PyTree of arrays."""
+    if isinstance(value, (str, bytes)):
+        return True
+    return callable(value) and jax.tree_util.all_leaves([value]) and not _is_array(value)
+
+
+def _check_hashable(label: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise PanelError(
+            f"The argument {label} is static and must be hashable, but is a "
+            f"{type(value).__name__}: pass a tuple in place of a list, a frozen dataclass in "
+            "place of a dict"
+        ) from None
+
+
+def _check_traceable(label: str, value: Any) -> None:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
+        if not _is_array(leaf):
+            place = f"{label}{jax.tree_util.keystr(path)}"
+            way_out = (
+                f"make it static (`%%taxpr --static {label}`, or "
+                f"`panel(f, static_argnames={label!r})`), or leave it out of the arguments"
+                if not path
+                else "keep it out of the arguments. A model with functions among its leaves is "
+                "split first, as equinox does by `arrays, rest = eqx.partition(model, "
+                "eqx.is_array)`; then trace a function of `arrays`"
+            )
+            raise PanelError(
+                f"The argument {place} is of type {type(leaf).__name__}, which JAX cannot trace: "
+                f"{way_out}"
+            )
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return True
+    try:
+        jax.typeof(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    return f"`{shortened(' '.join(repr(value).split()), 60)}`"

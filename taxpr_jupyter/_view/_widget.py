@@ -1,0 +1,322 @@
+"""The panel: one view of a session in the notebook. Everything that it does, the session does."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import ipywidgets
+import traitlets
+
+from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._session._session import Session
+from taxpr_jupyter._view import _wire
+from taxpr_jupyter._view._background import Task
+from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
+
+STATIC = pathlib.Path(__file__).parent / "static"
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+KEPT = ("selected", "place")  # when a cell is run again
+CANCELLING = "Cancelling: this step must end first"
+CANCELLED = "Cancelled."
+OUTLINE_LINES = 400  # of the program as text; all of it is `session.text()`
+
+
+class Graph(anywidget.AnyWidget):
+    """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
+
+    The browser changes `selected` and `place` (of the picture in its window) and sends messages
+    `{"do": action, "address": …}`; all else goes from Python to the browser. The picture is sent
+    only when it is another one.
+
+    Args:
+        guard: Held while a change from the browser is taken in, since that may happen on another
+            thread than the session's changes.
+    """
+
+    _esm = STATIC / "panel.js"
+    _css = STATIC / "panel.css"
+    _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
+
+    _picture_js = traitlets.Unicode((STATIC / "picture.js").read_text("utf-8")).tag(sync=True)
+    svg = traitlets.Unicode().tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
+    call = traitlets.Unicode().tag(sync=True)
+    counts = traitlets.Unicode().tag(sync=True)
+    outline = traitlets.Unicode().tag(sync=True)
+    marks = traitlets.Dict().tag(sync=True)
+    selected = traitlets.Unicode().tag(sync=True)
+    place = traitlets.Dict().tag(sync=True)
+    inspection = traitlets.Dict().tag(sync=True)
+    tags = traitlets.List().tag(sync=True)
+    message = traitlets.Dict().tag(sync=True)
+    progress = traitlets.Dict({"running": False}).tag(sync=True)
+    results = traitlets.Dict().tag(sync=True)
+    stale = traitlets.Bool(False).tag(sync=True)
+    code = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
+        self._guard = guard
+        super().__init__(**kwargs)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Takes in what the browser changed."""
+        with self._guard:
+            super().set_state(sync_data)
+
+
+class PanelView(ipywidgets.VBox):
+    """The panel of one session: `Graph`, the controls of injectors, and Run.
+
+    It holds nothing that the session does not hold, except what is selected. Close it with
+    `close()`; the session stays as it is.
+    """
+
+    _ipython_display_ = None
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._lock = threading.RLock()
+        self._layout_task: Task | None = None
+        self._run_task: Task | None = None
+        self._selected_key = ""  # of the selected tag, whose address can move
+        kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
+        self.graph = Graph(self._lock, **kept)
+        self.injector_controls = InjectorControls(session, self._lock, self._attempt)
+        self.run_controls = RunControls(session.devices(), self.start_run)
+        parts = [self.graph, self.injector_controls.box, self.run_controls.box]
+        super().__init__([ipywidgets.VBox(parts).add_class("taxpr-grid")])
+        self.add_class("taxpr-panel")
+        self.graph.observe(self._on_selected, "selected")
+        self.graph.observe(self._keep, KEPT)
+        self.graph.on_msg(self._on_message)
+        self._unsubscribe = session.on_change(self._on_change)
+        self._show_picture(session.svg())
+        self._show_program()
+        self._show_run()
+
+    # From the session to the browser
+
+    def _on_change(self, change: str) -> None:
+        with self._lock:
+            if change == "closed":
+                self.close()
+            elif change == "run":
+                self._show_run()
+            elif change == "error":
+                self._say(self.session.error or "", error=bool(self.session.error))
+            elif change == "values":
+                self._show_texts()
+                self.injector_controls.refresh_values()
+            else:
+                self._show_program()
+                self._redraw()
+            if change in ("tags", "injectors", "values") and self.graph.results:
+                self.graph.stale = True
+            if not self.session.error:
+                self._say("")
+
+    def _show_program(self) -> None:
+        self._show_texts()
+        self._follow_selected_tag()
+        self._show_selected()
+
+    def _show_texts(self) -> None:
+        sites = self.session.sites()
+        self.graph.tags = _wire.tags_state(sites)
+        self.graph.marks = {
+            site.address: "failed" for site in sites if site.injector and site.injector.error
+        }
+        self.graph.code = self.session.code()
+        self.graph.outline = self.session.text(limit=OUTLINE_LINES)
+
+    def _follow_selected_tag(self) -> None:
+        if self._selected_key:
+            addresses = {site.key: site.address for site in self.session.sites()}
+            self.graph.selected = addresses.get(self._selected_key, "")
+
+    def _show_selected(self) -> None:
+        address = self.graph.selected
+        node = self.session.inspect(address) if address else None
+        if node and node.kind == "unknown" and self.session.picture().find(address) is None:
+            self.graph.selected = ""  # it is there no longer; this comes back with nothing selected
+            return
+        self._selected_key = node.site.key if node and node.site else ""
+        self.graph.inspection = _wire.inspection_state(address, node) if node else {}
+        self.injector_controls.show(node)
+
+    def _show_run(self) -> None:
+        if self.session.last:
+            names = {site.key: site.name for site in self.session.sites()}
+            self.graph.results = _wire.results_state(self.session.last, names)
+            self.graph.stale = False
+
+    def _show_picture(self, svg: str | None) -> None:
+        self.graph.svg = svg or ""
+        self.graph.note = " ".join(filter(None, [*self.session.notes, self.session.layout_note]))
+        self.graph.call = self.session.call
+        self.graph.counts = str(self.session.picture().counts)
+
+    def _redraw(self) -> None:
+        """Lays the picture out again in the background; only the newest one is shown."""
+        if self._layout_task:
+            self._layout_task.cancel()
+        self._layout_task = Task(self._lay_out, self._report, "layout")
+        self._layout_task.start()
+
+    def _lay_out(self, task: Task) -> None:
+        svg = self._attempt(self.session.svg, cancel=task.cancelled)
+        with self._lock:
+            if self._layout_task is task:
+                self._layout_task = None
+                self._report_idle()
+                if task.cancelled.is_set():
+                    self._say("The layout was cancelled: this is the picture from before.")
+                else:
+                    self._show_picture(svg)
+
+    # From the browser to the session
+
+    def _on_selected(self, change: Any) -> None:
+        with self._lock:
+            self._show_selected()
+
+    def _keep(self, change: Any) -> None:
+        """A cell that is run again shows the same node at the same place."""
+        self.session.view_state[change.name] = change.new
+
+    def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+        session = self.session
+        actions: dict[str, Callable[[str], Any]] = {
+            "tag": lambda address: session.tag(address, content.get("name") or None),
+            "untag": session.untag,
+            "fold": session.fold,
+            "unfold": session.unfold,
+            "toggle": self._toggle,
+            "cancel": lambda _: self.cancel(),
+        }
+        action = actions.get(content.get("do", ""))
+        if action:
+            with self._lock:
+                self._attempt(action, content.get("address", ""))
+
+    def _toggle(self, address: str) -> None:
+        node = self.session.inspect(address)
+        if node.foldable:
+            (self.session.fold if node.unfolded else self.session.unfold)(address)
+
+    def start_run(self, device: str | None = None) -> Task:
+        """Runs the session on a thread of its own. Returns the task, which can be waited for.
+
+        There is one run at a time: the one that is under way is not disturbed.
+        """
+        with self._lock:
+            if self._run_task is not None:
+                self._say("A run is under way.")
+                return self._run_task
+            task = Task(lambda task: self._run_on(task, device), self._report, "starting")
+            self._run_task = task
+            self._say("")
+            self._report(task)
+            task.start()
+            return task
+
+    def _run_on(self, task: Task, device: str | None) -> None:
+        def on_phase(phase: Any) -> None:
+            task.label = f"{phase.program} · {phase.name}"
+            task.fraction = (phase.step - 1) / phase.steps
+
+        run = self._attempt(self.session.run, device, on_phase=on_phase, cancel=task.cancelled)
+        with self._lock:
+            self._run_task = None
+            self._report_idle()
+            if task.cancelled.is_set() and not self.graph.message.get("error"):
+                came_too_late = run is not None and not run.cancelled
+                self._say("The run ended before it was cancelled." if came_too_late else CANCELLED)
+
+    def cancel(self) -> None:
+        """Asks the run or the layout that is under way to stop."""
+        for task in (self._run_task, self._layout_task):
+            if task:
+                task.cancel()
+                self._report(task)
+        if self._run_task:
+            self._say(CANCELLING)  # nothing can stop XLA before the end of a step
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for the run and the layout that are under way. Returns whether they have ended."""
+        tasks = [task for task in (self._run_task, self._layout_task) if task]
+        return all(task.wait(timeout) for task in tasks)
+
+    # Messages and progress
+
+    def _attempt(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls a method of the session. A mistake becomes a message and gives None."""
+        try:
+            return method(*args, **kwargs)
+        except PanelError as error:
+            self._say(str(error), error=True)
+        except Exception as error:  # in a message from the browser it would be seen by nobody
+            LOG.warning("The panel of %r failed", self.session, exc_info=True)
+            self._say(one_line(error), error=True)
+        return None
+
+    def _say(self, text: str, error: bool = False) -> None:
+        with self._lock:
+            self.graph.message = {"text": text, "error": error}
+
+    def _report(self, task: Task) -> None:
+        with self._lock:
+            shown = self._run_task or self._layout_task
+            if task is shown:
+                self.graph.progress = {
+                    "running": True,
+                    "label": task.label,
+                    "fraction": task.fraction,
+                    "elapsed": task.elapsed,
+                    "cancelling": task.cancelled.is_set(),
+                }
+
+    def _report_idle(self) -> None:
+        if not (self._run_task or self._layout_task):
+            self.graph.progress = {"running": False}
+
+    # As an output of a cell
+
+    def _repr_mimebundle_(  # pyright: ignore[reportIncompatibleMethodOverride] - as anywidget's
+        self, **kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        # anywidget's own pair: on Colab the metadata name the widget manager to load.
+        data, metadata = self.graph._repr_mimebundle_() or ({}, {})
+        view = {**data[WIDGET_MIME], "model_id": self.model_id}
+        text = self.session.text(limit=OUTLINE_LINES)
+        data = {**data, WIDGET_MIME: view, "text/plain": text}
+        if self.graph.svg:
+            data["image/svg+xml"] = self.graph.svg
+        return data, metadata
+
+    def close(self) -> None:
+        """Takes the panel away; the session keeps everything."""
+        with self._lock:
+            if self.comm is None:
+                return  # ipywidgets also closes what is collected as garbage
+            if _views.get(self.session) is self:
+                del _views[self.session]
+            self._unsubscribe()
+            self.cancel()
+            for child in self.children:
+                close_all(child)
+            super().close()
+
+
+_views: dict[Session, PanelView] = {}  # the open ones
+
+
+def view_for(session: Session) -> PanelView:
+    """The panel of a session, always the same one until it is closed."""
+    if session not in _views:
+        _views[session] = PanelView(session)
+    return _views[session]
