@@ -6,7 +6,17 @@ execution; `collect` hands the values out.
 """
 
 from taxpr._collect import Last, Masked, Steps
-from taxpr._compat import Source, is_dropped, is_literal, scope_of, source_of, var_names
+from taxpr._compat import (
+    Source,
+    is_dropped,
+    is_literal,
+    scope_of,
+    scopes_of,
+    source_of,
+    sources_of,
+    transformations_of,
+    var_names,
+)
 from taxpr._cotangent import tag_cotangent
 from taxpr._criteria import line, maybe, scope
 from taxpr._edit import dissolve_tags, iter_tags
@@ -111,7 +121,9 @@ __all__ = [
     "scale",
     "scope",
     "scope_of",
+    "scopes_of",
     "source_of",
+    "sources_of",
     "state",
     "stats",
     "stop_gradient",
@@ -124,6 +136,7 @@ __all__ = [
     "tcj_partition_out",
     "tcj_transpose",
     "trace",
+    "transformations_of",
     "transpose",
     "var_names",
     "zero",

@@ -8,11 +8,13 @@ tested for, not version numbers.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 import jax
@@ -602,9 +604,67 @@ def source_of(eqn: JaxprEqn) -> Source | None:
     return Source(frame.file_name, frame.start_line, frame.function_name)
 
 
+def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
+    """The calls in the user's code that led to this equation, innermost first.
+
+    Empty where they are not known. The first one is `source_of`.
+    """
+    traceback = eqn.source_info.traceback
+    if traceback is None:
+        return ()
+    frames = zip(*traceback.raw_frames(), strict=True)
+    found = (_source_at(code, instruction) for code, instruction in frames)
+    return tuple(source for source in found if source is not None)
+
+
+# By the id of the code, which is kept, so that its id stays its own: its hash takes long.
+_sources: dict[tuple[int, int], tuple[CodeType, Source | None]] = {}
+
+
+def _source_at(code: CodeType, instruction: int) -> Source | None:
+    """A frame, or None where it is none of the user's."""
+    known = _sources.get((id(code), instruction))
+    if known is None:
+        source = None
+        if _source_info_util.is_user_filename(code.co_filename):
+            frame = _source_info_util.raw_frame_to_frame(code, instruction)
+            source = Source(frame.file_name, frame.start_line, frame.function_name)
+        known = _sources[id(code), instruction] = code, source
+    return known[1]
+
+
 def scope_of(eqn: JaxprEqn) -> str:
     """The name stack of an equation, such as ``"block_0/attention"``."""
     return str(eqn.source_info.name_stack)
+
+
+def scopes_of(eqn: JaxprEqn) -> tuple[str, ...]:
+    """The scopes in the name stack of an equation, such as ``("block_0", "attention")``.
+
+    Outermost first; without the transformations, which are `transformations_of`.
+    """
+    return _names(eqn.source_info.name_stack)[0]
+
+
+def transformations_of(eqn: JaxprEqn) -> tuple[str, ...]:
+    """The transformations in the name stack of an equation, such as ``("transpose", "jvp")``.
+
+    Outermost first. JAX notes jvp, transpose and vmap there.
+    """
+    return _names(eqn.source_info.name_stack)[1]
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _names(name_stack: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the scopes and of the transformations in a name stack."""
+    scopes: list[str] = []
+    transformations: list[str] = []
+    for element in name_stack.stack:
+        if isinstance(element, _source_info_util.Scope):
+            scopes += element.name.split("/")
+        else:
+            transformations.append(element.name)
+    return tuple(scopes), tuple(transformations)
 
 
 def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
@@ -649,7 +709,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     with _printing:
         original, _core.JaxprPpContext = _core.JaxprPpContext, Context
         try:
-            _core.pp_toplevel_jaxpr(inner)
+            _core.pp_toplevel_jaxpr(inner, print_shapes=False)  # they take half the time
         finally:
             _core.JaxprPpContext = original
     return {var: str(name) for var, name in made[0].var_names.items()}

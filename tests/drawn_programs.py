@@ -167,7 +167,7 @@ def deeply_nested(x):
 
 @program(np.float32(1), {f"w{i}": V for i in range(60)})
 def many_inputs(x, params):
-    return x + sum(jnp.sum(w) for w in params.values()), params
+    return x + sum(jnp.sum(w) * k for k, w in enumerate(params.values())), params
 
 
 @program([X] * 60)
@@ -178,8 +178,8 @@ def many_carries(xs):
 @program(X)
 def far_use(x):
     y = x
-    for _ in range(20):
-        y = jnp.sin(y) * W[0]
+    for k in range(14):  # of which no two are alike, so that all are drawn
+        y = jnp.sin(y) * W[0] + k
     return y + x
 
 
@@ -195,7 +195,7 @@ def long_in_a_jit(x):
 
 def _flat(x, steps, tags_at):
     for i in range(steps):
-        x = jnp.sin(x) * 1.5 if i % 2 else jnp.cos(x)
+        x = jnp.sin(x) * (1.5 + i) if i % 2 else jnp.cos(x)
         if i in tags_at:
             x = taxpr.tag(x, name=f"step {i}")
         if i == steps // 2:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
-from taxpr_jupyter._picture._fold import Block
-from taxpr_jupyter._picture._model import Node, NodeKind
+from taxpr_jupyter._picture._model import Cluster, Node, NodeKind, count_of
+from taxpr_jupyter._picture._tree import Block, End
 
 
 class Borders:
@@ -18,11 +18,17 @@ class Borders:
     Args:
         canvas: Where to draw.
         tooltips: Writes tooltips.
+
+    Attributes:
+        unfolded: Addresses of inputs and outputs that have a node each.
+        foldable: Addresses of those that have, or could have.
     """
 
     def __init__(self, canvas: Canvas, tooltips: _text.Tooltips):
         self._canvas = canvas
         self._tips = tooltips
+        self.unfolded: set[str] = set()
+        self.foldable: set[str] = set()
 
     def consts(
         self, scope: Scope, block: Block, values: Sequence[Any], cluster: str | None
@@ -41,18 +47,19 @@ class Borders:
         self, scope: Scope, block: Block, names: Sequence[str], cluster: str | None
     ) -> list[str]:
         """Draws the inputs; returns for each the id of its node."""
-        ids: list[str] = []
-        for bundle in block.ins:
-            node = self._end("input", block, bundle, names, cluster)
-            for i in bundle:
+        ids: dict[int, str] = {}
+        for end, around in self._shown(block.ins, "input", cluster):
+            node = self._end("input", block, end, list(end.indices), names, around)
+            for i in end.indices:
                 var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
                 stub = node
-                if len(bundle) > 1:
+                if end.children:
                     lines, tip = (_text.shortened(names[i], _text.LINE),), f"{value}\n{names[i]}"
                     stub = Node(value, value, "input", lines, tip, cluster)
-                scope.define(var, Origin(node.id, value, self._tips.value(var), stub=stub))
-                ids.append(node.id)
-        return ids
+                shown = self._tips.value(var)
+                scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
+                ids[i] = node.id
+        return [ids[i] for i in range(len(ids))]
 
     def outputs(
         self,
@@ -65,13 +72,13 @@ class Borders:
         """Draws the outputs that are to have a node of their own; returns where each comes from."""
         atoms = block.jaxpr.outvars
         origins: dict[int, Origin] = {}
-        for bundle in block.outs:
-            indices = [j for j in bundle if own[j]]
+        for end, around in self._shown(block.outs, "output", cluster):
+            indices = [j for j in end.indices if own[j]]
             if not indices:
                 continue
-            node = self._end("output", block, indices, names, cluster)
+            node = self._end("output", block, end, indices, names, around)
             for j in indices:
-                scope.use(atoms[j], node.id, node.id, cluster)
+                scope.use(atoms[j], node.id, node.id, around)
                 origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
         for j, atom in enumerate(atoms):
             if own[j]:
@@ -85,10 +92,29 @@ class Borders:
                 origins[j] = scope.origins[atom]
         return [origins[j] for j in range(len(atoms))]
 
+    def _shown(
+        self, ends: Sequence[End], kind: NodeKind, cluster: str | None
+    ) -> Iterator[tuple[End, str | None]]:
+        """The ends that have a node, with the cluster around it; draws the clusters."""
+        for end in ends:
+            if end.children:
+                self.foldable.add(end.address)
+            if not end.open:
+                yield end, cluster
+                continue
+            self.unfolded.add(end.address)
+            title = _text.shortened(end.title, 2 * _text.LINE)
+            tip = _text.tooltip([end.address, f"{title}: {count_of(len(end.indices), kind)}"])
+            self._canvas.clusters.append(
+                Cluster(end.address, "group", (title,), tip, cluster, end.address)
+            )
+            yield from self._shown(end.children, kind, end.address)
+
     def _end(
         self,
         kind: NodeKind,
         block: Block,
+        end: End,
         indices: Sequence[int],
         names: Sequence[str],
         cluster: str | None,
@@ -96,18 +122,18 @@ class Borders:
         """Adds the node of an input or output, or of several that share one."""
         nested, jaxpr = block.nested, block.jaxpr
         if kind == "input":
-            word, atoms, roles = "in", jaxpr.invars, nested.in_roles if nested else None
+            atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         else:
-            word, atoms, roles = "out", jaxpr.outvars, nested.out_roles if nested else None
-        first, last = indices[0], indices[-1]
+            atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
         values = [f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices]
-        if first != last:
-            address = f"{block.prefix}group:{word}{first}-{last}"
-            lines, marks = _labels.bundle_lines([names[i] for i in indices]), ("many",)
+        if end.children:
+            lines, marks = _labels.bundle_lines(end.title, len(indices)), ("many",)
         else:
-            address, role = f"{block.prefix}{word}{first}", roles[first] if roles else None
-            lines = _labels.end_lines(names[first], role, atoms[first].aval)
+            role = roles[end.indices[0]] if roles else None
+            name = names[end.indices[0]]
+            lines = _labels.end_lines(name, role, atoms[end.indices[0]].aval)
             marks = ("choice",) if role == "predicate" else ()
-        tip = _text.tooltip([address, *values])
-        node = Node(address, address, kind, tuple(lines), tip, cluster, marks)
-        return self._canvas.add(node, merging=first != last)
+        tip = _text.tooltip([end.address, *values])
+        fold = end.address if end.children else None
+        node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
+        return self._canvas.add(node, merging=bool(end.children))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _text
+from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._model import Cluster, Edge, EdgeKind, Node
 
 # Long edges make a layout slow and a picture a knot. An input or constant is drawn once more where
@@ -26,6 +26,7 @@ class Origin:
         tooltip: The value for people.
         tail: Which output of the node it is, "" where it has one only.
         stub: What may be drawn again near a use far away, or None.
+        name: Of an input its name.
     """
 
     node: str
@@ -33,6 +34,7 @@ class Origin:
     tooltip: str
     tail: str = ""
     stub: Node | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class Canvas:
         self._literals: Counter[str] = Counter()
         self._stubs: set[str] = set()
         self._merging: dict[str, Node] = {}
+        self._forward: set[str] = set()  # what computes, before or outside of a backward pass
+        self._backward: set[str] = set()
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
         """Adds a node.
@@ -122,12 +126,16 @@ class Canvas:
         one edge.
         """
         self.nodes.append(node)
+        if node.kind in {"eqn", "hop", "group", "tag", "injected"}:
+            (self._backward if "backward" in node.marks else self._forward).add(node.id)
         if merging:
             self._merging[node.id] = node
         return node
 
     def edge(self, source: str, target: str, kind: EdgeKind = "value", **more: Any) -> None:
         """Adds an edge."""
+        if kind == "value" and target in self._backward and source in self._forward:
+            kind = "residual"
         name = f"{source}->{target}"
         self._edge_ids[name] += 1
         number = self._edge_ids[name]
@@ -137,6 +145,11 @@ class Canvas:
     def connect(self, scope: Scope) -> None:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
         far = scope.far_uses()
+        names: dict[tuple[str, str], list[str]] = {}  # of what a stub stands for
+        for index in sorted(far):
+            use = scope.uses[index]
+            origin = scope.origins[use.atom]
+            names.setdefault((origin.node, use.node), []).append(origin.name)
         merged: dict[tuple[str, str], list[Origin]] = {}
         for index, use in enumerate(scope.uses):
             if taxpr.is_literal(use.atom):
@@ -144,7 +157,8 @@ class Canvas:
                 continue
             origin = scope.origins[use.atom]
             if index in far:
-                origin = replace(origin, node=self._stub(origin, use))
+                node = self._stub(origin, use, names[origin.node, use.node])
+                origin = replace(origin, node=node)
             if origin.node in self._merging or use.node in self._merging:
                 merged.setdefault((origin.node, use.node), []).append(origin)
             else:
@@ -181,16 +195,22 @@ class Canvas:
         self.add(Node(name, name, "literal", (text,), tip, use.cluster))
         self.edge(name, use.node, tooltip=tip, head=use.head)
 
-    def _stub(self, origin: Origin, use: Use) -> str:
-        """The id of a stub for a value at a use; it is drawn if it is not there yet."""
+    def _stub(self, origin: Origin, use: Use, names: Sequence[str]) -> str:
+        """The id of a stub for a value at a use; it is drawn if it is not there yet.
+
+        What takes many values of one node takes them from one stub, which says what they share.
+        """
         node = origin.stub
         assert node is not None, "only values with a stub are far"
-        if use.node in self._merging:  # what takes many values takes them from one stub
-            node = self._merging.get(origin.node, node)
+        lines = node.lines[:1]
+        if len(set(names)) > 1 and use.node in self._merging and origin.node in self._merging:
+            node = self._merging[origin.node]
+            lines = (_text.shortened(_labels.shared_title(list(dict.fromkeys(names))), _text.LINE),)
         name = f"{node.id}@{use.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            marks, lines = (*node.marks, "stub"), node.lines[:1]
-            stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)
+            stub = replace(
+                node, id=name, lines=lines, cluster=use.cluster, marks=(*node.marks, "stub")
+            )
             self.add(stub, merging=node.id in self._merging)
         return name

@@ -53,6 +53,7 @@ _EDGE = {
 }
 _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
+    "residual": {"color": _look.FAINT},
     "back": {"style": "dashed", "constraint": "false"},
     "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
 }

@@ -16,8 +16,10 @@ import taxpr
 from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
-from taxpr_jupyter._picture._fold import Block, Fold, Item
+from taxpr_jupyter._picture._flow import pass_of
+from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
+from taxpr_jupyter._picture._tree import Block, Item
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Drawing:
         """Draws it all."""
         own = [True] * len(program.out_names)
         self._jaxpr(self._fold.root, program.in_names, program.out_names, own, program.consts, None)
+        self.unfolded |= self._borders.unfolded
+        self.foldable |= self._borders.foldable
 
     def _nested(self, block: Block, nested: taxpr.Nested) -> _Ends:
         """Draws a nested jaxpr in its cluster."""
@@ -104,7 +108,7 @@ class Drawing:
         scope, start = Scope(), len(self.canvas.nodes)
         self._borders.consts(scope, block, consts, cluster)
         ins = self._borders.inputs(scope, block, in_names, cluster)
-        self._items(scope, block.items, cluster)
+        self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, out_names, own_outs, cluster)
         self.canvas.connect(scope)
         if len(self.canvas.nodes) == start:
@@ -115,10 +119,12 @@ class Drawing:
 
     # --- equations --------------------------------------------------------------------------------
 
-    def _items(self, scope: Scope, items: Sequence[Item], cluster: str | None) -> None:
+    def _items(
+        self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None
+    ) -> None:
         for item in items:
             if item.is_group:
-                self._group(scope, item, cluster)
+                self._group(scope, block, item, cluster)
             elif item.open:
                 self._open_eqn(scope, item, cluster)
             else:
@@ -144,6 +150,7 @@ class Drawing:
         else:
             lines = _labels.eqn_lines(eqn)
         tip = self._tips.eqn(address, eqn)
+        marks += _marks(item)
         node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
         self.canvas.add(node)
         ordered = _labels.ordered(eqn)
@@ -161,35 +168,34 @@ class Drawing:
             value, tip = f"{item.address}.{k}", self._tips.value(var)
             scope.define(var, Origin(origin.node, value, tip, tail), item.address)
 
-    def _group(self, scope: Scope, item: Item, cluster: str | None) -> None:
+    def _group(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws a run of equations, as one node or as a cluster."""
         address = item.address
         self.foldable.add(address)
-        sizes = [self._fold.of_eqn(eqn) for _, eqn in item.eqns]
-        eqns, tags = (sum(numbers) for numbers in zip(*sizes, strict=True))
-        lines = _labels.group_lines([taxpr.source_of(eqn) for _, eqn in item.eqns], eqns, tags)
-        tip = _text.tooltip([address, *lines])
+        eqns, tags = self._fold.of_item(item)
+        marks = _marks(item)
         if item.open:
             self.unfolded.add(address)
-            title = " · ".join(lines[:2])
-            self.canvas.clusters.append(Cluster(address, "group", (title,), tip, cluster, address))
-            self._items(scope, item.children, address)
+            title = _labels.group_title(item)
+            tip = _text.tooltip([address, title, _labels.content(eqns, tags)])
+            self.canvas.clusters.append(
+                Cluster(address, "group", (title,), tip, cluster, address, marks, item.pair)
+            )
+            self._items(scope, block, item.children, address)
             return
         self.folded[address] = eqns + tags
-        node = Node(address, address, "group", tuple(lines), tip, cluster, (), address)
-        self.canvas.add(node, merging=True)
-        made = {var for _, eqn in item.eqns for var in eqn.outvars}
-        atoms = dict.fromkeys(
-            atom for _, eqn in item.eqns for atom in eqn.invars if not taxpr.is_literal(atom)
+        ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
+        lines = _labels.group_lines(item, eqns, tags, ends.results)
+        tip = _text.tooltip([address, *lines])
+        node = Node(
+            address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
         )
-        for atom in atoms:
-            if atom not in made:
-                scope.use(atom, address, address, cluster)
-        for eqn_address, eqn in item.eqns:
-            for k, var in enumerate(eqn.outvars):
-                value = f"{eqn_address}.{k}"
-                scope.define(var, Origin(address, value, self._tips.value(var)), address)
-        self._items(scope, item.tags, cluster)
+        self.canvas.add(node, merging=True)
+        for atom in ends.ins:
+            scope.use(atom, address, address, cluster)
+        for value, var in ends.outs:
+            scope.define(var, Origin(address, value, self._tips.value(var)), address)
+        self._items(scope, block, item.tags, cluster)
 
     # --- open equations ---------------------------------------------------------------------------
 
@@ -278,3 +284,8 @@ class Drawing:
         for origin in origins:
             self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=origin.tail)
         return Origin(address, "", "")
+
+
+def _marks(item: Item) -> tuple[str, ...]:
+    """Marks of what belongs to the backward pass."""
+    return ("backward",) if pass_of(item.eqns[0][1]) == "backward" else ()

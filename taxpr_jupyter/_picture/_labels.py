@@ -13,6 +13,7 @@ import jax.extend.core.primitives as p
 import taxpr
 from taxpr_jupyter._picture import _text
 from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._tree import Item
 
 # `a op b` is `b op a`, so that the order of their operands need not be shown.
 _COMMUTATIVE = frozenset(
@@ -137,16 +138,17 @@ def hop_lines(eqn: Any, eqns: int, tags: int) -> list[str]:
     return [title, content(eqns, tags), *_result_lines(eqn)]
 
 
-def group_lines(sources: Sequence[taxpr.Source | None], eqns: int, tags: int) -> list[str]:
-    """The label of a run of equations: the function that most are from, and how many."""
-    places = [(_text.function_name(source), source.line) for source in sources if source]
-    if not places:
-        return ["equations", content(eqns, tags)]
-    name = Counter(name for name, _ in places).most_common(1)[0][0]
-    own = [line for function, line in places if function == name]
-    first, last = min(own), max(own)
-    lines = f"line {first}" if first == last else f"lines {first}–{last}"
-    return [_text.shortened(name, _text.LINE), lines, content(eqns, tags)]
+def group_lines(item: Item, eqns: int, tags: int, leaving: Sequence[Any]) -> list[str]:
+    """The label of a folded group: its title, what it is, how much, and what leaves it."""
+    lines = [item.title, item.note]
+    types = _text.avals_text([var.aval for var in leaving], most=1)
+    lines = [*filter(None, lines), content(eqns, tags), *([types] if types else [])]
+    return [_text.shortened(line, _text.LINE) for line in lines]
+
+
+def group_title(item: Item) -> str:
+    """The label of an open group."""
+    return _text.shortened(" · ".join(filter(None, (item.title, item.note))), 2 * _text.LINE)
 
 
 def numbered(roles: Sequence[str]) -> list[str]:
@@ -175,9 +177,13 @@ def path_parts(name: str) -> list[str]:
     return re.findall(r"\[[^\]]*\]|\.?[^\[. ]+| .*", name)
 
 
-def bundle_lines(names: Sequence[str]) -> list[str]:
-    """The label of many inputs or outputs: what their names share, and how many there are."""
+def bundle_lines(title: str, number: int) -> list[str]:
+    """The label of several inputs or outputs."""
+    return [_text.shortened(title, _text.LINE), count_of(number, "array")]
+
+
+def shared_title(names: Sequence[str]) -> str:
+    """What names have in common, or the first and the last one."""
     paths = [path_parts(name) for name in (names[0], names[-1])]
     shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False))
-    title = "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"
-    return [_text.shortened(title, _text.LINE), count_of(len(names), "array")]
+    return "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"

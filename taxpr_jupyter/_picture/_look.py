@@ -7,7 +7,7 @@ dark; lines, and texts elsewhere, are of a middle tone. So a picture can be read
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taxpr_jupyter._picture._model import Node
 
@@ -15,6 +15,7 @@ FONT_SIZE = 10  # points
 TEXT = "#1b2430"
 MUTED = "#76808f"  # texts outside of nodes
 LINE = "#8a94a3"  # edges, borders of clusters
+FAINT = "#b9c0ca"  # edges from the forward to the backward pass
 CONTROL = "#c26a17"
 CLUSTER = "#8080800d"
 
@@ -58,9 +59,16 @@ LOOKS: Mapping[str, Look] = {
 }
 
 
+# What computes in the backward pass of a derivative; its groups are named, besides.
+BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
+
+
 def look_of(node: Node) -> Look:
     """How a node looks."""
-    return LOOKS["choice" if "choice" in node.marks else node.kind]
+    look = LOOKS["choice" if "choice" in node.marks else node.kind]
+    if "backward" in node.marks and node.kind in BACKWARD_FILLS:
+        return replace(look, fill=BACKWARD_FILLS[node.kind])
+    return look
 
 
 def is_dashed(node: Node) -> bool:

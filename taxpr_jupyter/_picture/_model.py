@@ -16,7 +16,7 @@ from typing import Literal
 NodeKind = Literal[
     "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
     "hop",  # a folded equation with nested jaxprs
-    "group",  # a folded run of equations
+    "group",  # folded equations that belong together
     "tag",
     "injected",  # a tag with an injector
     "input",
@@ -28,13 +28,14 @@ NodeKind = Literal[
 ]
 EdgeKind = Literal[
     "value",  # a value, from where it is made to where it is used
+    "residual",  # a value that the forward pass keeps for the backward pass
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
 ]
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr
-    "group",  # an open run of equations
+    "group",  # open equations, or inputs or outputs, that belong together
 ]
 
 
@@ -50,8 +51,10 @@ class Node:
         tooltip: More about it, in several lines.
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
-            "choice" (it decides what runs), "many" (it stands for several inputs or outputs).
+            "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
+            "backward" (it is part of the backward pass of a derivative).
         fold: The address to unfold, where that can be done.
+        pair: Of a group of the backward pass, the address of what it is the backward pass of.
     """
 
     id: str
@@ -62,6 +65,7 @@ class Node:
     cluster: str | None = None
     marks: tuple[str, ...] = ()
     fold: str | None = None
+    pair: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,8 @@ class Cluster:
         tooltip: More about it, in several lines.
         parent: The id of the cluster around it, or None.
         fold: The address to fold, so that this becomes a node.
+        marks: As of a `Node`.
+        pair: As of a `Node`.
     """
 
     id: str
@@ -110,6 +116,8 @@ class Cluster:
     tooltip: str
     parent: str | None
     fold: str
+    marks: tuple[str, ...] = ()
+    pair: str = ""
 
     @property
     def address(self) -> str:

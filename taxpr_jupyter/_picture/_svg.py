@@ -6,7 +6,7 @@ has several pictures, but `data-address`; classes instead of colours; tooltips a
 
 A page can change the colours by setting the CSS variables
 
-    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-control, --taxpr-cluster,
+    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice".
 
 Without them it is readable on a light and on a dark page, also as an image of its own.
@@ -186,6 +186,8 @@ def _css() -> str:
         + _colour("stroke", "line", _look.LINE),
         ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", _look.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", _look.LINE),
+        ".edge.residual path": _colour("stroke", "faint", _look.FAINT),
+        ".edge.residual .tip": "stroke:none;" + _colour("fill", "faint", _look.FAINT),
         ".edge.back path": "stroke-dasharray:4 3",
         ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
         + _colour("stroke", "control", _look.CONTROL),
@@ -198,6 +200,9 @@ def _css() -> str:
             + _colour("stroke", f"{kind}-line", look.line)
             + f"stroke-width:{look.border:g}px"
         )
+    for kind, fill in _look.BACKWARD_FILLS.items():
+        node = f".node.{kind}.backward"
+        rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
     rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
     return "".join(
         f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"

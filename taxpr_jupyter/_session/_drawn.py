@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from typing import Any
 
-from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import LaidOut, lay_out
 from taxpr_jupyter._picture._model import Picture
@@ -27,6 +27,7 @@ class Drawn:
     def __init__(self, budget: int, timeout: float) -> None:
         self.budget = budget
         self.timeout = timeout
+        self._builder: Builder | None = None
         self._picture: tuple[Any, Picture] | None = None
         self._laid_out: tuple[str, LaidOut] | None = None
 
@@ -37,13 +38,12 @@ class Drawn:
         kept = self._picture
         if kept is not None and kept[0] == key:
             return kept[1]
-        picture = build_picture(
-            edited.program,
-            unfolded=edits.unfolded,
+        if self._builder is None or self._builder.program is not edited.program:
+            self._builder = Builder(edited.program, self.budget, source_text)
+        picture = self._builder.picture(
+            edits.unfolded,
             injected={site.address for site in edited.sites if site.injector},
             added={site.address for site in edited.sites if site.added},
-            budget=self.budget,
-            where=source_text,
         )
         self._picture = key, picture
         return picture

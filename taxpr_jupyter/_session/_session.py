@@ -15,6 +15,7 @@ from typing import Any
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._model import Picture, count_of
 from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
@@ -76,7 +77,7 @@ class Session(Editor):
         name: str | None = None,
         static_argnums: int | Iterable[int] = (),
         static_argnames: str | Iterable[str] = (),
-        budget: int = 300,
+        budget: int = BUDGET,
         timeout: float = 20.0,
         device: str | None = None,
         text_only: bool = False,

@@ -1,0 +1,93 @@
+"""Which values go into and out of equations in a row."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import taxpr
+
+_END = 1 << 62  # where the jaxpr's results are used
+
+
+def pass_of(eqn: Any) -> str:
+    """`"backward"` for what JAX made by transposing, `"forward"` for what it differentiated."""
+    transformations = taxpr.transformations_of(eqn)
+    if "transpose" in transformations:
+        return "backward"
+    return "forward" if "jvp" in transformations else ""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What goes into and out of equations in a row.
+
+    Attributes:
+        ins: Variables that they use and do not make.
+        outs: Addresses and variables of what they make and something else uses.
+        results: Those of `outs` that are not only kept by the forward pass for the backward pass.
+    """
+
+    ins: Sequence[Any]
+    outs: Sequence[tuple[str, Any]]
+    results: Sequence[Any]
+
+
+class Flow:
+    """The uses of the values of one jaxpr, found once."""
+
+    def __init__(self, jaxpr: Any) -> None:
+        self._jaxpr = jaxpr
+
+    def ends(self, eqns: Sequence[tuple[str, Any]], stop: int, others: Iterable[Any] = ()) -> Ends:
+        """What goes in and out.
+
+        Args:
+            eqns: The equations, with their addresses.
+            stop: The position behind the last one.
+            others: Equations before it that are none of them.
+        """
+        made = {var for _, eqn in eqns for var in eqn.outvars}
+        ins = dict.fromkeys(
+            atom
+            for _, eqn in eqns
+            for atom in eqn.invars
+            if not taxpr.is_literal(atom) and atom not in made
+        )
+        shown = {atom for eqn in others for atom in eqn.invars if not taxpr.is_literal(atom)}
+        last, kept = self._last_uses
+        outs = [
+            (f"{address}.{k}", var)
+            for address, eqn in eqns
+            for k, var in enumerate(eqn.outvars)
+            if last.get(var, -1) >= stop or var in shown
+        ]
+        results = [var for _, var in outs if kept.get(var, last.get(var, -1)) >= stop]
+        return Ends(tuple(ins), outs, results)
+
+    @functools.cached_property
+    def _last_uses(self) -> tuple[dict[Any, int], dict[Any, int]]:
+        """The position of the last use of each variable.
+
+        And, of what the forward pass makes and the backward pass uses, of the last use before it.
+        """
+        last: dict[Any, int] = {}
+        before: dict[Any, int] = {}
+        forward = {
+            var for eqn in self._jaxpr.eqns if pass_of(eqn) == "forward" for var in eqn.outvars
+        }
+        for i, eqn in enumerate(self._jaxpr.eqns):
+            backward = bool(forward) and pass_of(eqn) == "backward"
+            for atom in eqn.invars:
+                if taxpr.is_literal(atom):
+                    continue
+                if backward and atom in forward:
+                    before.setdefault(atom, last.get(atom, -1))
+                last[atom] = i
+        for atom in self._jaxpr.outvars:
+            if not taxpr.is_literal(atom):
+                last[atom] = _END
+                before.pop(atom, None)
+        return last, before

@@ -1,0 +1,367 @@
+"""Order in flat code: which equations in a row belong together, and what they are called.
+
+From the outside in: the forward and the backward pass; the scopes of the name stack, which are
+modules and `jax.named_scope`s; where there are none and the code is long, the calls of the user's
+functions; and at last runs of equations. What comes three times in a row or more is one group.
+
+Groups are rows of equations without gaps, so the values between them never run in a circle, and
+the jaxpr's text can be folded in the same way. They are cut by the number and the source of
+equations that are no tags, so that neither tags nor what else is open moves them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._picture import _text
+from taxpr_jupyter._picture._alike import Alike, repeat_in
+from taxpr_jupyter._picture._flow import pass_of
+from taxpr_jupyter._picture._tree import GroupKind, Item
+
+_PASSES = 12  # more changes between forward and backward than this are no passes
+_TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
+
+
+class Groups:
+    """Groups the equations of one jaxpr.
+
+    Args:
+        items: An item for each equation.
+        prefix: What stands before the addresses of the groups.
+        few: So many equations need no further order; and no more items stand side by side.
+        alike: Numbers equations.
+    """
+
+    def __init__(self, items: Sequence[Item], prefix: str, few: int, alike: Alike):
+        self._items = items
+        self._prefix = prefix
+        self._few = few
+        self._alike = alike
+        # A unit is an equation that is no tag, with the tags behind it.
+        self._starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
+        self._eqns = [items[i].eqn for i in self._starts]
+        self._show_tags = len(items) - len(self._starts) <= _TAGS
+        self._scopes = [taxpr.scopes_of(eqn) for eqn in self._eqns]
+        self._keys: list[int | None] = [None] * len(self._eqns)
+        self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self._eqns)
+        # Groups of either pass by what they are groups of, to tell which belong together.
+        self._made: dict[tuple[str, Any], list[Item]] = {}
+        self._starts.append(len(items))
+
+    def items(self) -> Sequence[Item]:
+        """The items, in groups."""
+        if not self._eqns:
+            return self._items
+        made = [*self._items[: self._starts[0]], *self._by_pass(0, len(self._eqns))]
+        for (name, what), items in self._made.items():
+            forward = self._made.get(("forward", what))
+            if name == "backward" and forward:
+                for item in items:
+                    item.pair = forward[0].address
+        return made
+
+    # --- passes -----------------------------------------------------------------------------------
+
+    def _by_pass(self, start: int, stop: int) -> list[Item]:
+        passes = [pass_of(eqn) for eqn in self._eqns]
+        runs = _runs(start, stop, passes.__getitem__)
+        if "backward" not in passes or len(runs) > _PASSES:
+            return self._by_scope(start, stop, 0)
+        made: list[Item] = []
+        for name, a, b in runs:
+            children = self._by_scope(a, b, 0)
+            if name and b - a > 1 and len(runs) > 1:
+                children = [self._group("pass", f"{name} pass", a, b, children)]
+            made += children
+        return self._arranged(made, start)
+
+    # --- scopes -----------------------------------------------------------------------------------
+
+    def _by_scope(self, start: int, stop: int, depth: int) -> list[Item]:
+        def name_of(unit: int) -> str | None:
+            scopes = self._scopes[unit]
+            return scopes[depth] if depth < len(scopes) else None
+
+        runs = _runs(start, stop, name_of)
+        if len(runs) == 1:
+            return (
+                self._by_call(start, stop, 0)
+                if runs[0][0] is None
+                else self._by_scope(start, stop, depth + 1)
+            )
+        made: list[Item] = []
+        for in_scope, i, j in _several(runs):
+            if not in_scope:
+                made += self._by_call(runs[i][1], runs[j - 1][2], 0)
+                continue
+            for _, a, b in runs[i:j]:
+                deeper = self._common_depth(a, b, depth + 1)
+                title = "/".join(self._scopes[a][depth:deeper])
+                group = self._group("scope", title, a, b, self._by_scope(a, b, deeper))
+                self._note(group, a, self._scopes[a][:deeper])
+                made.append(group)
+        return self._arranged(made, start)
+
+    def _common_depth(self, start: int, stop: int, depth: int) -> int:
+        """How many scopes all have in common."""
+        first = self._scopes[start]
+        while depth < len(first) and all(
+            scopes[depth : depth + 1] == first[depth : depth + 1]
+            for scopes in self._scopes[start:stop]
+        ):
+            depth += 1
+        return depth
+
+    # --- loose code -------------------------------------------------------------------------------
+
+    def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
+        """Groups long code without scopes, by what repeats itself and by calls of functions."""
+        if stop - start <= self._few:
+            return self._loose(start, stop)
+        repeat = repeat_in([self._key(unit) for unit in range(start, stop)])
+        covered = repeat.period * repeat.times if repeat else 0
+        if repeat and covered > max(self._few // 2, (stop - start) // 4):
+            first, period = start + repeat.start, repeat.period
+            spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
+            parts = [self._by_call(a, b, depth) for a, b in spans]
+            before = self._by_call(start, first, depth)
+            after = self._by_call(start + repeat.stop, stop, depth)
+            return self._arranged([*before, self._repeat(parts, spans), *after], start)
+        level = depth
+        runs = self._call_runs(start, stop, level)
+        while len(runs) == 1 and runs[0][0] is not None:
+            level += 1
+            runs = self._call_runs(start, stop, level)
+        made = []
+        for is_call, i, j in _several(runs):
+            if not is_call:
+                made += self._loose(runs[i][1], runs[j - 1][2])
+                continue
+            for (name, line), a, b in runs[i:j]:
+                note = f"called in line {line}" if line else ""
+                group = self._group("function", name, a, b, self._by_call(a, b, level + 1), note)
+                self._note(group, a, self._calls_of(a)[: level + 1])
+                made.append(group)
+        return self._arranged(made, start)
+
+    def _call_runs(self, start: int, stop: int, level: int) -> list[tuple[Any, int, int]]:
+        return _runs(start, stop, lambda unit: self._call(unit, level))
+
+    def _loose(self, start: int, stop: int) -> list[Item]:
+        return list(self._items[self._starts[start] : self._starts[stop]])
+
+    def _call(self, unit: int, depth: int) -> tuple[str, int] | None:
+        """The call of that depth in which an equation was made: its function, and from which line.
+
+        None for what stands in the function itself.
+        """
+        calls = self._calls_of(unit)
+        if depth >= len(calls):
+            return None
+        return _text.function_name(calls[depth]), calls[depth - 1].line if depth else 0
+
+    def _calls_of(self, unit: int) -> tuple[taxpr.Source, ...]:
+        """The calls that led to an equation, outermost first."""
+        calls = self._calls[unit]
+        if calls is None:
+            calls = self._calls[unit] = taxpr.sources_of(self._eqns[unit])[::-1]
+        return calls
+
+    def _sources(self, start: int, stop: int) -> list[taxpr.Source]:
+        """Where equations were made, as far as it is known."""
+        found = map(self._calls_of, range(start, stop))
+        return [calls[-1] for calls in found if calls]
+
+    def _function(self, start: int, stop: int) -> str:
+        """The function that most of some equations are from."""
+        names = Counter(map(_text.function_name, self._sources(start, stop)))
+        return names.most_common(1)[0][0] if names else "equations"
+
+    def _key(self, unit: int) -> int:
+        key = self._keys[unit]
+        if key is None:
+            key = self._keys[unit] = self._alike.of_eqn(self._eqns[unit])
+        return key
+
+    # --- items side by side -----------------------------------------------------------------------
+
+    def _arranged(self, items: list[Item], start: int) -> list[Item]:
+        """Puts together what repeats itself, and what is too much to stand side by side."""
+        heads, bounds = self._heads(items, start)
+        keys = [self._item_key(items[i], *bounds[i]) for i in heads]
+        repeat = repeat_in(keys)
+        heads.append(len(items))
+        if repeat is None or not any(items[i].is_group for i in heads[repeat.start : repeat.stop]):
+            return self._few_of(items, start)
+        parts, spans = [], []
+        for k in range(repeat.start, repeat.stop, repeat.period):
+            a, b = heads[k], heads[k + repeat.period]
+            parts.append(items[a:b])
+            spans.append((bounds[a][0], bounds[b - 1][1]))
+        before, after = items[: heads[repeat.start]], items[heads[repeat.stop] :]
+        return [
+            *self._few_of(before, start),
+            self._repeat(parts, spans),
+            *self._few_of(after, spans[-1][1]),
+        ]
+
+    def _heads(self, items: Sequence[Item], start: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """Which items are no tags; and for each item from which unit to which it goes."""
+        bounds = self._bounds(items, start)
+        return [i for i, (a, b) in enumerate(bounds) if a < b], bounds
+
+    def _bounds(self, items: Sequence[Item], start: int) -> list[tuple[int, int]]:
+        """From which unit to which each item goes; tags go nowhere."""
+        made = []
+        for item in items:
+            units = sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
+            made.append((start, start + units))
+            start += units
+        return made
+
+    def _item_key(self, item: Item, start: int, stop: int) -> int:
+        if not item.is_group:
+            return self._key(start)
+        same = tuple(self._key(unit) for unit in range(start, stop))
+        return self._alike.number((item.kind, re.sub(r"\d+", "#", item.title), same))
+
+    def _few_of(self, items: list[Item], start: int) -> list[Item]:
+        """Cuts what is too much to stand side by side into runs.
+
+        First only equations without nested jaxprs, between what has a name of its own.
+        """
+        heads, bounds = self._heads(items, start)
+        if len(heads) <= 2 * self._few:
+            return items
+        heads.append(len(items))
+
+        def of(cuts: Sequence[int]) -> list[Item]:
+            made = items[: heads[0]]
+            for a, b in itertools.pairwise(cuts):
+                inside = items[heads[a] : heads[b]]
+                span = bounds[heads[a]][0], bounds[heads[b] - 1][1]
+                made += [self._run(*span, inside)] if b - a > 1 else inside
+            return made
+
+        named = [i for i, at in enumerate(heads[:-1]) if self._has_name(items[at])]
+        if 0 < len(named) <= self._few:
+            cuts = sorted({0, len(heads) - 1, *named, *(i + 1 for i in named)})
+            return of(cuts)
+        keys = [self._source_key(bounds[at][0]) for at in heads[:-1]]
+        return of(_cuts(len(heads) - 1, self._few, keys.__getitem__))
+
+    @staticmethod
+    def _has_name(item: Item) -> bool:
+        """Whether it is a group, or an equation that stands for much."""
+        if item.is_group:
+            return True
+        return any(len(nested.jaxpr.eqns) > 1 for nested in taxpr.nested_jaxprs(item.eqn))
+
+    def _source_key(self, unit: int) -> tuple[Any, ...]:
+        source = next(iter(self._sources(unit, unit + 1)), None)
+        return self._scopes[unit], source and source.function, source and source.line
+
+    def _note(self, group: Item, unit: int, what: Any) -> None:
+        self._made.setdefault((pass_of(self._eqns[unit]), what), []).append(group)
+
+    # --- making groups ----------------------------------------------------------------------------
+
+    def _run(self, start: int, stop: int, children: list[Item]) -> Item:
+        children = self._few_of(children, start)
+        title = self._function(start, stop)
+        sources = self._sources(start, stop)
+        own = [source.line for source in sources if _text.function_name(source) == title]
+        if not own:
+            return self._group("run", title, start, stop, children)
+        first, last = min(own), max(own)
+        note = f"line {first}" if first == last else f"lines {first}–{last}"
+        return self._group("run", title, start, stop, children, note)
+
+    def _repeat(self, parts: list[list[Item]], spans: list[tuple[int, int]]) -> Item:
+        """A group of what repeats itself: the first time, and a group of the other times."""
+        start, stop = spans[0][0], spans[-1][1]
+        times: list[list[Item]] = []
+        names: list[str] = []
+        for k, (part, (a, b)) in enumerate(zip(parts, spans, strict=True)):
+            name = next((item.title for item in part if item.is_group), "")
+            if len(self._heads(part, a)[0]) > 1:
+                name = name or self._function(a, b)
+                note = f"{k + 1} of {len(parts)}"
+                part = [self._group("once", name, a, b, part, note)]
+            times.append(part)
+            names.append(name)
+        others = self._few_of([item for part in times[1:] for item in part], spans[1][0])
+        more = self._group(
+            "more",
+            _from_to(names[1], names[-1]) or self._function(start, stop),
+            spans[1][0],
+            stop,
+            others,
+            f"{len(parts) - 1} more alike",
+        )
+        title = _from_to(names[0], names[-1]) or self._function(start, stop)
+        return self._group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} alike")
+
+    def _group(
+        self,
+        kind: GroupKind,
+        title: str,
+        start: int,
+        stop: int,
+        children: Sequence[Item],
+        note: str = "",
+    ) -> Item:
+        if len(children) == 1 and children[0].is_group:  # the same equations twice
+            only = children[0]
+            names = [title, *([only.title] if only.kind != "once" else [])]
+            if kind == "pass" or only.kind == "repeat":
+                kind = kind if only.kind != "repeat" else "repeat"
+                note = only.note
+            title, children = "/".join(dict.fromkeys(names)), only.children
+            note = note or only.note
+        inside = self._loose(start, stop)
+        tags = [item for item in inside if self._show_tags and taxpr.is_tag(item.eqn)]
+        shown = set(map(id, tags))
+        eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
+        address = f"{self._prefix}group:{start}-{stop - 1}"
+        return Item(address, eqns, kind, title, note, children, tags, stop=self._starts[stop])
+
+
+def _from_to(first: str, last: str) -> str:
+    return first if first == last else f"{first} … {last}"
+
+
+def _runs(start: int, stop: int, key_of: Callable[[int], Any]) -> list[tuple[Any, int, int]]:
+    """The runs of equal keys: key, start, stop."""
+    runs = []
+    for key, found in itertools.groupby(range(start, stop), key_of):
+        units = list(found)
+        runs.append((key, units[0], units[-1] + 1))
+    return runs
+
+
+def _several(runs: Sequence[tuple[Any, int, int]]) -> list[tuple[bool, int, int]]:
+    """Which runs make groups: those with a key. One equation belongs to the loose ones around."""
+    return _runs(0, len(runs), lambda i: runs[i][0] is not None and runs[i][2] - runs[i][1] > 1)
+
+
+def _cuts(length: int, few: int, key_of: Callable[[int], tuple[Any, ...]]) -> list[int]:
+    """Where to cut into at most `few` pieces; where the source changes, if possible."""
+    pieces = min(few, -(-length // few))
+    step = length / pieces
+
+    def score(cut: int, ideal: float) -> tuple[int, float]:
+        pairs = zip(key_of(cut), key_of(cut - 1), strict=True)
+        return ([*(a != b for a, b in pairs), True].index(True), abs(cut - ideal))
+
+    cuts = [0]
+    for k in range(1, pieces):
+        ideal = k * step
+        window = range(int(ideal - step / 3), int(ideal + step / 3) + 1)
+        cuts.append(min(window, key=lambda cut: score(cut, ideal)))
+    return [*cuts, length]
