@@ -1,0 +1,107 @@
+"""What differs between JAX versions, and all that is private in JAX.
+
+No module outside of this package imports ``jax._src``. Supported: jax 0.7.2 and newer.
+Where a difference exists a sentence says what changed and when; features are
+tested for, not version numbers.
+"""
+
+from taxpr._compat._avals import (
+    AbstractRef,
+    ShapedArray,
+    copied,
+    device_memory,
+    is_extended,
+    key_impl,
+    memory_space_of,
+    strong,
+    tangent_aval,
+    with_weak_type,
+)
+from taxpr._compat._custom import (
+    CustomVJPException,
+    Rule,
+    all_differentiated,
+    fwd_params,
+    fwd_rule,
+    jvp_params,
+    jvp_rule,
+    vjp_params,
+)
+from taxpr._compat._eqns import (
+    HIDING_PARAM,
+    UNSPECIFIED,
+    Kind,
+    bind,
+    hidden,
+    kind_of,
+    moved_effects,
+    scan_counts,
+    scan_options,
+    tag_effect,
+)
+from taxpr._compat._jaxprs import (
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Primitive,
+    as_stored,
+    closed,
+    consts_of,
+    fresh_var,
+    hoisted,
+    is_dropped,
+    is_jaxpr,
+    is_literal,
+    jaxpr_as_fun,
+    open_jaxpr,
+    rebuilt,
+)
+from taxpr._compat._mesh import (
+    as_traced,
+    made_different,
+    made_equal,
+    manual_axes,
+    manual_sizes,
+    pvary,
+    resharded,
+    side_by_side,
+    varying,
+)
+from taxpr._compat._names import Source, scope_of, scope_parts, source_of, var_names
+from taxpr._compat._primitives import (
+    CustomJVPTraced,
+    CustomRoot,
+    CustomVJPTraced,
+    RematTraced,
+    Scan3,
+    call_hi_primitive_linearized_p,
+    closed_call_p,
+    combiners,
+    composite_p,
+    compute_on_p,
+    cond_p,
+    core_call_p,
+    core_map,
+    custom_jvp_call_p,
+    custom_linear_solve_p,
+    custom_partitioning_p,
+    custom_transpose_p,
+    custom_vjp_call_p,
+    custom_vmap_call_p,
+    eval_jaxpr_p,
+    fused_call_p,
+    jit_p,
+    linear_call_p,
+    mpmd_map,
+    pallas_call,
+    primitive_if_loaded,
+    program_order_p,
+    remat_p,
+    run_scoped,
+    run_state_p,
+    scan_p,
+    shard_map_p,
+    while_p,
+    xla_metadata_call_p,
+    xla_pmap_p,
+)
