@@ -26,7 +26,8 @@ from taxpr._injector import Injector, InjectorKind, Param, from_function, inject
 from taxpr._interchange import plant
 from taxpr._partition import partial, partition_out, transpose
 from taxpr._per_example import per_example
-from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
+from taxpr._rules import Nested
+from taxpr._table import injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._transforms import collect, inject
 from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose

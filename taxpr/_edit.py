@@ -11,8 +11,8 @@ from taxpr import _compat
 from taxpr._errors import AddressError, RefusedError, TagError
 from taxpr._inject import Predicate
 from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
-from taxpr._rules import nested_jaxprs, replace_nested, with_rules
 from taxpr._splice import rewired, substituted
+from taxpr._table import nested_jaxprs, replace_nested, with_rules
 from taxpr._tag import tag
 from taxpr._values import select_values
 from taxpr._walk import Site, Step, find_sites

@@ -22,18 +22,9 @@ from taxpr._donation import donates, kept_apart
 from taxpr._dropped import warn_of_dropped_rules
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_key, plan_of, plan_of_rule
-from taxpr._rules import (
-    NO_OPTIONS,
-    Emission,
-    Emits,
-    Nested,
-    Options,
-    inject_rule,
-    injectable,
-    nested_jaxprs,
-    rule_jaxprs,
-)
+from taxpr._rules import NO_OPTIONS, Emission, Emits, Nested, Options
 from taxpr._splice import Splice
+from taxpr._table import inject_rule, injectable, nested_jaxprs, rule_jaxprs
 from taxpr._walk import Site, find_sites, local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._rules import Emission, nested_jaxprs, replace_nested
+from taxpr._rules import Emission
 from taxpr._splice import rewired, substituted
+from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import is_tag
 from taxpr._zeros import zeros
 

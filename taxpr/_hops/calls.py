@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._table import register
 
 
 def _param(eqn: _compat.JaxprEqn) -> str:
