@@ -22,7 +22,8 @@ from taxpr._errors import (
 )
 from taxpr._functions import find_tags, find_values, tag_at, trace
 from taxpr._gradients import grad_at
-from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
+from taxpr._injector import Injector, from_function
+from taxpr._injector_kind import InjectorKind, Param, injector
 from taxpr._interchange import plant
 from taxpr._partition import partial, partition_out, transpose
 from taxpr._per_example import per_example
