@@ -10,7 +10,8 @@ import jax
 from taxpr._criteria import Maybe
 from taxpr._errors import InjectorError, SelectorError
 from taxpr._inject import handler_for
-from taxpr._injector import Injector, InjectorKind, from_function
+from taxpr._injector import Injector, from_function
+from taxpr._injector_kind import InjectorKind
 from taxpr._iterations import Counters
 from taxpr._selectors import select
 from taxpr._site_injector import site_handler

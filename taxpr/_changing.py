@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import InjectorError
-from taxpr._injector import Param, injector
+from taxpr._injector_kind import Param, injector
 from taxpr._walk import Site
 from taxpr._zeros import zeros
 

@@ -16,6 +16,7 @@ from taxpr._hops._rebuild import Slots
 from taxpr._hops.loops import is_loop, is_while
 from taxpr._rules import Emission, Options
 from taxpr._splice import followed_by
+from taxpr._tag import tag_p
 from taxpr._thread import Handled, Handler, thread
 from taxpr._walk import Site
 
@@ -67,15 +68,22 @@ class Steps(NamedTuple):
     count: Any
 
 
-def _collector(size: int | None) -> Handler:
-    """Hands out the token and changes nothing."""
+def collector(size: int | None = None, *, stays: bool = False) -> Handler:
+    """Hands out the token and changes nothing.
+
+    Args:
+        size: How many iterations of while loops are kept; None keeps the last one.
+        stays: Whether the tag stays in the program; what is handed out then has the types of
+            its results, weak ones included.
+    """
 
     def hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
-        del address, eqn
-        leaves = [_compat.with_weak_type(leaf, False) for leaf in token]
-        if size is None:
-            return ctx, token, leaves
-        return ctx, token, [Slots(leaves, jnp.bool_(True), size)]
+        del address
+        if stays:
+            after, leaves = tag_p.bind(*token, **eqn.params), token
+        else:
+            after, leaves = token, [_compat.with_weak_type(leaf, False) for leaf in token]
+        return ctx, after, leaves if size is None else [Slots(leaves, jnp.bool_(True), size)]
 
     return Handler(hand_out, uses=())
 
@@ -123,7 +131,7 @@ def collection(
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
         raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
     named = by_name("collect", sites, stack)
-    plain, kept = _collector(None), _collector(max_steps)
+    plain, kept = collector(), collector(max_steps)
     chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
     threaded = thread(jaxpr, chosen, [], options)
     stacked: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from taxpr import _compat
 from taxpr._collect import Masked, by_name, collection, together
 from taxpr._cotangent import mark_cotangent
 from taxpr._errors import ArgumentError, RefusedError, SelectorError
-from taxpr._functions import trace
+from taxpr._functions import called_as, trace
 from taxpr._hops.loops import is_while
 from taxpr._iterations import refuse_unless_plain
 from taxpr._rules import NO_OPTIONS
@@ -63,11 +62,10 @@ def grad_at(
         return lambda *args, **kwargs: _gradients(target, where, stack, args, kwargs)
     program_of = trace(target)
 
-    @functools.wraps(target)
+    @called_as(target)
     def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
         return _gradients(program_of(*args, **kwargs), where, stack, args, kwargs)
 
-    del gradients.__wrapped__
     return gradients
 
 

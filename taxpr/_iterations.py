@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._hops.loops import is_loop
-from taxpr._rules import nested_jaxprs, replace_nested
+from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import tag
 from taxpr._thread import Handled, Handler
 from taxpr._walk import Site, Step

@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._collect import collected
+from taxpr._collect import collected, collector
 from taxpr._errors import ArgumentError
-from taxpr._tag import tag_p
-from taxpr._thread import Handled, Handler, thread
+from taxpr._thread import thread
 from taxpr._walk import find_sites
 
 
@@ -132,13 +131,6 @@ def _fitted(index: int, value: Any, aval: Any) -> Any:
     return _compat.with_weak_type(array, aval.weak_type)
 
 
-def _hand_out_and_keep(
-    address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]
-) -> Handled:
-    del address
-    return ctx, tag_p.bind(*token, **eqn.params), list(token)
-
-
 def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """Turn a jaxpr around: what its tags mark becomes what it returns.
 
@@ -172,7 +164,7 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
 def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
     sites = find_sites(jaxpr)
-    handler = Handler(_hand_out_and_keep, uses=())
+    handler = collector(stays=True)
     threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
 
     def run(*args: Any) -> list[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
 from taxpr._errors import ArgumentError
-from taxpr._functions import trace
+from taxpr._functions import called_as, trace
 from taxpr._inject import Predicate, inject_jaxpr, options_of
 from taxpr._injector import Injector
 from taxpr._rules import Shards
@@ -124,7 +123,7 @@ def _injected_function(
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
 
-    @functools.wraps(fn)
+    @called_as(fn)
     def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
         program = trace(fn)(*args, **kwargs)
         changed = program.inject(injector, ctx if own else now, **more)
@@ -133,9 +132,7 @@ def _injected_function(
     def init(*args: Any, **kwargs: Any) -> Any:
         return trace(fn)(*args, **kwargs).inject(injector, ctx, **more).ctx
 
-    # `wraps` would show the signature of `fn`, but this takes the context first.
-    del injected.__wrapped__
-    injected.init = init  # pyright: ignore[reportAttributeAccessIssue]
+    injected.init = init  # pyright: ignore[reportFunctionMemberAccess]
     return injected
 
 
@@ -176,10 +173,9 @@ def collect(
         return target.collect(where, **more)
     program_of = trace(target)
 
-    @functools.wraps(target)
+    @called_as(target)
     def collected(*args: Any, **kwargs: Any) -> Any:
         program = program_of(*args, **kwargs).collect(where, **more)
         return program(*args, **kwargs)
 
-    del collected.__wrapped__
     return collected

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
-from taxpr._rules import Nested, nested_jaxprs, rule_jaxprs
+from taxpr._rules import Nested
+from taxpr._table import nested_jaxprs, rule_jaxprs
 from taxpr._tag import is_tag, tag_avals, tag_params
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Nested, nested_jaxprs
+from taxpr._rules import Nested
+from taxpr._table import nested_jaxprs
 from taxpr._tag import is_tag
 
 Axes = frozenset[str]

@@ -18,7 +18,8 @@ from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._guard import ended, guarded
 from taxpr._hops._rebuild import counted, never
-from taxpr._rules import Emits, Hop, Nested, Thread, plain, register, rule_jaxprs
+from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._table import register, rule_jaxprs
 from taxpr._zeros import zeros as zeros_of
 
 

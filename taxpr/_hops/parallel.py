@@ -18,7 +18,8 @@ from jax.sharding import PartitionSpec
 from taxpr import _compat
 from taxpr._errors import InjectorError, RefusedError
 from taxpr._hops._varying import varying_axes
-from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain, register
+from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain
+from taxpr._table import register
 
 _PMAP = (
     "each device would hold a context of its own; from jax 0.9 pmap is a shard_map, "

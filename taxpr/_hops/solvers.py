@@ -19,7 +19,8 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from taxpr import _compat
 from taxpr._guard import ended, guarded
 from taxpr._hops._rebuild import untagged
-from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._table import register
 
 _NO_DERIVATIVE = (
     "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "
