@@ -17,6 +17,7 @@ from taxpr._hops.loops import is_loop, is_while
 from taxpr._rules import Emission, Options
 from taxpr._splice import followed_by
 from taxpr._thread import Handled, Handler, thread
+from taxpr._underived import without_derivatives
 from taxpr._walk import Site
 
 
@@ -139,7 +140,8 @@ def collection(
         return jax.tree.unflatten(out_tree, outs), values
 
     piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
-    return Collection(followed_by(threaded.jaxpr, piece), shapes, named, stacked)
+    new = followed_by(without_derivatives(threaded, sites, options), piece)
+    return Collection(new, shapes, named, stacked)
 
 
 def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:

@@ -80,8 +80,13 @@ def loops_around(site: Site) -> list[tuple[str, Step]]:
 
 def runs_plainly(step: Step, options: Options = NO_OPTIONS) -> bool:
     """Whether nothing else ever runs in the place of what an equation holds."""
-    kind = _compat.kind_of(step.eqn)
-    return kind in _PLAIN or (options.custom_rules == "drop" and kind in _WITH_RULES)
+    dropped = options.custom_rules == "drop" and has_rules(step.eqn)
+    return step.eqn.primitive in _PLAIN or dropped
+
+
+def has_rules(eqn: Any) -> bool:
+    """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
+    return _compat.kind_of(eqn) in _WITH_RULES
 
 
 def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> None:
@@ -92,11 +97,10 @@ def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> 
     """
     for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
         if not runs_plainly(step, options):
-            drops = _compat.kind_of(step.eqn) in _WITH_RULES
             raise RefusedError(
                 f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
                 "other code in the place of what it holds. "
-                + ('Give custom_rules="drop", select' if drops else "Select")
+                + ('Give custom_rules="drop", select' if has_rules(step.eqn) else "Select")
                 + " other tags with where=, or move the tag out of it."
             )
 
