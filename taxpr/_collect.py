@@ -22,10 +22,13 @@ from taxpr._walk import Site
 
 
 class Masked(NamedTuple):
-    """The value of a tag in a branch.
+    """The value of a tag that need not fire.
+
+    Such as one in a branch of cond or switch, or one that stands only in a rule of
+    `jax.custom_jvp` or `jax.custom_vjp`, which fires where the program is differentiated.
 
     Attributes:
-        value: The token; zeros where the branch was not taken.
+        value: The token; zeros where the tag did not fire.
         mask: Bool, whether the tag fired; it has the leading axes of scans.
     """
 

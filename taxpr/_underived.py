@@ -68,8 +68,8 @@ def _refusal(site: Site, options: Options) -> str | None:
         f"collect: a derivative is taken of the value of the {site}, which is inside {address}"
         + (f" ({source})" if source else "")
         + f". The rule for derivatives of {eqn.primitive.name} is kept, and says nothing of "
-        'the value. Give custom_rules="drop" to differentiate the function itself, or end the '
-        "derivative of the value with jax.lax.stop_gradient."
+        'the value. Collect with custom_rules="drop" to differentiate the function itself, or end '
+        "the derivative of the value with jax.lax.stop_gradient."
     )
 
 

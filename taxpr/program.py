@@ -14,7 +14,7 @@ from taxpr._attach import Attached, as_injector, attach_function, attach_many, a
 from taxpr._collect import Collection, axes_of, collection
 from taxpr._edit import dissolve_sites, tag_where
 from taxpr._errors import ArgumentError
-from taxpr._inject import ctx_aval, options_of
+from taxpr._inject import ctx_aval, options_of, sites_of
 from taxpr._injector import Injector
 from taxpr._interchange import plant
 from taxpr._prune import pruned
@@ -200,7 +200,7 @@ class Program:
             Array(10., dtype=float32, weak_type=True)
         """
         options = options_of(custom_rules, shards)
-        sites = self._sites(options)
+        sites = sites_of(self.jaxpr, options)
         if isinstance(injector, Mapping):
             if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
@@ -220,11 +220,6 @@ class Program:
                 "function gets one by from_function(fn, ctx)."
             )
         return self._injected(attach_one(ready, chosen, options), options)
-
-    def _sites(self, options: Options) -> list[Site]:
-        """The tags; where rules are dropped, those in rules are not there."""
-        keep = options.custom_rules == "keep"
-        return [site for site in find_sites(self.jaxpr) if keep or not site.in_rule]
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
         chosen, counters, ctx, report, no_sums, unchanged = attached
@@ -311,8 +306,13 @@ class Program:
             stack: Whether tags may have one name. Their values are stacked on a new leading
                 axis, in program order, where structures, shapes and dtypes are equal; else
                 they are a tuple.
-            custom_rules: As for `inject`. Collected values have no derivative where the rule
-                of a `jax.custom_jvp` or `jax.custom_vjp` around the tag is kept.
+            custom_rules: As for `inject`. Where a rule is kept, to take a derivative of a value
+                that is collected in there is refused: in reverse mode by an error, and in
+                forward mode, which computes all tangents whether needed or not, that of the value
+                is NaN. The program's own results have theirs. When it is differentiated the rule
+                runs, and beside it what of the function the values need: an effect such as
+                `jax.debug.print` does not happen twice, but an `io_callback` whose result a value
+                needs does.
 
         Returns:
             A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
@@ -360,7 +360,7 @@ class Program:
         self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
     ) -> Collection:
         options = options_of(custom_rules)
-        sites = select(self._sites(options), where)
+        sites = select(sites_of(self.jaxpr, options), where)
         return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
 
     def until(
