@@ -13,8 +13,9 @@ from taxpr._inject import handler_for
 from taxpr._injector import Injector, from_function
 from taxpr._injector_kind import InjectorKind
 from taxpr._iterations import Counters
+from taxpr._rules import Options
 from taxpr._selectors import select
-from taxpr._site_injector import site_handler
+from taxpr._site_injector import SiteInjector, site_handler
 from taxpr._thread import Handled, Handler
 from taxpr._walk import Site
 
@@ -32,6 +33,7 @@ class Attached(NamedTuple):
         report: ``(ctx, initial) -> dict``: what a final context says; ``initial`` is the
             context to begin with where states are stacked, one for each device, else None.
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
+        unchanged: The leaves of the context that stay as they are, by index.
     """
 
     chosen: list[tuple[Site, Handler]]
@@ -39,29 +41,32 @@ class Attached(NamedTuple):
     ctx: Any
     report: Callable[[Any, Any], Any]
     no_sums: dict[int, str]
+    unchanged: frozenset[int]
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
-    return Attached(chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {})
+    return Attached(chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {}, frozenset())
 
 
-def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
+def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
     """An injector, or several in a row, at all of the sites, with a context of its own."""
     ctx = _initial(injector, sites)
-    counters = Counters(jax.tree.structure(ctx).num_leaves)
+    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
     indices = _indexed(ctx)
     chosen = _at_sites(injector, sites, indices, counters)
 
     def report(final: Any, initial: Any) -> Any:
         return _report(injector, final, initial)
 
-    return Attached(chosen, counters, ctx, report, _no_sums(injector, indices))
+    unchanged = {*_unchanged(injector, indices), *counters.leaves}
+    no_sums = _no_sums(injector, indices)
+    return Attached(chosen, counters, ctx, report, no_sums, frozenset(unchanged))
 
 
-def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
+def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
     """Injectors at the sites that their keys select, with a dict of contexts.
 
     Raises:
@@ -87,7 +92,7 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         chosen[key] = found
     ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
     indices = _indexed(ctx)
-    counters = Counters(jax.tree.structure(ctx).num_leaves)
+    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
     pairs = [
         pair
         for key, one in injectors.items()
@@ -99,9 +104,11 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
 
     no_sums: dict[int, str] = {}
+    unchanged = set(counters.leaves)
     for key, one in injectors.items():
         no_sums |= _no_sums(one, indices[key])
-    return Attached(pairs, counters, ctx, report, no_sums)
+        unchanged |= _unchanged(one, indices[key])
+    return Attached(pairs, counters, ctx, report, no_sums, frozenset(unchanged))
 
 
 def as_injector(given: Any) -> Injector | Chain:
@@ -147,6 +154,14 @@ def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
             k: v for pair in zip(given, indices, strict=True) for k, v in _no_sums(*pair).items()
         }
     return {} if given.adds_up else dict.fromkeys(jax.tree.leaves(indices["state"]), given.name)
+
+
+def _unchanged(given: Injector | Chain, indices: Any) -> set[int]:
+    """The indices of the values, which injectors only read, and of states that stay."""
+    if isinstance(given, tuple):
+        return {k for pair in zip(given, indices, strict=True) for k in _unchanged(*pair)}
+    stays = isinstance(given, SiteInjector) and given.keeps_state
+    return set(jax.tree.leaves((indices["values"], indices["state"] if stays else ())))
 
 
 def _key(where: Any) -> str:

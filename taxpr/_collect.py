@@ -18,14 +18,18 @@ from taxpr._rules import Emission, Options
 from taxpr._splice import followed_by
 from taxpr._tag import tag_p
 from taxpr._thread import Handled, Handler, thread
+from taxpr._underived import without_derivatives
 from taxpr._walk import Site
 
 
 class Masked(NamedTuple):
-    """The value of a tag in a branch.
+    """The value of a tag that need not fire.
+
+    Such as one in a branch of cond or switch, or one that stands only in a rule of
+    `jax.custom_jvp` or `jax.custom_vjp`, which fires where the program is differentiated.
 
     Attributes:
-        value: The token; zeros where the branch was not taken.
+        value: The token; zeros where the tag did not fire.
         mask: Bool, whether the tag fired; it has the leading axes of scans.
     """
 
@@ -147,7 +151,8 @@ def collection(
         return jax.tree.unflatten(out_tree, outs), values
 
     piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
-    return Collection(followed_by(threaded.jaxpr, piece), shapes, named, stacked)
+    new = followed_by(without_derivatives(threaded, sites, options), piece)
+    return Collection(new, shapes, named, stacked)
 
 
 def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:

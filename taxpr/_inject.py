@@ -13,7 +13,7 @@ from taxpr._errors import ArgumentError, InjectorError, name_of
 from taxpr._rules import Options, Shards
 from taxpr._tag import tag_params, tag_tree
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import find_sites
+from taxpr._walk import Site, find_sites
 
 InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
 Predicate = Callable[[dict[str, Any], Any], bool]
@@ -48,6 +48,12 @@ def options_of(custom_rules: str, shards: Shards = None) -> Options:
             f"(ctx, axis_names) -> ctx, not {shards!r}."
         )
     return Options(custom_rules, shards)
+
+
+def sites_of(jaxpr: Any, options: Options) -> list[Site]:
+    """The tags; where rules are dropped, those in rules are not there."""
+    keep = options.custom_rules == "keep"
+    return [site for site in find_sites(jaxpr) if keep or not site.in_rule]
 
 
 def ctx_aval(leaf: Any) -> Any:

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._collect import collected, collector
 from taxpr._errors import ArgumentError
+from taxpr._rules import NO_OPTIONS
 from taxpr._thread import thread
+from taxpr._underived import without_derivatives
 from taxpr._walk import find_sites
 
 
@@ -166,9 +168,10 @@ def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     sites = find_sites(jaxpr)
     handler = collector(stays=True)
     threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
+    whole = without_derivatives(threaded, sites, NO_OPTIONS)
 
     def run(*args: Any) -> list[Any]:
-        _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(threaded.jaxpr)(*args))
+        _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(whole)(*args))
         return [collected(site, emits[site.address]) for site in sites]
 
     avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]

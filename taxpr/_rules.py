@@ -95,11 +95,13 @@ class Options:
             ``"pmax"``, ``"stack"`` or ``(ctx, axis_names) -> ctx``; None refuses.
         no_sums: Which leaves of the context neither ``"psum"`` nor ``"pmax"`` makes one of, by
             index, with the name of their injector.
+        unchanged: Which leaves of the context leave every equation as they entered it, by index.
     """
 
     custom_rules: str = "keep"
     shards: Shards = None
     no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    unchanged: frozenset[int] = frozenset()
 
 
 NO_OPTIONS = Options()

@@ -68,7 +68,8 @@ def inject(
             which they differ, and a function ``(ctx, axis_names) -> ctx`` is called in there,
             once for each such leaf. With None such a context is refused. Leaves that are the
             same on all devices, such as a count of firings outside of loops and branches that
-            depend on the data, stay as they are.
+            depend on the data, stay as they are, and so does what an `Injector` only reads, its
+            values.
 
     Raises:
         ArgumentError: If the arguments are those of another kind of target.

@@ -33,6 +33,7 @@ from taxpr._compat._eqns import (
     Kind,
     bind,
     hidden,
+    is_ref_effect,
     kind_of,
     moved_effects,
     scan_counts,

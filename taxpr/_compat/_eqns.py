@@ -115,3 +115,9 @@ def moved_effects(effects: Any, now: Mapping[Any, Any]) -> Any:
         return effect.replace(now[var]) if isinstance(var, Var) and var in now else effect
 
     return {moved(effect) for effect in effects} if effects else effects
+
+
+def is_ref_effect(effect: Any) -> bool:
+    """Whether an effect is that on a Ref among the operands."""
+    # Only these say which operand they are about: `input` from 0.10, `input_index` before.
+    return hasattr(effect, "input") or hasattr(effect, "input_index")

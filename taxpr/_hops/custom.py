@@ -18,7 +18,9 @@ from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._guard import ended, guarded
 from taxpr._hops._rebuild import counted, never
+from taxpr._prune import pruned
 from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._silent import silent
 from taxpr._table import register, rule_jaxprs
 from taxpr._zeros import zeros as zeros_of
 
@@ -99,10 +101,18 @@ class _Call:
                 f"rule of {_name(self.eqn)} has, and the rule is another one for these inputs. "
                 "Trace the gradient, and collect from that."
             )
-        # The tags of the function itself have the same values there.
-        own = self._primal(operands)[2] if self.inner.emitted() else {}
+        # A rule may compute something else, or run the function on something else.
+        own = jax.tree.unflatten(
+            jax.tree.structure(self.inner.emitted()), _compat.jaxpr_as_fun(self._own)(*operands)
+        )
         of_rule = {key: counted(emits[key]) for key in self.of_rule}
         return outs, [*ctx, *jax.tree.leaves({**own, **of_rule})]
+
+    @functools.cached_property
+    def _own(self) -> Any:
+        """What the tags of the function itself have, and no more: no effect happens twice."""
+        n_before = len(self.eqn.outvars) + self.n_ctx
+        return pruned(silent(self.jaxpr), range(n_before, len(self.jaxpr.out_avals)))
 
     def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))

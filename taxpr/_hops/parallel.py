@@ -2,7 +2,8 @@
 
 In a shard_map each device runs the body on its own shard. The context enters replicated.
 Where it leaves the same on all devices, it is one context again; where it differs along some
-mesh axes, the caller of `inject` says how these become one, or is asked to.
+mesh axes, the caller of `inject` says how these become one, or is asked to. What injectors
+only read, such as their values, goes on as it entered.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def _inject_shard_map(
         for k, old, value, along in zip(
             thread.used, ctx, new, differs[n_out : n_out + n_ctx], strict=True
         ):
+            if k in thread.options.unchanged:
+                continue
             if not along or thread.options.shards == "stack":
                 place(value, along)
             else:
@@ -102,9 +105,13 @@ def _inject_shard_map(
     )
     outs, by_axes = mapped(ctx, operands)
     queues = {key: iter(values) for key, values in by_axes.items()}
-    flat = [next(queues[key]) for key in placed]
-    emits: dict[str, Emission] = jax.tree.unflatten(tree, flat[len(ctx) :])
-    return flat[: len(ctx)], list(outs), emits
+    rest = iter([next(queues[key]) for key in placed])
+    new = [
+        value if k in thread.options.unchanged else next(rest)
+        for k, value in zip(thread.used, ctx, strict=True)
+    ]
+    emits: dict[str, Emission] = jax.tree.unflatten(tree, list(rest))
+    return new, list(outs), emits
 
 
 def _check_results(
