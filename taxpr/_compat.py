@@ -41,7 +41,6 @@ JaxprEqn = _core.JaxprEqn
 Literal = _core.Literal
 Primitive = _core.Primitive
 Var = _core.Var
-jaxpr_as_fun = _core.jaxpr_as_fun
 ShapedArray = jax.core.ShapedArray
 
 # Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
@@ -273,6 +272,22 @@ def as_stored(jaxpr: Any, like: Any) -> Any:
     if isinstance(like, ClosedJaxpr):
         return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
     return open_jaxpr(jaxpr)
+
+
+def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
+    """A closed jaxpr as a function of flat arguments, which returns arrays."""
+    run, outvars = _core.jaxpr_as_fun(jaxpr), open_jaxpr(jaxpr).outvars
+
+    def as_array(value: Any, aval: Any) -> Any:
+        if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):
+            return value
+        # Of a literal JAX returns what it holds, such as a `TypedFloat` (up to 0.7
+        # `LiteralFloat`, whose weak type is lost), and of a closed-over numpy array that.
+        return with_weak_type(jnp.asarray(value, aval.dtype), aval.weak_type)
+
+    return lambda *args: [
+        as_array(value, atom.aval) for value, atom in zip(run(*args), outvars, strict=True)
+    ]
 
 
 def copied(x: Any) -> Any:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._donation import donates, kept_apart
@@ -71,9 +70,7 @@ class ThreadedJaxpr:
     def __call__(
         self, ctx: Sequence[Any], args: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Emits]:
-        flat = _compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args)
-        # A result that is a literal comes as the number that the literal holds.
-        return self.unpack([x if isinstance(x, jax.Array) else jnp.asarray(x) for x in flat])
+        return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
 
     def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         n_emitted = self._emits_tree.num_leaves

@@ -53,6 +53,24 @@ def test_static_arguments_by_position_and_shapes_instead_of_arrays():
     assert p(jnp.asarray([1, 2])).tolist() == [3, 6]
 
 
+def test_results_are_arrays_also_where_the_program_holds_a_number():
+    def f(x):
+        numbers = 2.0, 3, True, 1j, jnp.float32(1.5), jnp.int8(4), np.ones(2, np.float32)
+        return numbers, tag(jnp.zeros((), jnp.bfloat16), name="zero"), x
+
+    program = taxpr.trace(f)(1.0)
+    collected, injected = program.collect("zero"), program.inject({"zero": taxpr.add(1.0)})
+    called = [
+        (program, program(1.0)),
+        (collected, collected(1.0)),
+        (injected, injected(injected.ctx, 1.0)),
+    ]
+    for one, results in called:
+        for result, aval in zip(jax.tree.leaves(results), one.out_avals, strict=True):
+            assert isinstance(result, jax.Array)
+            assert jax.typeof(result) == aval
+
+
 def test_keyword_arguments():
     p = taxpr.trace(lambda a, b=2.0, *, c: a - b * c)(1.0, c=5.0, b=3.0)
     assert p(1.0, b=3.0, c=5.0) == -14.0
