@@ -13,7 +13,7 @@ from taxpr._errors import ArgumentError, InjectorError, name_of
 from taxpr._rules import Options, Shards
 from taxpr._tag import tag_params, tag_tree
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import find_sites
+from taxpr._walk import find_sites, firing
 
 InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
 Predicate = Callable[[dict[str, Any], Any], bool]
@@ -34,7 +34,7 @@ def inject_jaxpr(
     ]
     leaves, tree = jax.tree.flatten(ctx)
     handler = handler_for(injector, tree)
-    chosen = [(site, handler) for site in sites]
+    chosen = [(site, handler) for site in firing(sites)]
     return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options).jaxpr
 
 

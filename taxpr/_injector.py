@@ -27,12 +27,15 @@ class Param:
         low: Where a slider begins; None where there is no natural bound.
         high: Where a slider ends.
         help: One line for people.
+        is_key: Whether it is a PRNG key, or an integer for its seed: with `per_example` each
+            example draws with a key of its own.
     """
 
     default: Any = inspect.Parameter.empty
     low: float | None = None
     high: float | None = None
     help: str = ""
+    is_key: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Injector:
         options: What is fixed when tracing, such as the slots of ``record``.
         adds_up: Whether the changes of several states can be added up to that of one; so that
             ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
+        keys: The names of the values that are PRNG keys; see `Param`.
     """
 
     name: str
@@ -62,6 +66,7 @@ class Injector:
     shared: bool = False
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adds_up: bool = True
+    keys: frozenset[str] = frozenset()
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         """The context before a run in which it is attached at ``sites``."""
@@ -71,6 +76,11 @@ class Injector:
         else:
             state = {site.address: self.new_state(site) for site in sites}
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
+
+    def at(self, sites: Sequence[Site]) -> Injector:
+        """The injector for these sites: itself, where its report needs nothing of them."""
+        del sites
+        return self
 
     def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
         """Of a context, or of something with its structure, the part that a site sees."""
@@ -212,6 +222,7 @@ class InjectorKind:
             self._report,
             options=given_options,
             adds_up=self._adds_up,
+            keys=frozenset(name for name, param in self.params.items() if param.is_key),
         )
 
 

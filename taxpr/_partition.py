@@ -13,7 +13,7 @@ from taxpr._collect import collected
 from taxpr._errors import ArgumentError
 from taxpr._tag import tag_p
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import find_sites
+from taxpr._walk import find_sites, firing
 
 
 def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[Any]:
@@ -171,7 +171,7 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
 
 def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
-    sites = find_sites(jaxpr)
+    sites = firing(find_sites(jaxpr))
     handler = Handler(_hand_out_and_keep, uses=())
     threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
 

@@ -415,6 +415,27 @@ def test_a_slider_does_not_compile_again():
     assert len(traces) == 1
 
 
+def test_a_predicate_as_a_key_has_a_name_that_is_the_same_in_each_run():
+    def is_h(site):
+        return site.name == "h"
+
+    is_c, never = lambda site: site.name == "c", taxpr.maybe(lambda site: False)
+    two = [taxpr.maybe(lambda site: False), (taxpr.maybe("no"), taxpr.maybe(lambda site: False))]
+    line = is_c.__code__.co_firstlineno
+    here = is_h.__qualname__.removesuffix("is_h")
+    by = {where: taxpr.count() for where in (is_h, is_c, never, *two)}
+    changed = program().inject(by)
+    names = [f"{here}is_h:{line - 3}", f"{here}<lambda>:{line}", f"{here}<lambda>:{line} #2"]
+    names += [
+        f"{here}<lambda>:{line + 1}",
+        f"(no, {here}<lambda>:{line + 1})",
+    ]
+    assert sorted(changed.ctx) == sorted(names)
+    _, ctx = changed(changed.ctx, *ARGS)
+    assert [len(report) for report in changed.report(ctx).values()] == [1, 1, 0, 0, 0]
+    assert changed.report(ctx)[names[1]] == {"1:scan/body/t0": {"count": 3}}
+
+
 def test_two_selectors_of_one_tag():
     with pytest.raises(taxpr.SelectorError, match=r"'h' and '\*' both select the tag 'h'"):
         program().inject({"h": taxpr.zero(), "*": taxpr.count()})
