@@ -175,9 +175,9 @@ class Program:
             with. For a mapping it is a dict with one context for each key, for a list a
             tuple with one for each injector. The key is the selector's text, as in ``"h"``; of a
             `Site` its address; of a predicate its qualified name and line, as in
-            ``"<lambda>:12"``, and ``"<lambda>:12 #2"`` for a second one there. The tags injected are gone, the others stay:
-            what comes back may be injected again, and then takes the newer context first,
-            ``(newer, older, *args) -> ((out, older), newer)``.
+            ``"<lambda>:12"``, and ``"<lambda>:12 #2"`` for a second one there. The tags injected
+            are gone, the others stay: what comes back may be injected again, and then takes the
+            newer context first, ``(newer, older, *args) -> ((out, older), newer)``.
 
         Raises:
             SelectorError: If a selector matches nothing, or two match one tag.
