@@ -33,7 +33,7 @@ from taxpr._rules import (
     rule_jaxprs,
 )
 from taxpr._splice import Splice
-from taxpr._walk import Site, find_sites, local_names
+from taxpr._walk import Site, described, find_sites, local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.
@@ -262,7 +262,7 @@ class _HopThread:
         nested = next(n for n in nested_jaxprs(self.eqn) if n.label == label)
         prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
         return [
-            f"tag {site.name!r}, {prefix}{site.address}"
+            described(f"{prefix}{site.address}", site.eqn)
             for site in find_sites(nested.stored)
             if is_chosen(plan, site)
         ]

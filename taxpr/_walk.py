@@ -128,6 +128,13 @@ class Site:
         return f"{named} at {self.address}" + (f" ({source})" if source else "")
 
 
+def described(address: str, eqn: _compat.JaxprEqn) -> str:
+    """A tag equation at an address, for messages."""
+    params, source = tag_params(eqn), _compat.source_of(eqn)
+    named = f"tag {params['name']!r}" if "name" in params else f"tag {params}"
+    return f"{named}, {address}" + (f" ({source})" if source else "")
+
+
 def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
     """The equations of one jaxpr with their own part of the address.
 
