@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from taxpr._criteria import Maybe
-from taxpr._errors import InjectorError, SelectorError
+from taxpr._errors import InjectorError, SelectorError, name_of
 from taxpr._inject import handler_for
 from taxpr._injector import Injector, from_function
 from taxpr._injector_kind import InjectorKind
@@ -53,6 +54,7 @@ def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
     """An injector, or several in a row, at all of the sites, with a context of its own."""
+    injector = _at(injector, sites)
     ctx = _initial(injector, sites)
     counters = Counters(jax.tree.structure(ctx).num_leaves, options)
     indices = _indexed(ctx)
@@ -77,7 +79,9 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
     chosen: dict[str, list[Site]] = {}
     taken: dict[str, str] = {}
     for where, given in mapping.items():
-        key, found = _key(where), select(sites, where)
+        key, found = _key(where), select(sites, where, to_fire=True)
+        if _has_predicate(where):
+            key = _unused(key, injectors)
         if key in injectors:
             raise SelectorError(f"inject: the mapping has the key {key!r} twice.")
         for site in found:
@@ -88,7 +92,7 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
                     "order: {where: [first, second]}."
                 )
             taken[site.address] = key
-        injectors[key] = as_injector(given)
+        injectors[key] = _at(as_injector(given), found)
         chosen[key] = found
     ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
     indices = _indexed(ctx)
@@ -135,6 +139,12 @@ def _single(given: Any) -> Injector:
     return given if isinstance(given, Injector) else from_function(given)
 
 
+def _at(given: Injector | Chain, sites: Sequence[Site]) -> Injector | Chain:
+    if isinstance(given, tuple):
+        return tuple(one.at(sites) for one in given)
+    return given.at(sites)
+
+
 def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
     if isinstance(given, tuple):
         return tuple(one.initial(sites) for one in given)
@@ -165,11 +175,33 @@ def _unchanged(given: Injector | Chain, indices: Any) -> set[int]:
 
 
 def _key(where: Any) -> str:
+    """The key of a selector's context: the same in each run, so nothing with an ``id()``."""
     if isinstance(where, str):
         return where
     if isinstance(where, Maybe):
         return _key(where.where)
-    return where.address if isinstance(where, Site) else repr(where)
+    if isinstance(where, Site):
+        return where.address
+    if isinstance(where, tuple):
+        return f"({', '.join(repr(one) if isinstance(one, str) else _key(one) for one in where)})"
+    if not callable(where):
+        return repr(where)
+    fn = getattr(where, "func", where)  # of a partial
+    name = getattr(fn, "__qualname__", None) or name_of(fn)
+    code = getattr(fn, "__code__", None)
+    return f"{name}:{code.co_firstlineno}" if code else name
+
+
+def _has_predicate(where: Any) -> bool:
+    if isinstance(where, Maybe):
+        return _has_predicate(where.where)
+    return any(map(_has_predicate, where)) if isinstance(where, tuple) else callable(where)
+
+
+def _unused(key: str, taken: Collection[str]) -> str:
+    """The key, with a number where one line has several lambdas."""
+    numbered = (key if k == 1 else f"{key} #{k}" for k in itertools.count(1))
+    return next(one for one in numbered if one not in taken)
 
 
 def _indexed(ctx: Any) -> Any:

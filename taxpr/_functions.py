@@ -126,6 +126,9 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
             * a list of these, each of which must find something;
             * `maybe` around any of them, where nothing need be found.
 
+            Those that never fire are listed here, see `Site.idle`; `inject` and `collect` pass
+            them over.
+
     Raises:
         SelectorError: If a selector matches nothing; it names what is near.
 

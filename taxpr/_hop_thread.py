@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_of_rule
 from taxpr._rules import Emits, Nested, Options
 from taxpr._table import nested_jaxprs, rule_jaxprs
-from taxpr._walk import Site, find_sites
+from taxpr._walk import Site, described, find_sites
 
 
 class ThreadedJaxpr:
@@ -32,9 +31,7 @@ class ThreadedJaxpr:
     def __call__(
         self, ctx: Sequence[Any], args: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Emits]:
-        flat = _compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args)
-        # A result that is a literal comes as the number that the literal holds.
-        return self.unpack([x if isinstance(x, jax.Array) else jnp.asarray(x) for x in flat])
+        return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
 
     def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         n_emitted = self._emits_tree.num_leaves
@@ -68,7 +65,7 @@ class HopThread:
         nested = next(n for n in nested_jaxprs(self.eqn) if n.label == label)
         prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
         return [
-            f"tag {site.name!r}, {prefix}{site.address}"
+            described(f"{prefix}{site.address}", site.eqn)
             for site in find_sites(nested.stored)
             if is_chosen(plan, site)
         ]

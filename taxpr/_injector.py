@@ -31,6 +31,7 @@ class Injector:
         options: What is fixed when tracing, such as the slots of ``record``.
         adds_up: Whether the changes of several states can be added up to that of one; so that
             ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
+        keys: The names of the values that are PRNG keys; see `Param`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Injector:
     shared: bool = False
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adds_up: bool = True
+    keys: frozenset[str] = frozenset()
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         """The context before a run in which it is attached at ``sites``."""
@@ -50,6 +52,11 @@ class Injector:
         else:
             state = {site.address: self.new_state(site) for site in sites}
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
+
+    def at(self, sites: Sequence[Site]) -> Injector:
+        """The injector for these sites: itself, where its report needs nothing of them."""
+        del sites
+        return self
 
     def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
         """Of a context, or of something with its structure, the part that a site sees."""

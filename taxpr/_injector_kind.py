@@ -25,12 +25,15 @@ class Param:
         low: Where a slider begins; None where there is no natural bound.
         high: Where a slider ends.
         help: One line for people.
+        is_key: Whether it is a PRNG key, or an integer for its seed: with `per_example` each
+            example draws with a key of its own.
     """
 
     default: Any = inspect.Parameter.empty
     low: float | None = None
     high: float | None = None
     help: str = ""
+    is_key: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +110,7 @@ class InjectorKind:
             self._report,
             options=given_options,
             adds_up=self._adds_up,
+            keys=frozenset(name for name, param in self.params.items() if param.is_key),
         )
 
 

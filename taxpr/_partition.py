@@ -14,7 +14,7 @@ from taxpr._errors import ArgumentError
 from taxpr._rules import NO_OPTIONS
 from taxpr._thread import thread
 from taxpr._underived import without_derivatives
-from taxpr._walk import find_sites
+from taxpr._walk import find_sites, firing
 
 
 def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[Any]:
@@ -165,7 +165,7 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
 
 def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
-    sites = find_sites(jaxpr)
+    sites = firing(find_sites(jaxpr))
     handler = collector(stays=True)
     threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
     whole = without_derivatives(threaded, sites, NO_OPTIONS)

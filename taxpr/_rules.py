@@ -34,6 +34,8 @@ class Nested:
         recomputed: Whether it repeats work of a forward pass in a backward pass.
         rule: Whether it is a rule of `jax.custom_jvp` or `jax.custom_vjp`, which runs in the
             place of the function itself when the program is differentiated.
+        idle: Whether it never runs in this program, only in one that a derivative or a
+            transpose makes of it.
         facts: Short facts for people, such as ``{"length": 5}``.
         refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
             the equation; None where it does not.
@@ -52,6 +54,7 @@ class Nested:
     conditional: bool = False
     recomputed: bool = False
     rule: bool = False
+    idle: bool = False
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     refusal: str | None = None
 

@@ -173,9 +173,11 @@ class Program:
         Returns:
             A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
             with. For a mapping it is a dict with one context for each key, for a list a
-            tuple with one for each injector. The tags injected are gone, the others stay:
-            what comes back may be injected again, and then takes the newer context first,
-            ``(newer, older, *args) -> ((out, older), newer)``.
+            tuple with one for each injector. The key is the selector's text, as in ``"h"``; of a
+            `Site` its address; of a predicate its qualified name and line, as in
+            ``"<lambda>:12"``, and ``"<lambda>:12 #2"`` for a second one there. The tags injected
+            are gone, the others stay: what comes back may be injected again, and then takes the
+            newer context first, ``(newer, older, *args) -> ((out, older), newer)``.
 
         Raises:
             SelectorError: If a selector matches nothing, or two match one tag.
@@ -210,7 +212,7 @@ class Program:
             return self._injected(attach_many(injector, sites, options), options)
         ready = as_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
-        chosen = select(sites, where)
+        chosen = select(sites, where, to_fire=True)
         if not isinstance(injector, (Injector, Sequence)):
             attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
             return self._injected(attached, options)
@@ -360,7 +362,7 @@ class Program:
         self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
     ) -> Collection:
         options = options_of(custom_rules)
-        sites = select(sites_of(self.jaxpr, options), where)
+        sites = select(sites_of(self.jaxpr, options), where, to_fire=True)
         return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
 
     def until(

@@ -67,6 +67,7 @@ from taxpr._compat._mesh import (
     resharded,
     side_by_side,
     varying,
+    waits_for,
 )
 from taxpr._compat._names import (
     Source,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax._src import core as _core
 from jax._src.interpreters import partial_eval as _pe
+
+from taxpr._compat._avals import ShapedArray, with_weak_type
 
 # `jax.extend.core` has these, too, but from 0.12 importing it imports Pallas.
 Jaxpr = _core.Jaxpr
@@ -15,7 +19,6 @@ JaxprEqn = _core.JaxprEqn
 Literal = _core.Literal
 Primitive = _core.Primitive
 Var = _core.Var
-jaxpr_as_fun = _core.jaxpr_as_fun
 DropVar = _core.DropVar
 
 # Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
@@ -123,3 +126,19 @@ def is_dropped(var: Any) -> bool:
 def fresh_var(aval: Any) -> Var:
     """A new variable."""
     return Var(aval)
+
+
+def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
+    """A closed jaxpr as a function of flat arguments, which returns arrays."""
+    run, outvars = _core.jaxpr_as_fun(jaxpr), open_jaxpr(jaxpr).outvars
+
+    def as_array(value: Any, aval: Any) -> Any:
+        if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):
+            return value
+        # Of a literal JAX returns what it holds, such as a `TypedFloat` (up to 0.7
+        # `LiteralFloat`, whose weak type is lost), and of a closed-over numpy array that.
+        return with_weak_type(jnp.asarray(value, aval.dtype), aval.weak_type)
+
+    return lambda *args: [
+        as_array(value, atom.aval) for value, atom in zip(run(*args), outvars, strict=True)
+    ]

@@ -99,6 +99,18 @@ def made_different(eqn: JaxprEqn) -> frozenset[str]:
     return _axis_names(eqn) - made_equal(eqn)
 
 
+# Those that name mesh axes and wait for no other device.
+_WAITING_FOR_NONE = (
+    primitive(_PARALLEL, "axis_index_p"),
+    primitive("jax._src.core", "pvary_p"),
+)
+
+
+def waits_for(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes along which an equation waits for all devices, as a collective does."""
+    return frozenset() if eqn.primitive in _WAITING_FOR_NONE else _axis_names(eqn)
+
+
 def _axis_names(eqn: JaxprEqn) -> frozenset[str]:
     found = [eqn.params[key] for key in ("axes", "axis_name") if key in eqn.params]
     names = [name for one in found for name in (one if isinstance(one, tuple) else (one,))]

@@ -11,11 +11,17 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._rules import Emission
+from taxpr._rules import Emission, Thread
 from taxpr._splice import without
 from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import is_tag
 from taxpr._zeros import zeros
+
+
+def tags_in(thread: Thread, label: str) -> str:
+    """The selected tags in a nested jaxpr, the first ones, for messages."""
+    tags = thread.selected(label)
+    return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
 
 
 @functools.partial(

@@ -17,7 +17,7 @@ import jax
 from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._guard import ended, guarded
-from taxpr._hops._rebuild import counted, never
+from taxpr._hops._rebuild import counted, never, tags_in
 from taxpr._prune import pruned
 from taxpr._rules import Emits, Hop, Nested, Thread, plain
 from taxpr._silent import silent
@@ -137,12 +137,13 @@ def _inject(
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
     call = _Call(eqn, label, len(ctx), thread)
-    source = _compat.source_of(eqn)
+    source, tags = _compat.source_of(eqn), tags_in(thread, "call")
     lead = guarded(
         [*call.consts, *ctx],
-        f"inject: a derivative is taken with respect to the ctx of an injector in "
-        f"{thread.address}, or to a value that it closes over"
+        f"inject: a derivative is taken with respect to the ctx of an injector in {thread.address}"
         + (f" ({source})" if source else "")
+        + ", or to a value that it closes over"
+        + (f"; it is at {tags}" if tags else "")
         + f". {_name(eqn)} has a rule of its own for derivatives, which knows nothing of it. Give "
         'custom_rules="drop" to differentiate the injected function itself, or end the '
         "derivative with jax.lax.stop_gradient.",

@@ -18,7 +18,8 @@ from jax.sharding import PartitionSpec
 
 from taxpr import _compat
 from taxpr._errors import InjectorError, RefusedError
-from taxpr._hops._varying import varying_axes
+from taxpr._hops._rebuild import tags_in
+from taxpr._hops._varying import varying_axes, waiting
 from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain
 from taxpr._table import register
 
@@ -63,6 +64,7 @@ def _inject_shard_map(
             for over in varying_axes(threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
         ]
         _check_results(eqn, thread, varying_axes(params["jaxpr"], sharded), differs)
+        _check_waiting(thread, params["jaxpr"], threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
         by_axes: dict[tuple[str, ...], list[Any]] = {key: [] for key in _subsets(axes)}
 
         def place(value: Any, along: tuple[str, ...]) -> None:
@@ -124,16 +126,29 @@ def _check_results(
     for k, spec in enumerate(eqn.params["out_specs"]):
         if more := [n for n in after[k] if n not in before[k] | _axes_of(spec)]:
             raise InjectorError(
-                f"inject: the injector at {_tags(thread)} changed result {k} of {thread.address}: "
-                f"by out_specs it is the same on all devices along {', '.join(more)}, and now it "
-                "may differ. Make what it is computed from the same on all devices, as by "
-                "jax.lax.psum."
+                f"inject: the injector at {tags_in(thread, 'body')} changed result {k} of "
+                f"{thread.address}: by out_specs it is the same on all devices along "
+                f"{', '.join(more)}, and now it may differ. Make what it is computed from the same "
+                "on all devices, as by jax.lax.psum."
             )
 
 
-def _tags(thread: Thread) -> str:
-    tags = thread.selected("body")
-    return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
+def _check_waiting(thread: Thread, old: Any, new: Any, given: Sequence[frozenset[str]]) -> None:
+    """Raise where a loop or branch with a collective in it has come to differ between devices."""
+    before = waiting(old, given[len(given) - len(_compat.open_jaxpr(old).invars) :])
+    for key, (eqn, along) in waiting(new, given).items():
+        more = along - (before[key][1] if key in before else _NONE)
+        if more:
+            source = _compat.source_of(eqn)
+            raise RefusedError(
+                f"inject: with the injector at {tags_in(thread, 'body')} the devices along "
+                f"{', '.join(sorted(more))} may no longer go the same way through the "
+                f"{eqn.primitive.name}"
+                + (f" ({source})" if source else "")
+                + f" in {thread.address}, in which a collective waits for all of them: the program "
+                "would hang. Make what it depends on the same on all devices, as by jax.lax.psum "
+                "or jax.lax.pmax in the injector, or select other tags with where=."
+            )
 
 
 def _merged(
@@ -189,8 +204,9 @@ def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) 
 def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, ...]) -> str:
     source = _compat.source_of(eqn)
     return (
-        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at {_tags(thread)} "
-        f"differs between the devices along {', '.join(along)} when it leaves {thread.address}"
+        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at "
+        f"{tags_in(thread, 'body')} differs between the devices along {', '.join(along)} when it "
+        f"leaves {thread.address}"
         + (f" ({source})" if source else "")
         + '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
         'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and '
