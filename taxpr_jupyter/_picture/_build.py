@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import taxpr
+from taxpr_jupyter._picture._annotate import Annotator
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import Fold
-from taxpr_jupyter._picture._model import Counts, Picture
+from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._text import Tooltips, Where
 
 
@@ -18,6 +19,7 @@ def build_picture(
     added: Collection[str] = frozenset(),
     budget: int = 300,
     where: Where | None = None,
+    heat: HeatKind | None = None,
 ) -> Picture:
     """Draws a program.
 
@@ -30,6 +32,7 @@ def build_picture(
         budget: About how many nodes to show. Jaxprs too long for it are cut into groups, so the
             addresses of groups depend on it.
         where: Writes the source lines in tooltips, for those who know better than file and line.
+        heat: What to colour nodes by: operations, bytes moved, or their kinds.
 
     Returns:
         The picture: equal for equal programs, in every process.
@@ -40,13 +43,16 @@ def build_picture(
     eqns, tags = fold.size(program)
     counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
     assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
+    annotator = Annotator(fold.root)
+    nodes, scale = annotator.nodes(drawing.canvas.nodes, heat)
     return Picture(
         name=program.name,
-        nodes=tuple(drawing.canvas.nodes),
+        nodes=nodes,
         edges=tuple(drawing.canvas.edges),
-        clusters=tuple(drawing.canvas.clusters),
+        clusters=annotator.clusters(drawing.canvas.clusters),
         counts=counts,
         unfolded=frozenset(drawing.unfolded),
         foldable=frozenset(drawing.foldable),
         note=fold.note,
+        heat=scale,
     )

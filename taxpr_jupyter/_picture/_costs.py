@@ -67,19 +67,27 @@ class Cost:
         if self.transcendentals:
             words.append(f"{quantity(self.transcendentals, '')} transcendental")
         words.append(f"{quantity(self.bytes, 'B')} moved")
-        text = " · ".join(words)
-        return f"≥ {text}" if self.unknown else text
+        before = "≥ " if self.unknown else "at most " if self.at_most else ""
+        return before + " · ".join(words)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What must be said beside the numbers."""
-        notes = ["at most: the dearest branch of each cond"] if self.at_most else []
-        notes += ["one iteration of each while loop"] if self.loops else []
+    def lines(self, eqn: Any = None) -> tuple[str, ...]:
+        """The numbers, and what must be said beside them.
+
+        Args:
+            eqn: The equation that costs this, where it is one.
+        """
+        text, notes = str(self), []
+        if eqn is not None and eqn.primitive is p.while_p:
+            text += " each iteration"
+        elif self.loops:
+            notes.append("with one iteration of each while loop")
+        if self.at_most:
+            notes.append("with the dearest branch of each cond")
         if self.unknown:
             names = sorted(self.unknown)
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-            notes.append(f"operations not counted: {', '.join(names[:4])}{more}")
-        return tuple(notes)
+            notes.append(f"without the operations of {', '.join(names[:4])}{more}, not known")
+        return (text, *notes)
 
 
 FREE = Cost()

@@ -25,8 +25,16 @@ _EXACT_POSITIONS = 1_000_000  # up to here, positions of a window in the padding
 
 
 def size(aval: Any) -> int:
-    """How many elements a value has; 0 for what is no array."""
-    return int(math.prod(getattr(aval, "shape", ())))
+    """How many elements a value has; 0 for what is no array.
+
+    Raises:
+        TypeError: Its shape is not known before it runs.
+    """
+    shape = getattr(aval, "shape", None)
+    number = 0 if shape is None else math.prod(shape)
+    if not isinstance(number, int):
+        raise TypeError(f"the size of {aval} is not known before it runs")
+    return number
 
 
 def n_bytes(aval: Any) -> int:
@@ -220,11 +228,12 @@ def _of_module(names: Iterable[str]) -> set[Any]:
 _FREE = """after_all all_gather all_to_all axis_index bitcast_convert_type broadcast_in_dim
     complex concatenate copy create_token dce_sink device_put dynamic_slice dynamic_update_slice
     empty2 gather get imag iota name pad ppermute ragged_all_to_all real reshape rev scatter
-    sharding_constraint slice split squeeze stack stop_gradient swap tile transpose unstack"""
+    sharding_constraint slice split squeeze stack stop_gradient swap tile transpose
+    unstack"""
 _ELEMENTWISE = """abs add add_jaxvals and ceil clamp clz conj convert_element_type div eq eq_to
-    floor ge gt is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not one_minus_square or
-    pmax pmin population_count psum reduce_precision rem round select_n shift_left
-    shift_right_arithmetic shift_right_logical sign square sub xor"""
+    floor ge gt is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not
+    one_minus_square or pmax pmin population_count psum reduce_precision rem round
+    select_n shift_left shift_right_arithmetic shift_right_logical sign square sub xor"""
 _TRANSCENDENTAL = """acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt cos cosh
     digamma erf erf_inv erfc exp exp2 expm1 igamma igamma_grad_a igammac lgamma log log1p log2
     logistic polygamma pow regularized_incomplete_beta rng_uniform rsqrt sin sinh sqrt tan tanh
@@ -253,9 +262,7 @@ _RULES_OF: dict[Rule, str] = {
         threefry2x32""",
 }
 RULES: dict[Any, Rule] = {
-    primitive: rule
-    for rule, names in _RULES_OF.items()
-    for primitive in _of_module(names.split())
+    primitive: rule for rule, names in _RULES_OF.items() for primitive in _of_module(names.split())
 }
 """The table. What is not in it, and holds no jaxpr, is not counted, and marked so."""
 

@@ -7,7 +7,7 @@ dark; lines, and texts elsewhere, are of a middle tone. So a picture can be read
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taxpr_jupyter._picture._model import Node
 
@@ -58,9 +58,26 @@ LOOKS: Mapping[str, Look] = {
 }
 
 
+# From cold to hot, for people who see no red or no green, too; dark text can be read on all.
+HEATS = ("#fffaf0", "#ffecc8", "#ffd99b", "#ffc072", "#ffa052", "#fb8048", "#f26450")
+
+
 def look_of(node: Node) -> Look:
     """How a node looks."""
-    return LOOKS["choice" if "choice" in node.marks else node.kind]
+    look = LOOKS["choice" if "choice" in node.marks else node.kind]
+    step = heat_step(node)
+    return look if step is None else replace(look, fill=HEATS[step])
+
+
+def heat_step(node: Node) -> int | None:
+    """Which of `HEATS` a node has; None where it has the colour of its kind."""
+    return None if node.heat is None else round(node.heat * (len(HEATS) - 1))
+
+
+def classes(node: Node) -> str:
+    """The classes of a node, separated by spaces."""
+    step = heat_step(node)
+    return " ".join((node.kind, *node.marks, *(() if step is None else (f"heat-{step}",))))
 
 
 def is_dashed(node: Node) -> bool:

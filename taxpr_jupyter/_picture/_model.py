@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 NodeKind = Literal[
     "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
@@ -31,6 +31,8 @@ EdgeKind = Literal[
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
 ]
+HeatKind = Literal["flops", "bytes"]  # what nodes are coloured by
+HEAT_KINDS: tuple[HeatKind, ...] = get_args(HeatKind)
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr
@@ -50,8 +52,11 @@ class Node:
         tooltip: More about it, in several lines.
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
-            "choice" (it decides what runs), "many" (it stands for several inputs or outputs).
+            "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
+            "batched", "donated", "effect", "sharded" (what its equation or value is).
         fold: The address to unfold, where that can be done.
+        cost: What it costs, in words; () where it computes nothing.
+        heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
     """
 
     id: str
@@ -62,6 +67,8 @@ class Node:
     cluster: str | None = None
     marks: tuple[str, ...] = ()
     fold: str | None = None
+    cost: tuple[str, ...] = ()
+    heat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,7 @@ class Cluster:
         tooltip: More about it, in several lines.
         parent: The id of the cluster around it, or None.
         fold: The address to fold, so that this becomes a node.
+        cost: What it costs, in words.
     """
 
     id: str
@@ -110,6 +118,7 @@ class Cluster:
     tooltip: str
     parent: str | None
     fold: str
+    cost: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
@@ -149,6 +158,21 @@ class Counts:
         return ", ".join(words)
 
 
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """What the colours of a picture mean.
+
+    Attributes:
+        kind: What is coloured by.
+        top: The number of the hottest node.
+        decades: Powers of ten from there to the end of the scale.
+    """
+
+    kind: HeatKind
+    top: int
+    decades: int
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture of a program.
@@ -162,6 +186,7 @@ class Picture:
         unfolded: Addresses of the open equations and groups.
         foldable: Addresses that can be folded or unfolded in this picture.
         note: One sentence for the user, such as why something stays folded; "" for none.
+        heat: What the colours mean, where nodes are coloured by cost.
     """
 
     name: str
@@ -172,6 +197,7 @@ class Picture:
     unfolded: frozenset[str]
     foldable: frozenset[str]
     note: str = ""
+    heat: Heat | None = None
     _by_address: dict[str, Node | Cluster] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
