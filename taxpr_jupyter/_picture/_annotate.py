@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.extend.core.primitives as p
+
 import taxpr
 from taxpr_jupyter._picture import _costs, _traits
 from taxpr_jupyter._picture._fold import Block, Item
@@ -28,7 +30,7 @@ class _Known:
     Attributes:
         lines: Of its tooltip.
         traits: What is special about it.
-        cost: Of all its runs together, or None.
+        cost: Of all its runs together; None for no equation, or where nobody knows how many.
     """
 
     lines: tuple[str, ...] = ()
@@ -66,12 +68,12 @@ class Annotator:
 
     # --- the tree ---------------------------------------------------------------------------------
 
-    def _block(self, block: Block, runs: int) -> None:
+    def _block(self, block: Block, runs: int | None) -> None:
         for item in block.items:
             self._item(item, runs)
         self._ends(block)
 
-    def _item(self, item: Item, runs: int) -> None:
+    def _item(self, item: Item, runs: int | None) -> None:
         """Notes what is known of an equation or group; `runs` is how often it runs, if known."""
         eqns = [eqn for _, eqn in item.eqns]
         found = [tuple(_traits.traits(eqn)) for eqn in eqns]
@@ -84,7 +86,7 @@ class Annotator:
             self._item(child, runs)
         for block, nested in item.blocks if item.open else ():
             eqn = eqns[0]
-            inside = runs * (nested.trips or 1) * _costs.devices_of(eqn)
+            inside = _runs_inside(runs, eqn, nested)
             lines = self._known[item.address].lines
             once = self._costs.of_jaxpr(block.jaxpr)
             if len(item.blocks) > 1 or inside != runs:
@@ -108,12 +110,17 @@ class Annotator:
                     self._trait(places[atom], _traits.traits_of_operand(eqn, k))
 
     def _note(
-        self, address: str, cost: _costs.Cost, runs: int, eqn: Any, found: Sequence[Trait]
+        self,
+        address: str,
+        cost: _costs.Cost,
+        runs: int | None,
+        eqn: Any,
+        found: Sequence[Trait],
     ) -> None:
-        lines = cost.lines(eqn)
-        if runs > 1:
-            lines += (f"in all {runs:,} runs: {cost.times(runs)}",)
-        self._known[address] = _Known(lines, tuple(found), cost.times(runs))
+        lines, every = cost.lines(eqn), None if runs is None else cost.times(runs)
+        if runs != 1 and every is not None:
+            lines += (f"in all {runs:,} runs: {every}",)
+        self._known[address] = _Known(lines, tuple(found), every)
 
     def _trait(self, address: str, more: Iterable[Trait]) -> None:
         known = self._known.get(address, _Known())
@@ -169,6 +176,19 @@ def _coloured(node: Node, value: int | None, scale: Heat) -> Node:
     share = value / scale.top if scale.top else 0.0
     heat = max(0.0, 1 + math.log10(share) / scale.decades) if share else 0.0
     return replace(node, heat=heat)
+
+
+def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None:
+    """How often a nested jaxpr runs, on all devices; once in a while loop, for one iteration.
+
+    None where it is not known, as for a kernel, or for what combines pairs of elements.
+    """
+    trips = nested.trips
+    if trips is None and eqn.primitive is p.while_p:
+        trips = 1
+    if runs is None or trips is None:
+        return None
+    return runs * trips * _costs.devices_of(eqn)
 
 
 def _shared(found: Sequence[Sequence[Trait]]) -> list[Trait]:

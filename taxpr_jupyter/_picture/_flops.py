@@ -226,7 +226,7 @@ def _of_module(names: Iterable[str]) -> set[Any]:
 
 
 _FREE = """after_all all_gather all_to_all axis_index bitcast_convert_type broadcast_in_dim
-    complex concatenate copy create_token dce_sink device_put dynamic_slice dynamic_update_slice
+    complex concatenate copy create_token device_put dynamic_slice dynamic_update_slice
     empty2 gather get imag iota name pad ppermute ragged_all_to_all real reshape rev scatter
     sharding_constraint slice split squeeze stack stop_gradient swap tile transpose
     unstack"""
@@ -268,7 +268,7 @@ RULES: dict[Any, Rule] = {
 
 # Those that JAX gives no public object, in all its versions or in some. One that is renamed is not
 # counted any more, and marked so.
-_NAMED_FREE = """all_gather_invariant all_gather_reduced debug_callback debug_print
+_NAMED_FREE = """all_gather_invariant all_gather_reduced dce_sink debug_callback debug_print
     dimension_size empty empty2 freeze from_edtype get layout_constraint name new_ref
     optimization_barrier pbroadcast pin platform_index preduced pvary random_clone random_unwrap
     random_wrap reduced_vary_cast reshard swap tie to_edtype unpin vary_unreduced_cast

@@ -1,4 +1,4 @@
-"""The legend of a picture that is coloured by cost: below the graph, never on it."""
+"""The legend of a picture that is coloured by cost: above the graph, never on it."""
 
 from __future__ import annotations
 

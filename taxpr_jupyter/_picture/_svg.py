@@ -48,9 +48,9 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
             raise ValueError(f"the layout has lost {element.id}") from None
 
     legend = legend_of(picture.heat) if picture.heat else None
-    bottom = top + height
-    if legend:
+    if legend:  # above the graph: a panel shows that end of the picture first
         width, height = max(width, legend.width), height + legend.height
+        top -= legend.height
     shift = re.search(r"translate\([^)]*\)", graph.get("transform") or "")
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
@@ -66,7 +66,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         *(_edge(edge, group_of(edge)) for edge in picture.edges),
         *(_node(node, group_of(node)) for node in picture.nodes),
         "</g>",
-        *([legend.drawn_at(left, bottom)] if legend else []),
+        *([legend.drawn_at(left, top)] if legend else []),
         "</svg>",
     ]
     return "\n".join(lines)

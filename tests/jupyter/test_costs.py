@@ -12,7 +12,7 @@ import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._picture._build import build_picture
 from taxpr_jupyter._picture._costs import Cost, Costs, dearest, quantity, total
-from taxpr_jupyter._picture._flops import RULES
+from taxpr_jupyter._picture._flops import _RULES_OF, _of_module
 from taxpr_jupyter._picture._traits import spec_text
 
 X = np.ones((64, 32), np.float32)
@@ -199,7 +199,8 @@ def test_calls_and_rules_cost_what_they_call():
 
 
 def test_each_device_of_a_shard_map_counts():
-    mesh = jax.sharding.AbstractMesh((4,), ("i",))
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((4,), ("i",), axis_types=auto)
     spec = PartitionSpec("i")
     mapped = jax.shard_map(lambda x: x + x, mesh=mesh, in_specs=spec, out_specs=spec)
     assert cost_of(mapped, X).flops == X.size
@@ -212,8 +213,8 @@ def test_every_equation_that_is_drawn_says_its_cost(name):
         if node.kind in ("eqn", "hop", "group") and "choice" not in node.marks:
             assert node.cost
             assert " moved" in node.tooltip
-            assert node.heat is not None
-            assert 0 <= node.heat <= 1
+            assert node.heat is None or 0 <= node.heat <= 1
+            assert node.heat is not None or "/" in node.address
         else:
             assert node.heat is None
     assert all(" moved" in cluster.tooltip for cluster in picture.clusters)
@@ -256,8 +257,17 @@ def test_quantities(number, text):
     assert quantity(number, "B") == text
 
 
-def test_every_rule_has_a_primitive():
-    assert len(RULES) > 150
+# Primitives that JAX got, or made public, after the oldest supported version.
+LATER = "empty2 get log2 mulhi name one_minus_square split stack swap tile unstack"
+
+
+def test_every_name_of_the_table_is_that_of_a_primitive():
+    names = [name for names in _RULES_OF.values() for name in names.split()]
+    assert len(names) == len(set(names))
+    missing = {name for name in names if not _of_module([name])}
+    assert missing <= set(LATER.split())
+    if jax.__version_info__ >= (0, 12):
+        assert not missing
 
 
 # --- in the picture -------------------------------------------------------------------------------
@@ -281,6 +291,27 @@ def test_in_a_loop_the_heat_is_that_of_all_runs():
     cluster = picture.find("1:scan/body")
     assert cluster.cost[0].startswith("6.55 MFLOP")
     assert cluster.cost[1].startswith("scan body, each time: 65.5 kFLOP")
+
+
+def test_a_loop_that_does_not_run_costs_nothing():
+    def fn(x):
+        return lax.scan(lambda c, _: (c @ x, None), x, length=0)[0] @ x
+
+    picture = build_picture(taxpr.trace(fn)(SQUARE), heat="flops")
+    inside = nodes_of(picture)["0:scan/body/0:dot_general"]
+    assert inside.heat == 0
+    assert inside.cost[1] == "in all 0 runs: 0 FLOP · 0 B moved"
+    assert picture.find("0:scan/body").cost[0] == "0 FLOP · 0 B moved"
+
+
+def test_how_often_a_combiner_runs_is_not_known():
+    program = PROGRAMS["combiner"]()
+    closed = build_picture(program, unfolded=())
+    folds = {node.fold for node in closed.nodes if node.fold}
+    picture = build_picture(program, unfolded=folds, heat="flops")
+    inside = [n for n in picture.nodes if n.kind == "eqn" and n.cluster and "/" in n.address]
+    assert inside
+    assert all(node.cost and node.heat is None for node in inside)
 
 
 def test_heat_is_none_for_what_is_not_known_and_without_being_asked():
