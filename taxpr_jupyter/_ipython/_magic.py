@@ -99,6 +99,7 @@ class TaxprMagics(Magics):
             timeout=self.timeout if options.timeout is None else options.timeout,
             device=options.device or self.device or None,
             text_only=options.text or self.text,
+            heat=options.heat or None,
         )
         for address in options.unfold:
             session.unfold(address)

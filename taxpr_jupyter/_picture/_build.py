@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import taxpr
+from taxpr_jupyter._picture._annotate import Annotator
+from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
-from taxpr_jupyter._picture._model import Counts, Picture
+from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._text import Tooltips, Where
 
 
@@ -26,6 +28,7 @@ class Builder:
     ) -> None:
         self.program = program
         self._fold = Fold(program, budget)
+        self._costs = Costs()
         self._tooltips = Tooltips(taxpr.var_names(program), where)
 
     def picture(
@@ -33,6 +36,7 @@ class Builder:
         unfolded: Collection[str] | None = None,
         injected: Collection[str] = frozenset(),
         added: Collection[str] = frozenset(),
+        heat: HeatKind | None = None,
     ) -> Picture:
         """The picture: equal for equal programs, in every process.
 
@@ -41,6 +45,7 @@ class Builder:
                 important ones, as far as the budget goes.
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
+            heat: What to colour nodes by: operations, bytes moved, or their kinds.
         """
         fold, program = self._fold, self.program
         fold.choose(unfolded)
@@ -49,15 +54,18 @@ class Builder:
         eqns, tags = fold.size(program)
         counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
+        annotator = Annotator(fold.root, self._costs)
+        nodes, scale = annotator.nodes(drawing.canvas.nodes, heat)
         return Picture(
             name=program.name,
-            nodes=tuple(drawing.canvas.nodes),
+            nodes=nodes,
             edges=tuple(drawing.canvas.edges),
-            clusters=tuple(drawing.canvas.clusters),
+            clusters=annotator.clusters(drawing.canvas.clusters),
             counts=counts,
             unfolded=frozenset(drawing.unfolded),
             foldable=frozenset(drawing.foldable),
             note=fold.note,
+            heat=scale,
         )
 
 
@@ -68,6 +76,7 @@ def build_picture(
     added: Collection[str] = frozenset(),
     budget: int = BUDGET,
     where: Where | None = None,
+    heat: HeatKind | None = None,
 ) -> Picture:
     """Draws a program once; the arguments are those of `Builder` and `Builder.picture`."""
-    return Builder(program, budget, where).picture(unfolded, injected, added)
+    return Builder(program, budget, where).picture(unfolded, injected, added, heat)

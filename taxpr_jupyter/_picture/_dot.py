@@ -109,7 +109,7 @@ def _node(node: Node) -> str:
     styles = ["filled"] + ["rounded"] * look.rounded + ["dashed"] * _look.is_dashed(node)
     attributes = {
         "id": node.id,
-        "class": " ".join((node.kind, *node.marks)),
+        "class": _look.classes(node),
         "shape": look.shape,
         "style": ",".join(styles),
         "fillcolor": look.fill,

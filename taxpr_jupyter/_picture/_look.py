@@ -61,14 +61,30 @@ LOOKS: Mapping[str, Look] = {
 
 # What computes in the backward pass of a derivative; its groups are named, besides.
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
+# From cold to hot, for people who see no red or no green, too; dark text can be read on all.
+HEATS = ("#fffaf0", "#ffecc8", "#ffd99b", "#ffc072", "#ffa052", "#fb8048", "#f26450")
 
 
 def look_of(node: Node) -> Look:
     """How a node looks."""
     look = LOOKS["choice" if "choice" in node.marks else node.kind]
+    step = heat_step(node)
+    if step is not None:
+        return replace(look, fill=HEATS[step])
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look
+
+
+def heat_step(node: Node) -> int | None:
+    """Which of `HEATS` a node has; None where it has the colour of its kind."""
+    return None if node.heat is None else round(node.heat * (len(HEATS) - 1))
+
+
+def classes(node: Node) -> str:
+    """The classes of a node, separated by spaces."""
+    step = heat_step(node)
+    return " ".join((node.kind, *node.marks, *(() if step is None else (f"heat-{step}",))))
 
 
 def is_dashed(node: Node) -> bool:

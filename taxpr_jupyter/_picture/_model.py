@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 NodeKind = Literal[
     "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
@@ -32,6 +32,8 @@ EdgeKind = Literal[
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
 ]
+HeatKind = Literal["flops", "bytes"]  # what nodes are coloured by
+HEAT_KINDS: tuple[HeatKind, ...] = get_args(HeatKind)
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr
@@ -52,9 +54,12 @@ class Node:
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
-            "backward" (it is part of the backward pass of a derivative).
+            "backward" (it is part of the backward pass of a derivative),
+            "batched", "donated", "effect", "sharded" (what its equation or value is).
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of.
+        cost: What it costs, in words; () where it computes nothing.
+        heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
     """
 
     id: str
@@ -66,6 +71,8 @@ class Node:
     marks: tuple[str, ...] = ()
     fold: str | None = None
     pair: str = ""
+    cost: tuple[str, ...] = ()
+    heat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,7 @@ class Cluster:
         fold: The address to fold, so that this becomes a node.
         marks: As of a `Node`.
         pair: As of a `Node`.
+        cost: What it costs, in words.
     """
 
     id: str
@@ -118,6 +126,7 @@ class Cluster:
     fold: str
     marks: tuple[str, ...] = ()
     pair: str = ""
+    cost: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
@@ -157,6 +166,21 @@ class Counts:
         return ", ".join(words)
 
 
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """What the colours of a picture mean.
+
+    Attributes:
+        kind: What is coloured by.
+        top: The number of the hottest node.
+        decades: Powers of ten from there to the end of the scale.
+    """
+
+    kind: HeatKind
+    top: int
+    decades: int
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture of a program.
@@ -170,6 +194,7 @@ class Picture:
         unfolded: Addresses of the open equations and groups.
         foldable: Addresses that can be folded or unfolded in this picture.
         note: One sentence for the user, such as why something stays folded; "" for none.
+        heat: What the colours mean, where nodes are coloured by cost.
     """
 
     name: str
@@ -180,6 +205,7 @@ class Picture:
     unfolded: frozenset[str]
     foldable: frozenset[str]
     note: str = ""
+    heat: Heat | None = None
     _by_address: dict[str, Node | Cluster] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

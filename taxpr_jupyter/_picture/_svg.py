@@ -7,7 +7,9 @@ has several pictures, but `data-address`; classes instead of colours; tooltips a
 A page can change the colours by setting the CSS variables
 
     --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
-    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice".
+    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
+    --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
+    --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
 
 Without them it is readable on a light and on a dark page, also as an image of its own.
 """
@@ -21,6 +23,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._dot import plain
+from taxpr_jupyter._picture._legend import legend_of
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 
 _NS = "{http://www.w3.org/2000/svg}"
@@ -45,6 +48,10 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         except KeyError:
             raise ValueError(f"the layout has lost {element.id}") from None
 
+    legend = legend_of(picture.heat) if picture.heat else None
+    if legend:  # above the graph: a panel shows that end of the picture first
+        width, height = max(width, legend.width), height + legend.height
+        top -= legend.height
     shift = re.search(r"translate\([^)]*\)", graph.get("transform") or "")
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
@@ -52,14 +59,16 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
         f"<title>{escape(plain(picture.name))}</title>",
         f"<desc>{escape(_description(picture))}</desc>",
-        f"<style>{_css()}</style>",
+        f"<style>{_css(picture.heat is not None)}</style>",
         f'<g font-family="{_FONTS}" font-size="{_look.FONT_SIZE}" text-anchor="middle" '
         f'transform="{shift.group() if shift else ""}">',
         # Edges lie above the clusters that they cross and below the nodes that they touch.
         *(_cluster(cluster, group_of(cluster)) for cluster in picture.clusters),
         *(_edge(edge, group_of(edge)) for edge in picture.edges),
         *(_node(node, group_of(node)) for node in picture.nodes),
-        "</g></svg>",
+        "</g>",
+        *([legend.drawn_at(left, top)] if legend else []),
+        "</svg>",
     ]
     return "\n".join(lines)
 
@@ -71,7 +80,7 @@ def _description(picture: Picture) -> str:
 def _node(node: Node, group: ElementTree.Element) -> str:
     look = _look.look_of(node)
     shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
-    classes = " ".join(("node", node.kind, *node.marks))
+    classes = f"node {_look.classes(node)}"
     return _group(classes, node.address, node.fold, node.tooltip, shape, _texts(group, node.lines))
 
 
@@ -172,7 +181,7 @@ def _rounded(number: float | str | None) -> str:
 _FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
 
 
-def _css() -> str:
+def _css(heated: bool) -> str:
     """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
     rules = {
         "": "max-width:100%;height:auto",
@@ -203,6 +212,18 @@ def _css() -> str:
     for kind, fill in _look.BACKWARD_FILLS.items():
         node = f".node.{kind}.backward"
         rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
+    for step, fill in enumerate(_look.HEATS if heated else ()):
+        # Twice the class, to come before the colour of the kind.
+        selector = f".heat-{step}.heat-{step}"
+        rules[f"{selector} rect,{selector} path,rect{selector}"] = _colour(
+            "fill", f"heat-{step}", fill
+        )
+    if heated:
+        rules |= {
+            ".legend text": _colour("fill", "muted", _look.MUTED),
+            ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", _look.LINE),
+        }
+    rules[".effect rect,.effect path"] = "stroke-width:2px"
     rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
     return "".join(
         f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"

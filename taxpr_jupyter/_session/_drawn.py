@@ -9,7 +9,7 @@ from typing import Any
 from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import LaidOut, lay_out
-from taxpr_jupyter._picture._model import Picture
+from taxpr_jupyter._picture._model import HeatKind, Picture
 from taxpr_jupyter._picture._svg import finish_svg
 from taxpr_jupyter._session._edits import Edited
 from taxpr_jupyter._session._inspect import Inspection
@@ -22,10 +22,12 @@ class Drawn:
     Args:
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
+        heat: What nodes are coloured by.
     """
 
-    def __init__(self, budget: int, timeout: float) -> None:
+    def __init__(self, budget: int, timeout: float, heat: HeatKind | None = None) -> None:
         self.budget = budget
+        self.heat: HeatKind | None = heat
         self.timeout = timeout
         self._builder: Builder | None = None
         self._picture: tuple[Any, Picture] | None = None
@@ -34,7 +36,7 @@ class Drawn:
     def picture(self, edited: Edited) -> Picture:
         """The picture of a program with its edits."""
         edits = edited.edits
-        key = (edits.tags, frozenset(edits.attached), edits.unfolded)
+        key = (edits.tags, frozenset(edits.attached), edits.unfolded, self.heat)
         kept = self._picture
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -44,6 +46,7 @@ class Drawn:
             edits.unfolded,
             injected={site.address for site in edited.sites if site.injector},
             added={site.address for site in edited.sites if site.added},
+            heat=self.heat,
         )
         self._picture = key, picture
         return picture
@@ -80,6 +83,7 @@ class Drawn:
                 kind=element.kind if element and group else "unknown",
                 title=lines[0] if lines else "",
                 params=tuple(("", line) for line in lines[1:]),
+                cost=getattr(element, "cost", ()),
             )
         return dataclasses.replace(
             found, foldable=fold is not None, unfolded=fold in picture.unfolded

@@ -10,6 +10,7 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._picture._model import HEAT_KINDS, HeatKind
 from taxpr_jupyter._session import _attach
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._drawn import Drawn
@@ -67,6 +68,16 @@ class Editor:
     def unfolded(self) -> frozenset[str] | None:
         """The addresses drawn open; None where the picture chooses."""
         return self._edited.edits.unfolded
+
+    @property
+    def heat(self) -> HeatKind | None:
+        """What nodes are coloured by: ``"flops"``, ``"bytes"``, or None for their kinds."""
+        return self._drawn.heat
+
+    @heat.setter
+    def heat(self, kind: HeatKind | None) -> None:
+        with self._change("folding"):
+            self._drawn.heat = checked_heat(kind)
 
     @property
     def error(self) -> str | None:
@@ -185,6 +196,7 @@ class Editor:
         with self._change("tags"):
             self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
             self.view_state = dict(old.view_state)
+            self._drawn.heat = self._drawn.heat or old.heat
             if dropped:
                 self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
 
@@ -276,6 +288,18 @@ class Editor:
                 attached = {**attached, key: _attach.tried(new or one, self.edited, site.site)}
         if attached is not self._edited.edits.attached:
             self._set(attached=attached)
+
+
+def checked_heat(kind: Any) -> HeatKind | None:
+    """What to colour by.
+
+    Raises:
+        PanelError: It is nothing that nodes can be coloured by.
+    """
+    if kind is not None and kind not in HEAT_KINDS:
+        known = ", ".join(map(repr, HEAT_KINDS))
+        raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
+    return kind
 
 
 def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:

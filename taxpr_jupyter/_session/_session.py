@@ -16,12 +16,12 @@ from typing import Any
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._fold import BUDGET
-from taxpr_jupyter._picture._model import Picture, count_of
+from taxpr_jupyter._picture._model import HeatKind, Picture, count_of
 from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
 from taxpr_jupyter._session._devices import devices
 from taxpr_jupyter._session._drawn import Drawn
-from taxpr_jupyter._session._editor import Editor
+from taxpr_jupyter._session._editor import Editor, checked_heat
 from taxpr_jupyter._session._execute import Executor, OnPhase, Plan
 from taxpr_jupyter._session._inspect import Inspection
 from taxpr_jupyter._session._names import call_text
@@ -51,6 +51,7 @@ class Session(Editor):
         timeout: Seconds that a layout may take.
         device: Where `run` runs unless told otherwise; by default where JAX would.
         text_only: Show text, no picture.
+        heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
 
     Attributes:
         name: The name of the program.
@@ -81,13 +82,14 @@ class Session(Editor):
         timeout: float = 20.0,
         device: str | None = None,
         text_only: bool = False,
+        heat: HeatKind | None = None,
     ) -> None:
         if device is not None and device not in devices():
             raise PanelError(f"There is no device {device!r}. There are {', '.join(devices())}")
         start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
         program = dataclasses.replace(start.program, name=name or start.program.name)
         names = {} if namespace is None else namespace
-        super().__init__(program, names, Drawn(budget, timeout))
+        super().__init__(program, names, Drawn(budget, timeout, checked_heat(heat)))
         self.name = program.name
         self.call = call or call_text(fn, args, kwargs or {}, names)
         self.notes = start.notes
