@@ -18,6 +18,8 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._ipython import _cell, _complete, _options
 from taxpr_jupyter._ipython._cells import CELLS
 from taxpr_jupyter._panel import open_session
+from taxpr_jupyter._picture._build import BUDGET
+from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._session._tracebacks import for_the_user
 
@@ -35,8 +37,8 @@ class TaxprMagics(Magics):
 
     shell: Any  # for type checkers, to which it may be None
 
-    budget = Int(300, help="Draw at most about this many nodes.").tag(config=True)
-    timeout = Float(20.0, help="Seconds that a layout may take.").tag(config=True)
+    budget = Int(BUDGET, help="Draw at most about this many nodes.").tag(config=True)
+    timeout = Float(TIMEOUT, help="Seconds that a layout may take.").tag(config=True)
     text = Bool(False, help="Show text and a table of the tags, no picture.").tag(config=True)
     device = Unicode("", help="Where Run runs, such as cpu:0; empty: JAX's default.").tag(
         config=True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture._drawing import Drawing
@@ -10,14 +11,17 @@ from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import Counts, Picture
 from taxpr_jupyter._picture._text import Tooltips, Where
 
+BUDGET = 300  # nodes, where nobody says how many to show
+
 
 def build_picture(
     program: taxpr.Program,
     unfolded: Collection[str] | None = None,
     injected: Collection[str] = frozenset(),
     added: Collection[str] = frozenset(),
-    budget: int = 300,
+    budget: int = BUDGET,
     where: Where | None = None,
+    letters: Mapping[Any, str] | None = None,
 ) -> Picture:
     """Draws a program.
 
@@ -30,12 +34,14 @@ def build_picture(
         budget: About how many nodes to show. Jaxprs too long for it are cut into groups, so the
             addresses of groups depend on it.
         where: Writes the source lines in tooltips, for those who know better than file and line.
+        letters: The program's `taxpr.var_names`, for those who draw it more than once.
 
     Returns:
         The picture: equal for equal programs, in every process.
     """
     fold = Fold(program, unfolded, budget)
-    drawing = Drawing(fold, Tooltips(taxpr.var_names(program), where), injected, added)
+    letters = taxpr.var_names(program) if letters is None else letters
+    drawing = Drawing(fold, Tooltips(letters, where), injected, added)
     drawing.program(program)
     eqns, tags = fold.size(program)
     counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)

@@ -10,6 +10,7 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._picture._refold import refolded
 from taxpr_jupyter._session import _attach
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._drawn import Drawn
@@ -258,13 +259,7 @@ class Editor:
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._change("folding"):
             picture = self._drawn.picture(self._edited)
-            target = address
-            if address not in picture.foldable:
-                target = getattr(picture.find(address), "fold", None) or ""
-            if target not in picture.foldable:
-                raise PanelError(f"{address} holds nothing that could be drawn open or closed")
-            now = picture.unfolded
-            self._set(unfolded=now | {target} if opened else now - {target})
+            self._set(unfolded=refolded(picture, address, opened))
 
     def _refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that mend an injector."""
