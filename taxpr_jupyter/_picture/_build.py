@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Collection
 
 import taxpr
@@ -27,9 +29,18 @@ class Builder:
         self, program: taxpr.Program, budget: int = BUDGET, where: Where | None = None
     ) -> None:
         self.program = program
-        self._fold = Fold(program, budget)
+        self.budget = budget
+        self._where = where
         self._costs = Costs()
-        self._tooltips = Tooltips(taxpr.var_names(program), where)
+        self._lock = threading.Lock()  # what is open is noted in the tree
+
+    @functools.cached_property
+    def _fold(self) -> Fold:
+        return Fold(self.program, self.budget)
+
+    @functools.cached_property
+    def _tooltips(self) -> Tooltips:
+        return Tooltips(taxpr.var_names(self.program), self._where)
 
     def picture(
         self,
@@ -47,6 +58,16 @@ class Builder:
             added: Addresses of tags that were added interactively.
             heat: What to colour nodes by: operations, bytes moved, or their kinds.
         """
+        with self._lock:
+            return self._picture(unfolded, injected, added, heat)
+
+    def _picture(
+        self,
+        unfolded: Collection[str] | None,
+        injected: Collection[str],
+        added: Collection[str],
+        heat: HeatKind | None,
+    ) -> Picture:
         fold, program = self._fold, self.program
         fold.choose(unfolded)
         drawing = Drawing(fold, self._tooltips, injected, added)

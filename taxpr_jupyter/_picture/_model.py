@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from taxpr_jupyter._errors import PanelError
 
 NodeKind = Literal[
     "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
@@ -39,6 +41,18 @@ ClusterKind = Literal[
     "hop",  # an open equation that holds more than one nested jaxpr
     "group",  # open equations, or inputs or outputs, that belong together
 ]
+
+
+def checked_heat(kind: Any) -> HeatKind | None:
+    """What to colour by.
+
+    Raises:
+        PanelError: It is nothing that nodes can be coloured by.
+    """
+    if kind is not None and kind not in HEAT_KINDS:
+        known = ", ".join(map(repr, HEAT_KINDS))
+        raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
+    return kind
 
 
 @dataclass(frozen=True, slots=True)

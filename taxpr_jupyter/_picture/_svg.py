@@ -181,10 +181,13 @@ def _rounded(number: float | str | None) -> str:
 _FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
 
 
+_FITS = "max-width:100%;height:auto"
+
+
 def _css(heated: bool) -> str:
     """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
     rules = {
-        "": "max-width:100%;height:auto",
+        "": _FITS,
         "text": _colour("fill", "text", _look.TEXT),
         ".cluster text,.edge text": _colour("fill", "muted", _look.MUTED),
         ".cluster text": "font-weight:600",
@@ -200,7 +203,7 @@ def _css(heated: bool) -> str:
         ".edge.back path": "stroke-dasharray:4 3",
         ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
         + _colour("stroke", "control", _look.CONTROL),
-        ".edge.control .tip": _colour("fill", "control", _look.CONTROL),
+        ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
     }
     for kind, look in _look.LOOKS.items():
         node = f".node.{kind}" if kind != "choice" else ".choice.choice"
@@ -234,3 +237,20 @@ def _css(heated: bool) -> str:
 def _colour(what: str, name: str, value: str) -> str:
     # Twice, because not every program that shows SVG knows CSS variables.
     return f"{what}:{value};{what}:var(--taxpr-{name},{value});"
+
+
+def for_converters(svg: str) -> str:
+    """Our SVG for programs that know less of CSS than browsers, such as cairosvg.
+
+    They take a variable for a wrong colour, `auto` for no height at all, a colour with an alpha for
+    one without, and of several fonts only the first.
+    """
+    style, end, rest = svg.partition("</style>")
+    style = re.sub(r"(?:fill|stroke):var\([^()]*\);", "", style).replace(_FITS, "", 1)
+    style = re.sub(r"#([0-9a-f]{8})\b", lambda match: _rgba(bytes.fromhex(match[1])), style)
+    return style + end + rest.replace(_FONTS, "monospace", 1)
+
+
+def _rgba(parts: bytes) -> str:
+    *colour, alpha = parts
+    return f"rgba({','.join(map(str, colour))},{alpha / 255:.3g})"

@@ -10,7 +10,8 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import LOG, PanelError, one_line
-from taxpr_jupyter._picture._model import HEAT_KINDS, HeatKind
+from taxpr_jupyter._picture._model import HeatKind, checked_heat
+from taxpr_jupyter._picture._refold import refolded
 from taxpr_jupyter._session import _attach
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._drawn import Drawn
@@ -270,13 +271,7 @@ class Editor:
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._change("folding"):
             picture = self._drawn.picture(self._edited)
-            target = address
-            if address not in picture.foldable:
-                target = getattr(picture.find(address), "fold", None) or ""
-            if target not in picture.foldable:
-                raise PanelError(f"{address} holds nothing that could be drawn open or closed")
-            now = picture.unfolded
-            self._set(unfolded=now | {target} if opened else now - {target})
+            self._set(unfolded=refolded(picture, address, opened))
 
     def _refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that mend an injector."""
@@ -288,18 +283,6 @@ class Editor:
                 attached = {**attached, key: _attach.tried(new or one, self.edited, site.site)}
         if attached is not self._edited.edits.attached:
             self._set(attached=attached)
-
-
-def checked_heat(kind: Any) -> HeatKind | None:
-    """What to colour by.
-
-    Raises:
-        PanelError: It is nothing that nodes can be coloured by.
-    """
-    if kind is not None and kind not in HEAT_KINDS:
-        known = ", ".join(map(repr, HEAT_KINDS))
-        raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
-    return kind
 
 
 def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import taxpr
 from taxpr_jupyter._picture._index import Home, Index
 from taxpr_jupyter._picture._model import count_of
-from taxpr_jupyter._picture._text import aval_text, literal_text, visible
+from taxpr_jupyter._picture._text import aval_text, literal_text, param_text, visible
 from taxpr_jupyter._session._sites import SiteRow
 
 _TAG, _INJECTED = "●", "◆"
@@ -19,8 +19,9 @@ _RESET = "\x1b[0m"
 class _Line(NamedTuple):
     mark: str
     depth: int
-    address: str
+    leaf: str  # the end of the address, which is enough where it stands
     text: str
+    address: str
 
 
 def outline(
@@ -42,23 +43,38 @@ def outline(
         color: Whether to use the colours of a terminal.
         limit: At most this many lines of the program; None for all.
     """
+    lines = rows(program, index, sites, call=call, color=color, limit=limit)
+    return "\n".join(line for _, line in lines)
+
+
+def rows(
+    program: taxpr.Program,
+    index: Index,
+    sites: Sequence[SiteRow],
+    *,
+    call: str,
+    color: bool = False,
+    limit: int | None = None,
+) -> list[tuple[str, str]]:
+    """The lines of `outline`, each with the address of what it is about, or ""."""
     writer = _Writer(program, index, sites)
     lines = list(writer.lines(index.homes[""], 0))
     more = 0 if limit is None else max(0, len(lines) - limit)
     lines = lines[: len(lines) - more]
-    width = max((2 * line.depth + len(line.address) for line in lines), default=0)
+    width = max((2 * line.depth + len(line.leaf) for line in lines), default=0)
     head = f"{call}: {count_of(len(index.eqns) - len(sites), 'equation')}, "
-    out = [_styled(head + count_of(len(sites), "tag"), "head", color)]
+    out = [("", _styled(head + count_of(len(sites), "tag"), "head", color))]
     for line in lines:
-        place = "  " * line.depth + line.address.ljust(width - 2 * line.depth)
+        place = "  " * line.depth + line.leaf.ljust(width - 2 * line.depth)
         style = {_TAG: "tag", _INJECTED: "injected"}.get(line.mark)
         if style:
-            out.append(_styled(f"{line.mark} {place}  {line.text}", style, color))
+            text = _styled(f"{line.mark} {place}  {line.text}", style, color)
         else:
-            out.append(f"  {_styled(place, 'dim', color)}  {line.text}".rstrip())
+            text = f"  {_styled(place, 'dim', color)}  {line.text}".rstrip()
+        out.append((line.address, text))
     if more:
-        out.append(f"  … {count_of(more, 'more line')}; session.text() shows all")
-    return "\n".join(out)
+        out.append(("", f"  … {count_of(more, 'more line')}; .text() shows all"))
+    return out
 
 
 def tags_table(sites: Sequence[SiteRow], *, color: bool = False) -> str:
@@ -105,22 +121,23 @@ class _Writer:
         jaxpr, nested = home.jaxpr, home.nested
         names = nested.in_roles if nested else self._program.in_names
         for k, var in enumerate(jaxpr.constvars):
-            yield _Line(" ", depth, f"const{k}", self._value(var))
+            yield _Line(" ", depth, f"const{k}", self._value(var), home.address_of(f"const{k}"))
         for k, var in enumerate(jaxpr.invars):
-            yield _Line(" ", depth, f"in{k}", f"{self._value(var)}  {visible(names[k])}")
+            text = f"{self._value(var)}  {visible(names[k])}"
+            yield _Line(" ", depth, f"in{k}", text, home.address_of(f"in{k}"))
         for local, eqn in taxpr.numbered(jaxpr):
             address = home.address_of(local)
             site = self._sites.get(address)
             text = self._equation(eqn)
             if site is None:
-                yield _Line(" ", depth, local, text)
+                yield _Line(" ", depth, local, text, address)
             else:
                 mark, text = (
                     (_INJECTED, f"{text} ← {_injector_text(site)}")
                     if site.injector
                     else (_TAG, text)
                 )
-                yield _Line(mark, depth, local, text)
+                yield _Line(mark, depth, local, text, address)
             for inner in self._index.nested_of(address):
                 facts = ", ".join(f"{k} {v}" for k, v in inner.facts.items())
                 title = visible(inner.title)
@@ -129,18 +146,22 @@ class _Writer:
                     depth + 1,
                     inner.address.rpartition("/")[2] + ":",
                     f"{title} ({facts})" if facts else title,
+                    inner.address,
                 )
                 yield from self.lines(inner, depth + 2)
         names = nested.out_roles if nested else self._program.out_names
         for k, atom in enumerate(jaxpr.outvars):
-            yield _Line(" ", depth, f"out{k}", f"{self._operand(atom)}  {visible(names[k])}")
+            text = f"{self._operand(atom)}  {visible(names[k])}"
+            yield _Line(" ", depth, f"out{k}", text, home.address_of(f"out{k}"))
 
     def _equation(self, eqn: Any) -> str:
         outs = " ".join(self._value(var) for var in eqn.outvars)
         operands = " ".join(self._operand(atom) for atom in eqn.invars)
         head = eqn.primitive.name
         if taxpr.is_tag(eqn):
-            params = ", ".join(f"{k}={visible(repr(v))}" for k, v in taxpr.tag_params(eqn).items())
+            params = ", ".join(
+                f"{k}={visible(param_text(v))}" for k, v in taxpr.tag_params(eqn).items()
+            )
             head = f"tag[{params}]"
         return f"{outs} = {head} {operands}".strip()
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import pathlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._output import _files
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._fold import BUDGET
-from taxpr_jupyter._picture._model import HeatKind, Picture, count_of
+from taxpr_jupyter._picture._layout import TIMEOUT
+from taxpr_jupyter._picture._model import HeatKind, Picture, checked_heat, count_of
 from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
 from taxpr_jupyter._session._devices import devices
 from taxpr_jupyter._session._drawn import Drawn
-from taxpr_jupyter._session._editor import Editor, checked_heat
+from taxpr_jupyter._session._editor import Editor
 from taxpr_jupyter._session._execute import Executor, OnPhase, Plan
 from taxpr_jupyter._session._inspect import Inspection
 from taxpr_jupyter._session._names import call_text
@@ -79,7 +81,7 @@ class Session(Editor):
         static_argnums: int | Iterable[int] = (),
         static_argnames: str | Iterable[str] = (),
         budget: int = BUDGET,
-        timeout: float = 20.0,
+        timeout: float = TIMEOUT,
         device: str | None = None,
         text_only: bool = False,
         heat: HeatKind | None = None,
@@ -228,23 +230,34 @@ class Session(Editor):
         """A table of all tags."""
         return _outline.tags_table(self.sites(), color=color)
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Writes the picture (.svg, .dot), the text (.txt) or the code (.py) to a file."""
-        file = pathlib.Path(path)
-        writers: dict[str, Callable[[], str | None]] = {
-            ".svg": self.svg,
-            ".dot": self.dot,
+    def html(self) -> str:
+        """The picture as a page that needs nothing else; see `Drawing.html`.
+
+        Raises:
+            PanelError: If the picture could not be laid out.
+        """
+        with self._lock:
+            drawing = self._drawn.drawing(self._edited)
+        return drawing.html()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the picture, the text (.txt) or the code (.py) to a file.
+
+        Args:
+            path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
+                .html, .dot or .gv.
+
+        Raises:
+            PanelError: If the name ends otherwise, or nothing here can write it.
+            OSError: If the file cannot be written.
+        """
+        with self._lock:
+            drawing = self._drawn.drawing(self._edited)
+        own = {
             ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
             ".py": self.code,
         }
-        if file.suffix not in writers:
-            raise PanelError(
-                f"{file.name} cannot be written: the name must end in {', '.join(writers)}"
-            )
-        text = writers[file.suffix]()
-        if text is None:
-            raise PanelError(f"There is no picture to write. {self.layout_note}")
-        file.write_text(text, encoding="utf-8")
+        _files.save(path, {**drawing.writers(), **own})
 
     def __repr__(self) -> str:
         with self._lock:

@@ -139,6 +139,12 @@ export class Picture {
     this.#put({ x, y, scale }, false);
   }
 
+  /** Moves the picture if the element of this address is out of sight. */
+  reveal(/** @type {string} */ address) {
+    const [first] = this.#find(address);
+    if (first) this.#reveal(first);
+  }
+
   zoomIn() {
     this.#zoom(ZOOM_STEP);
   }
