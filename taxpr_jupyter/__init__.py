@@ -2,7 +2,7 @@
 
 ``%load_ext taxpr_jupyter`` brings ``%taxpr f(x)`` and ``%%taxpr``; `panel` does the
 same as a plain function. All give a `Session`, which shows itself as a panel in
-a notebook and as text elsewhere.
+a notebook and as text elsewhere. `compare` shows what is different between two programs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ from typing import Any
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._panel import panel
 from taxpr_jupyter._session._session import Session
+from taxpr_jupyter._session._two_programs import Comparison, compare
 
-__all__ = ["PanelError", "Session", "load_ipython_extension", "panel", "unload_ipython_extension"]
+__all__ = [
+    "Comparison",
+    "PanelError",
+    "Session",
+    "compare",
+    "load_ipython_extension",
+    "panel",
+    "unload_ipython_extension",
+]
 
 
 def load_ipython_extension(shell: Any) -> None:

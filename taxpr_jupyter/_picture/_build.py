@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import taxpr
+from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import Counts, Picture
@@ -18,6 +19,7 @@ def build_picture(
     added: Collection[str] = frozenset(),
     budget: int = 300,
     where: Where | None = None,
+    compared: Compared | None = None,
 ) -> Picture:
     """Draws a program.
 
@@ -30,17 +32,18 @@ def build_picture(
         budget: About how many nodes to show. Jaxprs too long for it are cut into groups, so the
             addresses of groups depend on it.
         where: Writes the source lines in tooltips, for those who know better than file and line.
+        compared: What this program is compared with. Then what is different is open and marked.
 
     Returns:
         The picture: equal for equal programs, in every process.
     """
-    fold = Fold(program, unfolded, budget)
+    fold = Fold(program, unfolded, budget, compared.wants if compared else None)
     drawing = Drawing(fold, Tooltips(taxpr.var_names(program), where), injected, added)
     drawing.program(program)
     eqns, tags = fold.size(program)
     counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
     assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
-    return Picture(
+    picture = Picture(
         name=program.name,
         nodes=tuple(drawing.canvas.nodes),
         edges=tuple(drawing.canvas.edges),
@@ -50,3 +53,4 @@ def build_picture(
         foldable=frozenset(drawing.foldable),
         note=fold.note,
     )
+    return compared.marked(picture, fold.root) if compared else picture

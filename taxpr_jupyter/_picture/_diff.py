@@ -113,6 +113,47 @@ class Diff:
         """
         return _look(self.part, side, address)[2]
 
+    def look(self, side: int, address: str) -> tuple[Status, str | None, tuple[str, ...]]:
+        """What became of a place, its partner, and what is different, all at once."""
+        return _look(self.part, side, address)
+
+    def opens(self, side: int, address: str) -> bool:
+        """Whether something was done inside of an equation that has a partner."""
+        place = self._place(side, address)
+        if place is None:
+            return False
+        part, position = place
+        return any(
+            None in inner.labels or (inner.part is not None and not inner.part.is_quiet)
+            for inner in part.inner(side, position)
+        )
+
+    def is_near(self, side: int, address: str) -> bool:
+        """Whether an equation stands next to where the other program has one more."""
+        place = self._place(side, address)
+        return place is not None and place[1] in place[0].near[side]
+
+    def partner_of_nested(self, side: int, address: str, label: str) -> str | None:
+        """The address of the partner of an equation's nested jaxpr; None where it has none."""
+        partner, place = self.partner(side, address), self._place(side, address)
+        if partner is None or place is None:
+            return partner and f"{partner}/{label}"
+        inner = next((i for i in place[0].inner(side, place[1]) if i.labels[side] == label), None)
+        other = label if inner is None else inner.labels[1 - side]
+        return None if other is None else f"{partner}/{other}"
+
+    def _place(self, side: int, address: str) -> tuple[Part, int] | None:
+        """The jaxprs in which an equation stands, and where; None where none were compared."""
+        *way, leaf = address.split("/")
+        part = self.part
+        for local, label in zip(way[::2], way[1::2], strict=True):
+            found = part.inner(side, part.sides[side].position[local])
+            inner = next((i.part for i in found if i.labels[side] == label), None)
+            if inner is None:
+                return None
+            part = inner
+        return part, part.sides[side].position[leaf]
+
     def __repr__(self) -> str:
         names = " and ".join(program.name for program in self.programs)
         return f"<difference of {names}: {self.summary()}>"

@@ -32,7 +32,8 @@ class Differ:
         ins = _pairing.ends(before.in_names, after.in_names, types[0][0], types[1][0])
         outs = _pairing.ends(before.out_names, after.out_names, types[0][1], types[1][1])
         consts = before.consts, after.consts
-        return _Comparison(self, (before, after), consts, ins, outs, top=True).part
+        named = {a: b for a, b in outs.items() if before.out_names[a] == after.out_names[b]}
+        return _Comparison(self, (before, after), consts, ins, outs, named, top=True).part
 
     def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
         """Two nested jaxprs, where it is known which operands of the equations are partners."""
@@ -50,7 +51,7 @@ class Differ:
         key = *map(id, stored), tuple(sorted(ins.items())), tuple(sorted(outs.items()))
         if key not in self._known:
             jaxprs, consts = (before.jaxpr, after.jaxpr), (before.consts, after.consts)
-            part = _Comparison(self, jaxprs, consts, ins, outs, top=False).part
+            part = _Comparison(self, jaxprs, consts, ins, outs, known, top=False).part
             self._known[key] = stored, part
         return self._known[key][1]
 
@@ -94,6 +95,7 @@ class _Comparison:
         consts: tuple[Sequence[Any], Sequence[Any]],
         ins: Pairs,
         outs: Pairs,
+        fixed_outs: Pairs,
         top: bool,
     ) -> None:
         self._differ, self._keys = differ, differ.keys
@@ -117,7 +119,7 @@ class _Comparison:
         input_status: Status = "changed" if top else "follows"
         self._pair_ends("in", ins, types_of(jaxprs, "invars", self._keys), input_status)
         self._pair_ends("const", held, names if all(names) else types, "changed")
-        self._outs(outs)
+        self._outs(outs, fixed_outs)
 
     # --- equations --------------------------------------------------------------------------------
 
@@ -330,18 +332,22 @@ class _Comparison:
             if b not in taken:
                 after.ends[f"{word}{b}"] = End("added", None)
 
-    def _outs(self, outs: Pairs) -> None:
-        """Pairs outputs again, first those that are the same value."""
+    def _outs(self, outs: Pairs, fixed: Pairs) -> None:
+        """Pairs the outputs that are not fixed again, first those that are the same value."""
         flow, other = self._flows
-        pairs = {a: b for a, b in outs.items() if self._there(flow.outs[a]) == other.outs[b]}
+        pairs = {
+            a: b
+            for a, b in outs.items()
+            if a not in fixed and self._there(flow.outs[a]) == other.outs[b]
+        }
+        taken = {*pairs.values(), *fixed.values()}
         free: dict[Source, list[int]] = {}
-        taken = set(pairs.values())
         for b, source in enumerate(other.outs):
             if b not in taken:
                 free.setdefault(source, []).append(b)
         for a, source in enumerate(flow.outs):
             there = self._there(source)
-            if a not in pairs and there is not None and free.get(there):
+            if a not in pairs and a not in fixed and there is not None and free.get(there):
                 pairs[a] = free[there].pop(0)
         taken = set(pairs.values())
         types = types_of((flow.jaxpr, other.jaxpr), "outvars", self._keys)
@@ -351,7 +357,7 @@ class _Comparison:
                 continue
             tags = flow.out_through[a], other.out_through[b]
             text = self._moved(f"out{a}", flow.outs[a], other.outs[b], tags)
-            if text is not None and types[0][a] != types[1][b]:
+            if text is not None and a not in fixed and types[0][a] != types[1][b]:
                 continue  # another value of another type: one is gone, and one is new
             pairs[a] = b
             if text is not None:

@@ -11,7 +11,7 @@ tags nor what else is open moves them, and their addresses last.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,19 +104,26 @@ class Fold:
         program: A `taxpr.Program`.
         unfolded: Addresses that are to be open; None leaves it to the budget.
         budget: The number of nodes to aim at.
+        wants: Which items are to be open, in place of `unfolded`, as far as the budget goes.
 
     Attributes:
         root: The program as a tree.
         note: A sentence for the user where something asked for stays folded, else "".
     """
 
-    def __init__(self, program: Any, unfolded: Collection[str] | None, budget: int):
+    def __init__(
+        self,
+        program: Any,
+        unfolded: Collection[str] | None,
+        budget: int,
+        wants: Callable[[Item], bool] | None = None,
+    ):
         self._sizes: dict[int, tuple[Any, int, int]] = {}
         self._longest = budget * 4 // 5  # flat code up to here is drawn without groups
         self._run = max(2, budget // 6)  # equations in a group, or thereabouts
         self.note = ""
         self.root = self._block("", program, None)
-        self._choose(unfolded, budget)
+        self._choose(unfolded, budget, wants or _opens_itself)
 
     # --- counting ---------------------------------------------------------------------------------
 
@@ -189,7 +196,9 @@ class Fold:
             ]
         return sum(block.nodes for block, _ in item.blocks) - 1
 
-    def _choose(self, unfolded: Collection[str] | None, budget: int) -> None:
+    def _choose(
+        self, unfolded: Collection[str] | None, budget: int, wants: Callable[[Item], bool]
+    ) -> None:
         """Opens, level by level from the outside, what is asked for, or what fits the budget."""
         limit = budget if unfolded is None else max(budget, HARD_LIMIT)
         visible = self.root.nodes
@@ -197,7 +206,7 @@ class Fold:
         while level:
             below: list[Item] = []
             for item in level:
-                wanted = _opens_itself(item) if unfolded is None else item.address in unfolded
+                wanted = wants(item) if unfolded is None else item.address in unfolded
                 if not wanted or not _can_open(item):
                     continue
                 more = self._unfolded_cost(item)

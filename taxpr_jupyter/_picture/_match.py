@@ -77,8 +77,10 @@ class Matching:
             self._down(self._after, {b: a for a, b in outs.items()}),
         ]
         both = [list(zip(up, down, strict=True)) for up, down in zip(ups, downs, strict=True)]
-        self._equal(both[0], both[1], alone=False)
         self._equal(ups[0], ups[1], alone=True)
+        # What belongs to these is theirs, before what is left is sought by what it feeds.
+        self._spread(_OWN)
+        self._equal(both[0], both[1], alone=False)
         self._equal(downs[0], downs[1], alone=True)
 
     def _up(self, flow: Flow, after: bool) -> list[int]:

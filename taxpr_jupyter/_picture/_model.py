@@ -50,8 +50,10 @@ class Node:
         tooltip: More about it, in several lines.
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
-            "choice" (it decides what runs), "many" (it stands for several inputs or outputs).
+            "choice" (it decides what runs), "many" (it stands for several inputs or outputs). In a
+            comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
+        pair: In a comparison the address of its partner in the other picture.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Node:
     cluster: str | None = None
     marks: tuple[str, ...] = ()
     fold: str | None = None
+    pair: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class Cluster:
         tooltip: More about it, in several lines.
         parent: The id of the cluster around it, or None.
         fold: The address to fold, so that this becomes a node.
+        marks: In a comparison, as of a node.
+        pair: As of a node.
     """
 
     id: str
@@ -110,6 +115,8 @@ class Cluster:
     tooltip: str
     parent: str | None
     fold: str
+    marks: tuple[str, ...] = ()
+    pair: str | None = None
 
     @property
     def address(self) -> str:
