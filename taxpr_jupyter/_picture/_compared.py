@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +60,9 @@ class Compared:
             return self._group(node, groups[node.address])
         if match := _BUNDLE.fullmatch(node.address):
             prefix, word, first, last = match.groups()
-            found = [self._status[f"{prefix}{word}{k}"] for k in range(int(first), int(last) + 1)]
+            found: list[Status] = [
+                self._status[f"{prefix}{word}{k}"] for k in range(int(first), int(last) + 1)
+            ]
             status, what = _of_many(found), _counted(found)
             return self._shown(node, status, what, None)
         # A literal is what the equation is that uses it, and the operands of an open one belong
@@ -73,14 +75,15 @@ class Compared:
         return self._shown(node, status, what, partner)
 
     def _group(self, node: Node, item: Item) -> Node:
-        found = [self._status[address] for address, _ in item.eqns]
+        found: list[Status] = [self._status[address] for address, _ in item.eqns]
         return self._shown(node, _of_many(found), _counted(found), None)
 
     def _shown(
         self, node: Node, status: Status, what: tuple[str, ...], partner: str | None
     ) -> Node:
-        if status == "inside":  # folded, so that it is all that can be seen of it
-            status, what = "changed", ("inside",)
+        if status == "inside":
+            # What is open shows it; folded, this is all that can be seen of it.
+            status, what = ("changed", ("inside",)) if node.fold else ("same", ())
         mark = _MARKS.get(status, status)
         lines = [f"{_look.CHANGES[mark].sign} {node.lines[0]}".strip(), *node.lines[1:]]
         tooltip = node.tooltip
@@ -109,7 +112,7 @@ class Compared:
         return replace(cluster, lines=lines, tooltip=tooltip, marks=(mark,), pair=partner)
 
 
-def _of_many(found: list[Status]) -> Status:
+def _of_many(found: Sequence[Status]) -> Status:
     """What several are together."""
     distinct = set(found)
     if len(distinct) == 1:
@@ -117,9 +120,9 @@ def _of_many(found: list[Status]) -> Status:
     return "follows" if distinct <= QUIET else "changed"
 
 
-def _counted(found: list[Status]) -> tuple[str, ...]:
+def _counted(found: Sequence[Status]) -> tuple[str, ...]:
     """`+1 ~2`: what there is among several."""
-    counts = Counter(_MARKS.get(status, status) for status in found)
+    counts: Counter[str] = Counter(_MARKS.get(status, status) for status in found)
     counts["changed"] += counts["inside"]
     texts = [
         f"{change.sign}{counts[mark]}"

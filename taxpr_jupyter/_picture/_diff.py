@@ -11,7 +11,7 @@ from taxpr_jupyter._picture._part import STATUSES, Part, Status, pairs, statuses
 
 
 def diff(before: taxpr.Program, after: taxpr.Program) -> Diff:
-    """Compares two programs. Letters, source lines and the order of independent equations are nothing.
+    """Compares two programs: not their letters, source lines, or order of independent equations.
 
     Tags are seen through: one that was added is ``"added"``, and what uses its value stays
     ``"same"``. What the functions among params do cannot be known: rules of `jax.custom_jvp` and
@@ -27,6 +27,9 @@ def diff(before: taxpr.Program, after: taxpr.Program) -> Diff:
         ('added', '1:mul', ('operand 1 2.0→3.0',))
     """
     return Diff(before, after, Differ().programs(before, after))
+
+
+_ALONE: tuple[Status, Status] = "removed", "added"  # by the side that has it
 
 
 class Statuses(Mapping[str, Status]):
@@ -183,7 +186,7 @@ def _look(part: Part, side: int, address: str) -> tuple[Status, str | None, tupl
         inner = next((i for i in part.inner(side, position) if i.labels[side] == way[n + 1]), None)
         label = way[n + 1] if inner is None else inner.labels[1 - side]
         if label is None:
-            return ("removed", "added")[side], None, ()
+            return _ALONE[side], None, ()
         prefix += f"{label}/"
         if inner is None or inner.part is None:
             return "same", f"{prefix}{'/'.join([*way[n + 2 :], leaf])}", ()

@@ -85,9 +85,7 @@ class _Writer:
         def add(side: int, position: int) -> None:
             status = part.sides[side].status[position]
             quiet = status in ("same", "follows")
-            rows.append(
-                (quiet, lambda: self._eqn(part, side, position, prefixes, indent))
-            )
+            rows.append((quiet, lambda: self._eqn(part, side, position, prefixes, indent)))
 
         for j in range(-1, len(after.names)):
             if j >= 0:
@@ -156,7 +154,9 @@ class _Writer:
                     text = "another value" if word == "const" and text == "sharding" else text
                 called = ""
                 if names and word != "const":
-                    called = f"  {shortened(names[side][word == 'out'][int(name[len(word):])], 60)}"
+                    called = (
+                        f"  {shortened(names[side][word == 'out'][int(name[len(word) :])], 60)}"
+                    )
                 text = f"  {text}" if text else ""
                 value = self._tips[side].value(atom)
                 yield f"{indent}{MARKS[end.status]} {name.ljust(18)} {value}{called}{text}"

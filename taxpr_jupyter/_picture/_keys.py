@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.core import Tracer
 
 import taxpr
 from taxpr_jupyter._picture._text import literal_text
@@ -71,10 +72,10 @@ class Keys:
 
     def value(self, value: Any) -> int:
         """The number of an array or scalar; of what cannot be read, that of the object."""
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             return self._object(value)
         try:
-            if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
                 value = jax.random.key_data(value)
         except AttributeError:  # a Python scalar
             pass
@@ -110,7 +111,7 @@ class Keys:
             return type(value).__name__, value
         if isinstance(value, (float, complex)):
             return type(value).__name__, repr(value)  # which tells -0.0 from 0.0, and nan is nan
-        if isinstance(value, (Jaxpr, ClosedJaxpr)):
+        if is_jaxpr(value):
             return "jaxpr", self.jaxpr(value)
         if isinstance(value, (tuple, list)):
             return type(value).__name__, tuple(map(self.param, value))
@@ -159,8 +160,7 @@ class Keys:
         return EqnKeys(own, loose, kind)
 
     def _of_jaxpr(self, jaxpr: Any) -> int:
-        consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else ()
-        inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+        inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
         known = {var: i for i, var in enumerate((*inner.constvars, *inner.invars))}
         parts: list[Any] = [
             tuple(self.aval(var.aval) for var in (*inner.constvars, *inner.invars)),
@@ -188,9 +188,9 @@ class Keys:
         return "function", name, _code(function.__code__), tuple(map(self.param, told))
 
     def _hashable(self, value: Any) -> Any:
-        # Wrapped functions of JAX and treedefs with functions in them are equal only within a trace.
-        has_eq = type(value).__eq__ is not object.__eq__
-        if has_eq and not hasattr(value, "call_wrapped") and "PyTreeDef" not in type(value).__name__:
+        # Wrapped functions, and treedefs with functions in them, are equal within a trace only.
+        in_trace = hasattr(value, "call_wrapped") or isinstance(value, jax.tree_util.PyTreeDef)
+        if type(value).__eq__ is not object.__eq__ and not in_trace:
             try:
                 hash(value)
             except TypeError:
@@ -204,6 +204,17 @@ class Keys:
     def _object(self, value: Any) -> int:
         self._kept.append(value)
         return self.number(("object", id(value)))
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether this is a jaxpr, open or closed."""
+    # By what it has: importing `jax.extend.core` for its classes imports Pallas, from 0.12.
+    return hasattr(value, "eqns") and hasattr(value, "effects")
+
+
+def open_jaxpr(jaxpr: Any) -> Any:
+    """The open view of a jaxpr."""
+    return jaxpr if hasattr(jaxpr, "constvars") else jaxpr.jaxpr
 
 
 def holds_jaxpr(key: Any) -> bool:

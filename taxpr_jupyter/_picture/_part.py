@@ -92,8 +92,7 @@ class Part:
     def is_quiet(self) -> bool:
         """Whether nothing is different but types that come from outside."""
         return all(
-            QUIET.issuperset(side.status)
-            and all(end.status in QUIET for end in side.ends.values())
+            QUIET.issuperset(side.status) and all(end.status in QUIET for end in side.ends.values())
             for side in self.sides
         )
 

@@ -232,7 +232,9 @@ class Session(Editor):
             attached = {site.site: site.injector for site in self._edited.sites if site.injector}
             for site, injector in attached.items():
                 if injector.error:
-                    raise PanelError(f"The injector at {site.address} cannot work: {injector.error}")
+                    raise PanelError(
+                        f"The injector at {site.address} cannot work: {injector.error}"
+                    )
             after = self.edited
             if attached:
                 after = after.inject({s: one.injector for s, one in attached.items()})

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
@@ -18,6 +17,7 @@ from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._diff import Diff, diff
 from taxpr_jupyter._picture._diff_text import diff_text
 from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._picture._keys import is_jaxpr, open_jaxpr
 from taxpr_jupyter._picture._layout import lay_out
 from taxpr_jupyter._picture._model import Picture
 from taxpr_jupyter._picture._side_by_side import side_by_side
@@ -200,24 +200,23 @@ class Comparison:
 
 
 def _is_function(side: Any) -> bool:
-    return callable(side) and not isinstance(side, taxpr.Program)
+    return callable(side) and not isinstance(side, taxpr.Program) and not is_jaxpr(side)
 
 
 def _program(side: Any, args: tuple[Any, ...], word: str) -> taxpr.Program:
     if isinstance(side, taxpr.Program):
         return side
-    if isinstance(side, Jaxpr):
-        if side.constvars:
+    if is_jaxpr(side):
+        constants = len(open_jaxpr(side).constvars)
+        if constants != len(getattr(side, "consts", None) or ()):
             raise PanelError(
-                f"compare: the {word} side is an open jaxpr with {len(side.constvars)} constants "
-                "and without their values. Give the closed one"
+                f"compare: the {word} side is an open jaxpr with {constants} constants and "
+                "without their values. Give the closed one"
             )
-        side = ClosedJaxpr(side, ())
-    if isinstance(side, ClosedJaxpr):
         return _of_jaxpr(side)
-    if isinstance(side, tuple) and side and _is_function(side[0]):
+    if isinstance(side, tuple) and side and callable(side[0]):
         return taxpr.trace(side[0])(*side[1:])
-    if _is_function(side):
+    if callable(side):
         return taxpr.trace(side)(*args)
     raise PanelError(
         f"compare: the {word} side is a {type(side).__name__}. Give a function, with example "
@@ -227,7 +226,7 @@ def _program(side: Any, args: tuple[Any, ...], word: str) -> taxpr.Program:
 
 def _of_jaxpr(jaxpr: Any) -> taxpr.Program:
     """A program of a jaxpr as it is, whose inputs and outputs have numbers for names."""
-    inner = jaxpr.jaxpr
+    inner = open_jaxpr(jaxpr)
     ins, outs = tuple(inner.invars), tuple(inner.outvars)
     return taxpr.Program(
         jaxpr=jaxpr,
