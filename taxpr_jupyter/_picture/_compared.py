@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from taxpr_jupyter._picture._model import Cluster, Node, Picture
 from taxpr_jupyter._picture._part import QUIET, Status
 
 # "added" is the mark of tags that were added interactively.
-_MARKS: dict[Status, str] = {"added": "new", "removed": "gone"}
+_MARKS: Mapping[str, str] = {"added": "new", "removed": "gone"}
 _BUNDLE = re.compile(r"(.*)group:(in|out)(\d+)-(\d+)")
 _ROWS = 2  # of a label that say what is different
 

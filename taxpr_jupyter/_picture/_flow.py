@@ -72,6 +72,10 @@ class Flow:
         """How many results an equation has."""
         return len(self.eqns[i].outvars)
 
+    def is_hop(self, i: int) -> bool:
+        """Whether an equation holds jaxprs."""
+        return taxpr.is_hop(self.eqns[i])
+
     def _sources(self, atoms: Sequence[Any]) -> tuple[list[Source], list[tuple[int, ...]]]:
         found = [
             ((LITERAL, self._keys.literal(atom)), ())

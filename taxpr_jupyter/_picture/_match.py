@@ -43,6 +43,7 @@ class Matching:
         self.back = [-1] * len(after.eqns)
         self._before, self._after = before, after
         self._ends = (ins, consts)
+        self._outs = outs
         self._keys = keys
         self._seen: deque[tuple[int, int]] = deque()
         self._levels = [
@@ -122,7 +123,10 @@ class Matching:
         return downs
 
     def _equal(self, before: Sequence[object], after: Sequence[object], alone: bool) -> None:
-        """Pairs equations with equal numbers; `alone` only where one on each side has it."""
+        """Pairs equations with equal numbers, where as many on both sides have it.
+
+        With `alone` only where it is one; which it is of several, its place will tell.
+        """
         groups: dict[object, tuple[list[int], list[int]]] = {}
         for side, numbers, flow, partner in (
             (0, before, self._before, self.partner),
@@ -132,12 +136,12 @@ class Matching:
                 if partner[i] < 0 and not flow.is_tag[i]:
                     groups.setdefault(number, ([], []))[side].append(i)
         for ours, theirs in groups.values():
-            if alone and not len(ours) == len(theirs) == 1:
+            if len(ours) != len(theirs) or (alone and len(ours) > 1):
                 continue
             # Without operands, an equation is equal to any like it.
             if alone and not self._before.operands[ours[0]]:
                 continue
-            for i, j in zip(ours, theirs, strict=False):
+            for i, j in zip(ours, theirs, strict=True):
                 self._pair(i, j)
 
     def _pair(self, i: int, j: int) -> None:
@@ -201,7 +205,9 @@ class Matching:
             others = [self._levels[3 + level][j] for j in theirs]
             for a, b in in_order(keys, others).items():
                 i, j = ours[a], theirs[b]
-                if level == _OWN or self._agree(i, j):
+                alone = keys.count(keys[a]) == others.count(others[b]) == 1
+                is_lone_hop = alone and self._before.is_hop(i)
+                if level == _OWN or is_lone_hop or self._agree(i, j):
                     self._pair(i, j)
 
     def _agree(self, i: int, j: int) -> bool:
@@ -214,16 +220,20 @@ class Matching:
             there = {self._there(a) for a in ours if a[0] != LITERAL}
             if any(b in there for b in theirs):
                 return True
+        ends = {
+            self._outs.get(end)
+            for k in range(self._before.results(i))
+            for end in self._before.ends.get((i, k), ())
+        }
+        others = range(self._after.results(j))
+        if any(end in ends for k in others for end in self._after.ends.get((j, k), ())):
+            return True
         users = {
             self.partner[u]
             for k in range(self._before.results(i))
             for u, _ in self._before.uses.get((i, k), ())
         }
-        return any(
-            u in users
-            for k in range(self._after.results(j))
-            for u, _ in self._after.uses.get((j, k), ())
-        )
+        return any(u in users for k in others for u, _ in self._after.uses.get((j, k), ()))
 
     def _gaps(self) -> Iterator[tuple[list[int], list[int]]]:
         """Runs of equations without a partner, and those between the partners of neighbours."""
