@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 
 from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._dot import plain
+from taxpr_jupyter._picture._svg import comparison_css
 
 _GAP, _MARGIN = 36, 10  # points
 _TITLE, _LEGEND = 34, 34  # heights, in points
@@ -62,7 +63,7 @@ def side_by_side(svgs: Sequence[str], titles: Sequence[str], name: str, about: s
             f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
             f"<title>{escape(plain(name))}</title>",
             f"<desc>{escape(plain(about))}</desc>",
-            f"<style>{drawn[0].style}{_STYLE}</style>",
+            f"<style>{drawn[0].style}{comparison_css()}</style>",
             f'<g font-family="monospace" font-size="{_look.FONT_SIZE}" text-anchor="middle">',
             legend,
             f'<path class="between" d="M{middle:.1f} {_LEGEND + _MARGIN}V{bottom:.1f}"/>',
@@ -70,15 +71,6 @@ def side_by_side(svgs: Sequence[str], titles: Sequence[str], name: str, about: s
             "</g></svg>",
         ]
     )
-
-
-_STYLE = (
-    ".taxpr-svg .side-title{font-size:13px;font-weight:600;"
-    f"fill:{_look.MUTED};fill:var(--taxpr-muted,{_look.MUTED})}}"
-    f".taxpr-svg .between{{stroke:{_look.LINE};stroke-width:.6px;stroke-dasharray:2 4}}"
-    f".taxpr-svg .legend text{{text-anchor:start;fill:{_look.MUTED};"
-    f"fill:var(--taxpr-muted,{_look.MUTED})}}"
-)
 
 
 def _legend() -> tuple[str, float]:

@@ -15,7 +15,7 @@ Without them it is readable on a light and on a dark page, also as an image of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
@@ -194,6 +194,13 @@ def _css() -> str:
             + _colour("stroke", f"{kind}-line", look.line)
             + f"stroke-width:{look.border:g}px"
         )
+    rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    return _sheet(rules)
+
+
+def comparison_css() -> str:
+    """The rules for marks of a comparison, below an element of the class ``compared``."""
+    rules: dict[str, str] = {}
     for mark, look in _look.CHANGES.items():
         at, fill = f".compared .node.{mark}", _colour("fill", f"{mark}-fill", look.fill)
         border = _colour("stroke", f"{mark}-line", look.line)
@@ -201,7 +208,15 @@ def _css() -> str:
         rules[f"{at} rect,{at} path"] = fill + border
         rules[f".compared .cluster.{mark} rect"] = border
     rules[".compared .node.same text"] = _colour("fill", "muted", _look.MUTED)
-    rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    rules[".side-title"] = "font-size:13px;font-weight:600;" + _colour("fill", "muted", _look.MUTED)
+    rules[".between"] = "stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
+        "stroke", "line", _look.LINE
+    )
+    rules[".legend text"] = "text-anchor:start;" + _colour("fill", "muted", _look.MUTED)
+    return _sheet(rules)
+
+
+def _sheet(rules: Mapping[str, str]) -> str:
     return "".join(
         f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
         for selector, body in rules.items()

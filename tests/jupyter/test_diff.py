@@ -169,9 +169,8 @@ def test_a_constant_is_changed():
 
     assert diff(trace(plus(V), V), trace(plus(V), V)).is_same
     found = diff(trace(plus(V), V), trace(plus(V + 1), V))
-    changed = with_status(found.after, "changed")
-    assert changed, "an array of other values"
-    assert counts(found)["same"] == 1 or changed == {"0:add"}
+    assert with_status(found.after, "changed") == {"const0"}
+    assert counts(found) == {"same": 1}
 
 
 def test_only_the_cause_of_other_types_is_a_change():
@@ -393,7 +392,7 @@ def test_long_sequences_are_paired_by_what_is_there_once(monkeypatch):
     before, after = list("abcdxef"), list("axbcefd")
     pairs = _pairing.in_order(before, after)
     assert [before[a] for a in sorted(pairs)] == [after[pairs[a]] for a in sorted(pairs)]
-    assert sorted(pairs.values()) == list(pairs[a] for a in sorted(pairs))
+    assert sorted(pairs.values()) == [pairs[a] for a in sorted(pairs)]
     assert "".join(before[a] for a in sorted(pairs)) == "abcef"
 
 
@@ -432,9 +431,7 @@ def test_the_text_of_nested_jaxprs_is_indented():
     lines = diff_text(compared(plain, tagged, V)).split("\n")
     at = next(n for n, line in enumerate(lines) if line.startswith("▾ 1:scan"))
     assert lines[at + 1] == "    ▾ body:"
-    assert any(re.match(r" {10}\+ t0 +\w+:f32\[\] = tag", line) for line in lines[at + 2 :]) or any(
-        "+ t0" in line and line.startswith("      ") for line in lines[at + 2 :]
-    )
+    assert any(re.match(r" +\+ t0 +\w+:f32\[\] = tag \w+", line) for line in lines[at + 2 :])
 
 
 def test_hostile_names_leave_text_and_picture_whole():
@@ -562,7 +559,7 @@ def test_sides_are_programs_jaxprs_and_functions():
 
 def test_what_cannot_be_compared_is_said():
     program = trace(jnp.sin, X)
-    with pytest.raises(PanelError, match="the second side is a int. Give a function, with"):
+    with pytest.raises(PanelError, match=r"the second side is a int\. Give a function, with"):
         compare(program, 3)
     with pytest.raises(PanelError, match="neither side is a bare function"):
         compare(program, program, X)
@@ -601,10 +598,9 @@ def test_the_changes_of_a_session():
     session = Session(plain, (V,))
     assert session.changes().diff.is_same
     session.tag("0:tanh", name="h")
-    assert (
-        counts(session.changes().diff) == {"same": 5, "added": 1}
-        or counts(session.changes().diff)["added"] == 1
-    )
+    tags = session.changes().diff
+    assert with_status(tags.after, "added") == {"t0"}
+    assert tags.counts["changed"] == tags.counts["removed"] == 0
     session.attach("0:tanh", "scale", factor=2.0)
     found = session.changes().diff
     assert with_status(found.after, "added") >= {"1:mul", "in0"}
