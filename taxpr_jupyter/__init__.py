@@ -3,7 +3,7 @@
 ``%load_ext taxpr_jupyter`` brings ``%taxpr f(x)`` and ``%%taxpr``; `panel` does the
 same as a plain function. All give a `Session`, which shows itself as a panel in
 a notebook and as text elsewhere. `draw` gives a static picture, which needs no notebook and can be
-saved; so does the command ``taxpr draw``.
+saved; so does the command ``taxpr draw``. `compare` shows what is different between two programs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output._drawing import Drawing
 from taxpr_jupyter._panel import panel
 from taxpr_jupyter._session._session import Session
+from taxpr_jupyter._session._two_programs import Comparison, compare
 
 __all__ = [
+    "Comparison",
     "Drawing",
     "PanelError",
     "Session",
+    "compare",
     "draw",
     "load_ipython_extension",
     "panel",

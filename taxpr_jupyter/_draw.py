@@ -7,9 +7,6 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import jax
-from jax.extend import core
-
 import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output._drawing import Drawing
@@ -20,7 +17,7 @@ from taxpr_jupyter._picture._model import HeatKind, checked_heat
 from taxpr_jupyter._picture._text import visible
 from taxpr_jupyter._session._edits import Edited, Edits
 from taxpr_jupyter._session._sources import source_text
-from taxpr_jupyter._session._trace import traced
+from taxpr_jupyter._session._trace import traced, traced_before
 
 
 def draw(
@@ -106,32 +103,6 @@ def draw(
         notes=notes,
     )
     return drawing.unfold(*_several(unfold)).fold(*_several(fold))
-
-
-def traced_before(f: Any) -> taxpr.Program | None:
-    """The program that ``f`` is, or is the trace of; None for functions and all else."""
-    if isinstance(f, taxpr.Program):
-        return f
-    if isinstance(f, jax.stages.Traced):
-        return _of_jaxpr(f.jaxpr, f.fun_name)
-    return _of_jaxpr(f, "jaxpr") if isinstance(getattr(f, "jaxpr", f), core.Jaxpr) else None
-
-
-def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
-    """A jaxpr, open or closed, as a program, to be drawn only."""
-    inner = getattr(jaxpr, "jaxpr", jaxpr)
-    ins, outs = len(inner.invars), len(inner.outvars)
-    letters = taxpr.var_names(inner)
-    known = inner.debug_info.arg_names or ()
-    names = known if len(known) == ins else [""] * ins
-    return taxpr.Program(
-        jaxpr=jaxpr,
-        in_tree=jax.tree.structure((tuple(range(ins)), {})),
-        out_tree=jax.tree.structure(tuple(range(outs))),
-        in_names=tuple(n or letters.get(v, "_") for n, v in zip(names, inner.invars, strict=True)),
-        out_names=tuple("out" if outs == 1 else f"out[{k}]" for k in range(outs)),
-        name=name,
-    )
 
 
 def _check_names(f: Any, given: Sequence[str]) -> None:

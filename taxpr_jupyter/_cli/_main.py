@@ -12,13 +12,13 @@ import jax
 
 import taxpr
 from taxpr_jupyter._cli import _arguments, _target
-from taxpr_jupyter._draw import draw, traced_before
+from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._output._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._picture._model import HEAT_KINDS
-from taxpr_jupyter._session._trace import traced
+from taxpr_jupyter._session._trace import traced, traced_before
 from taxpr_jupyter._session._tracebacks import users_frames
 
 MISTAKE, FAILED = 2, 1  # exit codes: of what was asked for; of the user's function

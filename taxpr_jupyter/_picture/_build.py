@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import taxpr
 from taxpr_jupyter._picture._annotate import Annotator
+from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
@@ -48,6 +49,7 @@ class Builder:
         injected: Collection[str] = frozenset(),
         added: Collection[str] = frozenset(),
         heat: HeatKind | None = None,
+        compared: Compared | None = None,
     ) -> Picture:
         """The picture: equal for equal programs, in every process.
 
@@ -57,19 +59,17 @@ class Builder:
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
             heat: What to colour nodes by: operations, bytes moved, or their kinds.
+            compared: What this program is compared with. Then what is different is open and marked.
         """
         with self._lock:
-            return self._picture(unfolded, injected, added, heat)
+            self._fold.choose(unfolded, compared.wants if compared else None)
+            picture = self._drawn(injected, added, heat)
+            return compared.marked(picture, self._fold.root) if compared else picture
 
-    def _picture(
-        self,
-        unfolded: Collection[str] | None,
-        injected: Collection[str],
-        added: Collection[str],
-        heat: HeatKind | None,
+    def _drawn(
+        self, injected: Collection[str], added: Collection[str], heat: HeatKind | None
     ) -> Picture:
         fold, program = self._fold, self.program
-        fold.choose(unfolded)
         drawing = Drawing(fold, self._tooltips, injected, added)
         drawing.program(program)
         eqns, tags = fold.size(program)
@@ -98,6 +98,7 @@ def build_picture(
     budget: int = BUDGET,
     where: Where | None = None,
     heat: HeatKind | None = None,
+    compared: Compared | None = None,
 ) -> Picture:
     """Draws a program once; the arguments are those of `Builder` and `Builder.picture`."""
-    return Builder(program, budget, where).picture(unfolded, injected, added, heat)
+    return Builder(program, budget, where).picture(unfolded, injected, added, heat, compared)

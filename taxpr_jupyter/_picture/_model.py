@@ -69,9 +69,11 @@ class Node:
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
             "backward" (it is part of the backward pass of a derivative),
-            "batched", "donated", "effect", "sharded" (what its equation or value is).
+            "batched", "donated", "effect", "sharded" (what its equation or value is). In a
+            comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
-        pair: Of a group of the backward pass, the address of what it is the backward pass of.
+        pair: Of a group of the backward pass, the address of what it is the backward pass of. In
+            a comparison the address of its partner in the other picture.
         cost: What it costs, in words; () where it computes nothing.
         heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
     """

@@ -17,7 +17,7 @@ Without them it is readable on a light and on a dark page, also as an image of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
@@ -81,24 +81,20 @@ def _node(node: Node, group: ElementTree.Element) -> str:
     look = _look.look_of(node)
     shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
     classes = f"node {_look.classes(node)}"
-    return _group(classes, node.address, node.fold, node.tooltip, shape, _texts(group, node.lines))
+    return _group(classes, node, shape, _texts(group, node.lines))
 
 
 def _cluster(cluster: Cluster, group: ElementTree.Element) -> str:
     texts = _texts(group, cluster.lines)
     shape = _box(group, rounded=True)
-    classes = f"cluster {cluster.kind}"
-    return _group(classes, cluster.address, cluster.fold, cluster.tooltip, shape, texts)
+    classes = " ".join(("cluster", cluster.kind, *cluster.marks))
+    return _group(classes, cluster, shape, texts)
 
 
-def _group(
-    classes: str, address: str, fold: str | None, tooltip: str, shape: str, texts: str
-) -> str:
-    folding = f" data-fold={quoteattr(plain(fold))}" if fold else ""
-    return (
-        f'<g class="{classes}" data-address={quoteattr(plain(address))}{folding}>'
-        f"{_title(tooltip)}{shape}{texts}</g>"
-    )
+def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str:
+    data = {"address": element.address, "fold": element.fold, "pair": element.pair}
+    given = "".join(f" data-{k}={quoteattr(plain(v))}" for k, v in data.items() if v)
+    return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{texts}</g>'
 
 
 def _edge(edge: Edge, group: ElementTree.Element) -> str:
@@ -228,6 +224,28 @@ def _css(heated: bool) -> str:
         }
     rules[".effect rect,.effect path"] = "stroke-width:2px"
     rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    return _sheet(rules)
+
+
+def comparison_css() -> str:
+    """The rules for marks of a comparison, below an element of the class ``compared``."""
+    rules: dict[str, str] = {}
+    for mark, look in _look.CHANGES.items():
+        at, fill = f".compared .node.{mark}", _colour("fill", f"{mark}-fill", look.fill)
+        border = _colour("stroke", f"{mark}-line", look.line)
+        border += f"stroke-width:{look.border:g}px;stroke-dasharray:{look.dashes or 'none'}"
+        rules[f"{at} rect,{at} path"] = fill + border
+        rules[f".compared .cluster.{mark} rect"] = border
+    rules[".compared .node.same text"] = _colour("fill", "muted", _look.MUTED)
+    rules[".side-title"] = "font-size:13px;font-weight:600;" + _colour("fill", "muted", _look.MUTED)
+    rules[".between"] = "stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
+        "stroke", "line", _look.LINE
+    )
+    rules[".legend text"] = "text-anchor:start;" + _colour("fill", "muted", _look.MUTED)
+    return _sheet(rules)
+
+
+def _sheet(rules: Mapping[str, str]) -> str:
     return "".join(
         f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
         for selector, body in rules.items()

@@ -30,6 +30,7 @@ from taxpr_jupyter._session._names import call_text
 from taxpr_jupyter._session._run import Run
 from taxpr_jupyter._session._sites import SiteRow
 from taxpr_jupyter._session._trace import traced
+from taxpr_jupyter._session._two_programs import Comparison
 from taxpr_jupyter._view import _show
 
 __all__ = ["Attached", "Choice", "Session", "SiteRow"]
@@ -224,6 +225,29 @@ class Session(Editor):
                 call=self.call,
                 color=color,
                 limit=limit,
+            )
+
+    def changes(self) -> Comparison:
+        """The program with the added tags and the injectors, compared with the untouched one.
+
+        Raises:
+            PanelError: An injector cannot work.
+        """
+        with self._lock:
+            attached = {site.site: site.injector for site in self._edited.sites if site.injector}
+            for site, injector in attached.items():
+                if injector.error:
+                    raise PanelError(
+                        f"The injector at {site.address} cannot work: {injector.error}"
+                    )
+            after = self.edited
+            if attached:
+                after = after.inject({s: one.injector for s, one in attached.items()})
+            return Comparison(
+                self.program,
+                dataclasses.replace(after, name=f"{self.name}, edited"),
+                budget=self._drawn.budget,
+                timeout=self._drawn.timeout,
             )
 
     def tags_table(self, color: bool = False) -> str:
