@@ -230,15 +230,19 @@ def _axes(site: Site, max_steps: int | None, value: Any, n_stacked: int) -> list
 
 
 def _present(around: Sequence[str | tuple[str, int]], shape: Sequence[int]) -> list[str]:
-    """The names of leading axes, of which those of a mesh are there where devices may differ."""
+    """The names of leading axes, of which those of a mesh are there where devices may differ.
+
+    Where sizes leave open which one it is, all that it can be, such as `mesh x or mesh y`.
+    """
     mesh = [k for k, one in enumerate(around) if not isinstance(one, str)]
     n_mesh = len(shape) - (len(around) - len(mesh))
+    fitting = []
     for kept in itertools.combinations(mesh, max(n_mesh, 0)):
         names = [one for k, one in enumerate(around) if k not in mesh or k in kept]
         fits = [isinstance(one, str) or one[1] == n for one, n in zip(names, shape, strict=False)]
         if all(fits):
-            return [one if isinstance(one, str) else f"mesh {one[0]}" for one in names]
-    return []
+            fitting.append([one if isinstance(one, str) else f"mesh {one[0]}" for one in names])
+    return [" or ".join(dict.fromkeys(names)) for names in zip(*fitting, strict=True)]
 
 
 def _joined(*names: str) -> str:
