@@ -57,7 +57,14 @@ _COMPLEX = _rank(jnp.complex64)
 
 @injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
 def replace(token: Any, value: Any) -> Any:
-    """Put a value in the token's place: a scalar, or a tree of the token's structure."""
+    """Put a value in the token's place: a scalar, or a tree of the token's structure.
+
+    Example:
+        >>> from taxpr import replace, tag, trace
+        >>> replaced = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(replace(5.0))
+        >>> print(replaced(replaced.ctx, 1.0)[0])
+        10.0
+    """
     single = jax.tree.structure(value) == jax.tree.structure(0)
     values = jax.tree.map(lambda _: value, token) if single else value
 
@@ -77,19 +84,40 @@ def replace(token: Any, value: Any) -> Any:
 
 @injector(factor=Param(1.0, -2.0, 2.0, "What the token is multiplied by."))
 def scale(token: Any, factor: Any) -> Any:
-    """Multiply the token."""
+    """Multiply the token.
+
+    Example:
+        >>> from taxpr import scale, tag, trace
+        >>> scaled = trace(lambda x: tag(x, name="x") + 1)(0.0).inject(scale(3.0))
+        >>> print(scaled(scaled.ctx, 2.0)[0])
+        7.0
+    """
     return _each("scale", token, lambda x: x * _fitted("scale", "factor", factor, x))
 
 
 @injector(value=Param(0.0, -10.0, 10.0, "What is added to the token."))
 def add(token: Any, value: Any) -> Any:
-    """Add to the token."""
+    """Add to the token.
+
+    Example:
+        >>> from taxpr import add, tag, trace
+        >>> more = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(add(1.0))
+        >>> print(more(more.ctx, 2.0)[0])
+        6.0
+    """
     return _each("add", token, lambda x: x + _fitted("add", "value", value, x))
 
 
 @injector()
 def zero(token: Any) -> Any:
-    """Replace the token by zeros."""
+    """Replace the token by zeros.
+
+    Example:
+        >>> from taxpr import tag, trace, zero
+        >>> without = trace(lambda x: tag(x * 2, name="head") + x)(0.0).inject(zero(), where="head")
+        >>> print(without(without.ctx, 2.0)[0])
+        2.0
+    """
     return jax.tree.map(lambda x: zeros(x.shape, x.dtype), token)
 
 
@@ -98,7 +126,14 @@ def zero(token: Any) -> Any:
     high=Param(1.0, -10.0, 10.0, "The largest value let through."),
 )
 def clip(token: Any, low: Any, high: Any) -> Any:
-    """Hold the token between two bounds."""
+    """Hold the token between two bounds.
+
+    Example:
+        >>> from taxpr import clip, tag, trace
+        >>> clipped = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(clip(high=3.0))
+        >>> print(clipped(clipped.ctx, 5.0)[0])
+        6.0
+    """
 
     def one(x: Any) -> Any:
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
@@ -129,6 +164,12 @@ def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
     another in each iteration and at each tag. What `jax.vmap` maps outside of the program,
     draws the same in all lanes unless the key is mapped, too; within the program `per_example`
     gives each example a key of its own.
+
+    Example:
+        >>> from taxpr import noise, tag, trace
+        >>> noisy = trace(lambda x: tag(x, name="x"))(0.0).inject(noise(key=0, stddev=0.01))
+        >>> print(noisy(noisy.ctx, 1.0)[0] == noisy(noisy.ctx, 1.0)[0])
+        True
     """
     key = jax.random.fold_in(one_key("noise", key), state["site"])
     key = jax.random.fold_in(key, state["fired"])
@@ -164,6 +205,12 @@ def cast(token: Any, dtype: Any) -> Any:
 
     It is converted there and back, as by ``astype``: float to integer cuts off, and what is
     too large becomes what that dtype makes of it. A gradient is rounded in the same way.
+
+    Example:
+        >>> from taxpr import cast, tag, trace
+        >>> rounded = trace(lambda x: tag(x, name="x"))(0.0).inject(cast("bfloat16"))
+        >>> print(rounded(rounded.ctx, 1.001)[0])
+        1.0
     """
     narrow = _number_dtype(dtype)
 
@@ -181,5 +228,13 @@ def cast(token: Any, dtype: Any) -> Any:
 
 @injector()
 def stop_gradient(token: Any) -> Any:
-    """Let no gradient pass, in reverse and in forward mode; the value stays."""
+    """Let no gradient pass, in reverse and in forward mode; the value stays.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import inject, stop_gradient, tag
+        >>> stopped = inject(lambda x: tag(x * x, name="target") + 3 * x, stop_gradient())
+        >>> print(jax.grad(lambda x: stopped(stopped.init(x), x)[0])(2.0))
+        3.0
+    """
     return jax.tree.map(jax.lax.stop_gradient, token)

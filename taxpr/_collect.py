@@ -31,6 +31,14 @@ class Masked(NamedTuple):
     Attributes:
         value: The token; zeros where the tag did not fire.
         mask: Bool, whether the tag fired; it has the leading axes of scans.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return jax.lax.cond(x > 0, lambda x: tag(2 * x, name="up"), lambda x: x, x)
+        >>> collect(f)(-1.0)[1]["up"].mask
+        Array(False, dtype=bool)
     """
 
     value: Any
@@ -47,6 +55,14 @@ class Last(NamedTuple):
         value: The token when it fired last; zeros where it never fired.
         count: int32, how often it fired, for each iteration of the scans whose axes it has:
             those around the loop, and those in it where a branch is around the tag.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return jax.lax.while_loop(lambda x: x < 9, lambda x: tag(2 * x, name="x"), x)
+        >>> collect(f)(1)[1]["x"]
+        Last(value=Array(16, dtype=int32), count=Array(4, dtype=int32))
     """
 
     value: Any
@@ -65,6 +81,15 @@ class Steps(NamedTuple):
         value: The token, with those axes; zeros where the tag did not fire.
         mask: Bool, of the shape of those axes, whether the tag fired.
         count: int32, how often it fired, kept or not; as in `Last`.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return jax.lax.while_loop(lambda x: x < 9, lambda x: tag(2 * x, name="x"), x)
+        >>> steps = collect(f, max_steps=6)(1)[1]["x"]
+        >>> steps.value[steps.mask]
+        Array([ 2,  4,  8, 16], dtype=int32)
     """
 
     value: Any

@@ -32,6 +32,15 @@ class Injector:
         adds_up: Whether the changes of several states can be added up to that of one; so that
             ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
         keys: The names of the values that are PRNG keys; see `Param`.
+
+    Example:
+        >>> from taxpr import scale, tag, trace
+        >>> half = scale(0.5)
+        >>> half, half.values
+        (scale(factor=0.5), {'factor': 0.5})
+        >>> halved = trace(lambda x: tag(x, name="x"))(1.0).inject(half, where="x")
+        >>> halved.ctx["values"]  # one program serves every factor
+        {'factor': Array(0.5, dtype=float32)}
     """
 
     name: str
@@ -45,7 +54,19 @@ class Injector:
     keys: frozenset[str] = frozenset()
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
-        """The context before a run in which it is attached at ``sites``."""
+        """The context before a run in which it is attached at ``sites``.
+
+        Args:
+            sites: The tags.
+
+        Raises:
+            InjectorError: If a value does not fit the tokens.
+
+        Example:
+            >>> from taxpr import count, tag, trace
+            >>> count().initial(trace(lambda x: tag(x, name="x"))(1.0).tags())
+            {'values': {}, 'state': {'t0': Array(0, dtype=int32, weak_type=True)}}
+        """
         values = {name: self._leaf(name, value, sites) for name, value in self.values.items()}
         if self.shared:
             state = self.new_state(None)
@@ -54,12 +75,21 @@ class Injector:
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
 
     def at(self, sites: Sequence[Site]) -> Injector:
-        """The injector for these sites: itself, where its report needs nothing of them."""
+        """The injector for these sites: itself, where its report needs nothing of them.
+
+        Args:
+            sites: The tags.
+        """
         del sites
         return self
 
     def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
-        """Of a context, or of something with its structure, the part that a site sees."""
+        """Of a context, or of something with its structure, the part that a site sees.
+
+        Args:
+            ctx: The context, such as `initial` gives.
+            address: The address of the site.
+        """
         state = ctx["state"] if self.shared else ctx["state"][address]
         return {"values": ctx["values"], "state": state}
 
@@ -77,6 +107,16 @@ class Injector:
 
         With ``shards="stack"`` a state has more axes than in the ``initial`` context: it is one
         for each device, and so are the reports, in a list.
+
+        Args:
+            ctx: The context after a run.
+            initial: The context before it; needed where states are stacked.
+
+        Example:
+            >>> from taxpr import count, tag, trace
+            >>> counted = trace(lambda x: tag(x, name="x"))(1.0).inject(count())
+            >>> counted.report(counted(counted.ctx, 1.0)[1])
+            {'t0': {'count': Array(1, dtype=int32)}}
         """
         states, before = (
             {"*": one["state"]} if self.shared else one["state"] for one in (ctx, initial or ctx)

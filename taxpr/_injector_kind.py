@@ -27,6 +27,15 @@ class Param:
         help: One line for people.
         is_key: Whether it is a PRNG key, or an integer for its seed: with `per_example` each
             example draws with a key of its own.
+
+    Example:
+        >>> from taxpr import Param, injector
+        >>> @injector(power=Param(2.0, low=0.0, high=4.0, help="The exponent."))
+        ... def raised(token, power):
+        ...     "Raise the token to a power."
+        ...     return token**power
+        >>> raised.params["power"].high, raised(power=3.0)
+        (4.0, raised(power=3.0))
     """
 
     default: Any = inspect.Parameter.empty
@@ -44,6 +53,13 @@ class InjectorKind:
         name: Its name.
         doc: What it does, in one line.
         params: The declared parameters, by name, in order.
+
+    Example:
+        >>> from taxpr import clip
+        >>> clip.name, clip.doc, list(clip.params)
+        ('clip', 'Hold the token between two bounds.', ['low', 'high'])
+        >>> clip(high=2.0)
+        clip(low=-1.0, high=2.0)
     """
 
     name: str
@@ -54,6 +70,12 @@ class InjectorKind:
     _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
     _adds_up: bool = dataclasses.field(repr=False)
+
+    def __post_init__(self) -> None:
+        # What `help`, doctest and documentation look at: of the function, not of this class.
+        for name in ("__doc__", "__module__", "__name__", "__qualname__"):
+            object.__setattr__(self, name, getattr(self._body, name))
+        object.__setattr__(self, "__wrapped__", self._body)
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -20,7 +20,17 @@ _RECORD_BYTES = 64 * 2**20
 
 @injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True)
 def count(token: Any, state: Any) -> tuple[Any, Any]:
-    """Count how often the tag fires."""
+    """Count how often the tag fires.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import count, tag, trace
+        >>> def f(x):
+        ...     return jax.lax.while_loop(lambda x: x < 9, lambda x: tag(2 * x, name="x"), x)
+        >>> counted = trace(f)(1).inject(count())
+        >>> counted.report(counted(counted.ctx, 1)[1])
+        {'0:while/body/t0': {'count': Array(4, dtype=int32)}}
+    """
     return token, state + 1
 
 
@@ -52,7 +62,18 @@ def _recorded(state: Any) -> dict[str, Any]:
 
 @injector(state=_slots, report=_recorded, options={"slots": None})
 def record(token: Any, state: Any) -> tuple[Any, Any]:
-    """Keep the values of the token, the last ones where there are more than slots."""
+    """Keep the values of the token, the last ones where there are more than slots.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import record, tag, trace
+        >>> xs = jnp.arange(4)
+        >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(2 * x, name="y"), xs))(xs)
+        >>> recorded = program.inject(record(slots=2))
+        >>> out, ctx = recorded(recorded.ctx, xs)
+        >>> recorded.report(ctx)["0:scan/body/t0"]["values"]
+        Array([4, 6], dtype=int32)
+    """
 
     def put(buffer: Any, x: Any) -> Any:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
@@ -92,6 +113,15 @@ def stats(token: Any, state: Any) -> tuple[Any, Any]:
     Non-finite values are counted and left out of the rest. Complex numbers enter by
     their absolute value. All but the counts is computed in float32, or float64 where that is
     enabled: integers beyond 2**24 are rounded, and squares beyond the range are infinite.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import stats, tag, trace
+        >>> x = jnp.array([1.0, 3.0, jnp.inf])
+        >>> watched = trace(lambda x: tag(x, name="x"))(x).inject(stats())
+        >>> report = watched.report(watched(watched.ctx, x)[1])["t0"]
+        >>> {name: float(report[name]) for name in ("mean", "max", "nonfinite")}
+        {'mean': 2.0, 'max': 3.0, 'nonfinite': 1.0}
     """
     state = {**state, "count": state["count"] + 1}
     for x in jax.tree.leaves(token):
@@ -134,6 +164,16 @@ def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
     It raises nothing. Its report has ``count``, how often the tag fired; ``nonfinite``, how many
     elements were not finite; ``firings``, how many firings had some; and ``first``, the number
     of the first of these, counted from 0, or -1.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import check_finite, tag, trace
+        >>> xs = jnp.array([2.0, 1.0, 0.0])
+        >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(1 / x, name="y"), xs))(xs)
+        >>> checked = program.inject(check_finite())
+        >>> report = checked.report(checked(checked.ctx, xs)[1])["0:scan/body/t0"]
+        >>> int(report["nonfinite"]), int(report["first"])
+        (1, 2)
     """
     found = state["nonfinite"] * 0
     for x in jax.tree.leaves(token):
@@ -157,6 +197,13 @@ def print(token: Any, params: dict[str, Any]) -> Any:
 
     It prints by `jax.debug.print`, also in compiled code, and for each lane of a `jax.vmap`
     outside of the program; lines may come in another order than that of the firings.
+
+    Example:
+        >>> import jax
+        >>> import taxpr
+        >>> shown = taxpr.trace(lambda x: taxpr.tag(x * 2, name="y"))(1.0).inject(taxpr.print())
+        >>> out, ctx = shown(shown.ctx, 3.0); jax.effects_barrier()
+        y: 6.0
     """
     shown = jax.tree.map(
         lambda x: jax.random.key_data(x) if _compat.is_extended(x.dtype) else x, token

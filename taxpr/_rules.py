@@ -39,6 +39,16 @@ class Nested:
         facts: Short facts for people, such as ``{"length": 5}``.
         refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
             the equation; None where it does not.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import nested_jaxprs, trace
+        >>> def step(c, x):
+        ...     return c + x, c * 2
+        >>> program = trace(lambda xs: jax.lax.scan(step, 0.0, xs))(jnp.ones(5))
+        >>> [body] = nested_jaxprs(program.eqns[0])
+        >>> body.label, body.in_roles, body.out_roles, body.trips
+        ('body', ('carry', 'x'), ('carry', 'y'), 5)
     """
 
     label: str

@@ -56,6 +56,9 @@ def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
 def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     """The jaxprs that an equation holds, in the order in which they run.
 
+    Args:
+        eqn: An equation of a jaxpr, of any primitive.
+
     Example:
         >>> import jax
         >>> from taxpr import nested_jaxprs, trace
@@ -84,12 +87,34 @@ def with_rules(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.J
 
 
 def is_hop(eqn: _compat.JaxprEqn) -> bool:
-    """Whether an equation holds jaxprs."""
+    """Whether an equation holds jaxprs.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import is_hop, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x) * 2)(jnp.ones(3))
+        >>> [(eqn.primitive.name, is_hop(eqn)) for eqn in program.eqns]
+        [('scan', True), ('mul', False)]
+    """
     return bool(nested_jaxprs(eqn))
 
 
 def injectable(eqn: _compat.JaxprEqn) -> str | None:
-    """None when `inject` can go into the equation, else the reason why it refuses."""
+    """None when `inject` can go into the equation, else the reason why it refuses.
+
+    Args:
+        eqn: An equation that holds jaxprs, see `is_hop`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import injectable, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x))(jnp.ones(3))
+        >>> print(injectable(program.eqns[0]))
+        None
+    """
     hop = _entry(eqn)
     if hop is None:
         return (

@@ -141,22 +141,62 @@ def _shown(params: dict[str, Any]) -> str:
 
 
 def is_tag(eqn: _compat.JaxprEqn) -> bool:
-    """Whether an equation is a tag."""
+    """Whether an equation is a tag.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> from taxpr import is_tag, tag, trace
+        >>> [is_tag(eqn) for eqn in trace(lambda x: tag(x + 1, name="y"))(1.0).eqns]
+        [False, True]
+    """
     return eqn.primitive is tag_p
 
 
 def tag_params(eqn: _compat.JaxprEqn) -> dict[str, Any]:
-    """The user's params of a tag equation, as a new dict."""
+    """The user's params of a tag equation, as a new dict.
+
+    Args:
+        eqn: An equation for which `is_tag` holds.
+
+    Example:
+        >>> from taxpr import tag, tag_params, trace
+        >>> [eqn] = trace(lambda x: tag(x, name="x", layer=3))(1.0).eqns
+        >>> tag_params(eqn)
+        {'layer': 3, 'name': 'x'}
+    """
     return dict(eqn.params["user"])
 
 
 def tag_tree(eqn: _compat.JaxprEqn) -> Any:
-    """The treedef of a tag equation's token."""
+    """The treedef of a tag equation's token.
+
+    Args:
+        eqn: An equation for which `is_tag` holds.
+
+    Example:
+        >>> from taxpr import tag, tag_tree, trace
+        >>> [eqn] = trace(lambda x: tag((x, {"a": x})))(1.0).eqns
+        >>> tag_tree(eqn)
+        PyTreeDef((*, {'a': *}))
+    """
     return eqn.params["tree"]
 
 
 def tag_avals(eqn: _compat.JaxprEqn) -> Any:
-    """The avals of a tag equation's token, in the token's own structure."""
+    """The avals of a tag equation's token, in the token's own structure.
+
+    Args:
+        eqn: An equation for which `is_tag` holds.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import tag, tag_avals, trace
+        >>> [eqn] = trace(lambda x: tag({"a": x}))(jnp.ones(3)).eqns
+        >>> jax.tree.map(str, tag_avals(eqn))
+        {'a': 'float32[3]'}
+    """
     return jax.tree.unflatten(eqn.params["tree"], [atom.aval for atom in eqn.invars])
 
 

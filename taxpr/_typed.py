@@ -176,12 +176,22 @@ def tcj_transpose(
 ) -> tuple[TypedClosedJaxpr[*Ts, list[Any]], list[dict[str, Any]]]:
     """`transpose` of a `TypedClosedJaxpr`.
 
+    Args:
+        tcj: What holds the tags.
+
     Returns:
         One that returns the list of the values of all tags, each in its own structure, and the
         list of the params of the tags.
 
     Raises:
         RefusedError: If a tag is in an equation that cannot be injected.
+
+    Example:
+        >>> from taxpr import TypedClosedJaxpr, tag, tcj_transpose
+        >>> typed = TypedClosedJaxpr.make(lambda x: tag(x + 1, name="y") * 2)(1.0)
+        >>> values, params = tcj_transpose(typed)
+        >>> values.eval(3.0), params
+        ([Array(4., dtype=float32, weak_type=True)], [{'name': 'y'}])
     """
     jaxpr, params, shapes = values_of_tags(tcj.closed_jaxpr)
     return dataclasses.replace(tcj, closed_jaxpr=jaxpr, out_shape=shapes), params
@@ -202,6 +212,13 @@ def tcj_partition_out(
 
     Raises:
         ArgumentError: If there is no such output.
+
+    Example:
+        >>> from taxpr import TypedClosedJaxpr, tcj_partition_out
+        >>> typed = TypedClosedJaxpr.make(lambda x: (x + 1, x * 2))(1.0)
+        >>> first, second = tcj_partition_out(typed, [[0], [1]])
+        >>> first.eval(3.0)
+        (Array(4., dtype=float32, weak_type=True), None)
     """
     # Results are put together by position: whatever order was asked for, each has its place.
     groups = [sorted(set(group)) for group in outvar_indices]

@@ -26,6 +26,13 @@ class Value:
         aval: Its aval.
         eqn: The equation that makes it; None for an input or a constant.
         steps: The way down to it.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import find_values, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x))(jnp.ones(3))
+        >>> [(value.address, str(value.aval)) for value in find_values(program)][2:]
+        [('0:scan/body/0:sin.0', 'float32[]'), ('0:scan.0', 'float32[3]')]
     """
 
     address: str

@@ -48,6 +48,17 @@ class Site:
         steps: The way down to it.
         position: Index of its equation in the jaxpr that holds it.
         eqn: Its equation.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import tag, trace
+        >>> def f(xs):
+        ...     return jax.lax.map(lambda x: tag(jnp.sin(x), name="s", layer=1), xs)
+        >>> [site] = trace(f)(jnp.ones(4)).tags()
+        >>> site.address, site.value_address, site.params, site.trips
+        ('0:scan/body/t0', '0:scan/body/0:sin.0', {'layer': 1, 'name': 's'}, 4)
+        >>> site.chain, str(site.avals), site.source.function
+        (('0:scan',), 'float32[]', 'f.<locals>.<lambda>')
     """
 
     address: str
@@ -114,7 +125,18 @@ class Site:
         return any(step.nested.idle for step in self.steps)
 
     def is_same(self, other: Site) -> bool:
-        """Whether both are one tag of one traced program, before and after an edit of it."""
+        """Whether both are one tag of one traced program, before and after an edit of it.
+
+        Args:
+            other: A tag of the same program or of one made of it.
+
+        Example:
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(x + 1, name="y"))(1.0)
+            >>> more = program.tag_at("in0", name="x")
+            >>> [site.is_same(program.tags()[0]) for site in more.tags()]
+            [False, True]
+        """
         own, others = self.eqn.outvars, other.eqn.outvars
         return (
             bool(own)
@@ -291,7 +313,22 @@ def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, _Home], prefix: str) -
 
 
 def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.JaxprEqn]]:
-    """Every equation of a program with its whole address, nested ones after their own."""
+    """Every equation of a program with its whole address, nested ones after their own.
+
+    Args:
+        jaxpr: An open or closed jaxpr, or a `Program`.
+        prefix: What the addresses begin with.
+
+    Yields:
+        ``(address, eqn)``.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import iter_eqns, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x) * 2)(jnp.ones(3))
+        >>> [address for address, eqn in iter_eqns(program)]
+        ['0:scan', '0:scan/body/0:sin', '1:mul']
+    """
     for local, eqn in numbered(jaxpr):
         yield f"{prefix}{local}", eqn
         for nested in nested_jaxprs(eqn):

@@ -34,6 +34,12 @@ def ready_injectors() -> dict[str, InjectorKind]:
     """The ready injectors by name, in the order in which a menu shows them.
 
     `state` is not among them: it is for several tags together.
+
+    Example:
+        >>> from taxpr import ready_injectors
+        >>> kind = ready_injectors()["clip"]
+        >>> kind.doc, kind(high=2.0)
+        ('Hold the token between two bounds.', clip(low=-1.0, high=2.0))
     """
     changing = (scale, replace, add, zero, noise, clip, cast, stop_gradient)
     observing = (record, stats, count, check_finite, print)

@@ -48,6 +48,15 @@ class Program:
         in_names: The names of the flat inputs, such as ``"params['w']"``.
         out_names: The names of the flat outputs, such as ``"['loss']"``.
         name: The function's name.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import tag, trace
+        >>> program = trace(lambda x: {"y": tag(jnp.sin(x), name="s") * 2})(jnp.ones(3))
+        >>> program
+        <Program <lambda>(float32[3]) -> float32[3]; 1 tags>
+        >>> jax.jit(program)(jnp.zeros(3))
+        {'y': Array([0., 0., 0.], dtype=float32)}
     """
 
     jaxpr: Any
@@ -110,7 +119,15 @@ class Program:
         return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
-        """The flat inputs of a call with these arguments, checked and converted."""
+        """The flat inputs of a call with these arguments, checked and converted.
+
+        Args:
+            args: The positional arguments.
+            kwargs: The keyword arguments.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
             raise ArgumentError(
@@ -135,16 +152,60 @@ class Program:
         return out
 
     def tags(self, where: Any = None) -> list[Site]:
-        """The tags, in program order; ``where`` is a selector, see `find_tags`."""
+        """The tags, in program order.
+
+        Args:
+            where: A selector, see `find_tags`; None means all.
+
+        Raises:
+            SelectorError: If it matches nothing.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(jnp.sin(tag(x, name="x")), name="s"))(1.0)
+            >>> [site.address for site in program.tags("s")]
+            ['t1']
+        """
         sites = find_sites(self.jaxpr)
         return sites if where is None else select(sites, where)
 
     def tag_at(self, where: Any, /, **params: Any) -> Program:
-        """A program with a tag more on each value that is selected; see `tag_at`."""
+        """A program with a tag more on each value that is selected.
+
+        Args:
+            where: An address, or another selector of values; see `taxpr.tag_at`.
+            **params: What the tags carry, as for `tag`.
+
+        Raises:
+            AddressError: If there is no such value.
+            SelectorError: If nothing is selected.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> program = trace(lambda x: jnp.sin(x) + 1)(0.0)
+            >>> program.tag_at("0:sin", name="s").collect()(0.0)[1]
+            {'s': Array(0., dtype=float32)}
+        """
         return dataclasses.replace(self, jaxpr=tag_where(self.jaxpr, where, params))
 
     def dissolve(self, where: Any = None) -> Program:
-        """A program without the tags that ``where`` selects; None means all."""
+        """A program without some tags.
+
+        Args:
+            where: A selector of tags; None means all.
+
+        Raises:
+            SelectorError: If it matches nothing.
+            RefusedError: If a tag is in a jaxpr that its equation keeps hidden.
+
+        Example:
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(tag(x, name="x") + 1, name="y"))(0.0)
+            >>> [site.name for site in program.dissolve("x").tags()]
+            ['y']
+        """
         return dataclasses.replace(self, jaxpr=dissolve_sites(self.jaxpr, self.tags(where)))
 
     def inject(
@@ -421,6 +482,12 @@ class Program:
     ) -> dict[str, Any]:
         """What the axes are of the values that `collect` returns for the same arguments.
 
+        Args:
+            where: A selector of tags; None means all. This and the rest as for `collect`.
+            max_steps: How many iterations of while loops are kept; None keeps the last one.
+            stack: Whether tags may have one name.
+            custom_rules: As for `collect`.
+
         Returns:
             For each name a tuple of strings, or of a token of several arrays a tree of them:
             ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"vmap 0"`` for a
@@ -447,6 +514,13 @@ class Injected(Program):
         ctx: The context to begin with.
         report: ``(ctx) -> dict``: what a final context says, for people. For a mapping of
             injectors it has the mapping's keys, and below them the addresses of the tags.
+
+    Example:
+        >>> from taxpr import count, tag, trace
+        >>> counted = trace(lambda x: tag(x * 2, name="y"))(1.0).inject({"y": count()})
+        >>> out, ctx = counted(counted.ctx, 3.0)
+        >>> counted.report(ctx)
+        {'y': {'t0': {'count': Array(1, dtype=int32)}}}
     """
 
     ctx: Any

@@ -31,14 +31,22 @@ __all__ = [
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What ``%load_ext taxpr_jupyter`` calls."""
+    """What ``%load_ext taxpr_jupyter`` calls: registers ``%taxpr`` and ``%%taxpr``.
+
+    Args:
+        shell: The running IPython shell.
+    """
     from taxpr_jupyter._ipython import _magic
 
     _magic.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What ``%unload_ext taxpr_jupyter`` calls."""
+    """What ``%unload_ext taxpr_jupyter`` calls: takes them away again.
+
+    Args:
+        shell: The running IPython shell.
+    """
     from taxpr_jupyter._ipython import _magic
 
     _magic.unload(shell)

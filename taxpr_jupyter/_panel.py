@@ -35,6 +35,9 @@ def panel(
     Returns:
         The function from arguments to the session.
 
+    Raises:
+        PanelError: When it is called: if an option or an argument cannot be used.
+
     Example:
         >>> import jax.numpy as jnp
         >>> from taxpr_jupyter import panel

@@ -18,7 +18,18 @@ _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
 
 
 class Source(NamedTuple):
-    """A place in the user's code."""
+    """A place in the user's code, as `source_of` finds it.
+
+    Attributes:
+        file: The name of the file; of a cell in a notebook what Python calls it.
+        line: The line, counted from 1.
+        function: The name of the function.
+
+    Example:
+        >>> from taxpr import Source
+        >>> str(Source("model.py", 42, "loss"))
+        'model.py:42 in loss'
+    """
 
     file: str
     line: int
@@ -29,7 +40,20 @@ class Source(NamedTuple):
 
 
 def source_of(eqn: JaxprEqn) -> Source | None:
-    """Where the user's code made this equation; None when it is not known."""
+    """Where the user's code made this equation; None when it is not known.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import source_of, trace
+        >>> def double(x):
+        ...     return x * 2
+        >>> [eqn] = trace(double)(1.0).eqns
+        >>> source_of(eqn).line, source_of(eqn).function
+        (2, 'double')
+    """
     frame = _source_info_util.user_frame(eqn.source_info.traceback)
     if frame is None:
         return None
@@ -40,6 +64,19 @@ def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
     """The calls in the user's code that led to this equation, innermost first.
 
     Empty where they are not known. The first one is `source_of`.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> from taxpr import sources_of, trace
+        >>> def double(x):
+        ...     return x * 2
+        >>> def outer(x):
+        ...     return double(x)
+        >>> [eqn] = trace(outer)(1.0).eqns
+        >>> [source.function for source in sources_of(eqn)[:2]]
+        ['double', 'outer']
     """
     traceback = eqn.source_info.traceback
     if traceback is None:
@@ -66,7 +103,21 @@ def _source_at(code: CodeType, instruction: int) -> Source | None:
 
 
 def scope_of(eqn: JaxprEqn) -> str:
-    """The name stack of an equation, such as ``"block_0/attention"``."""
+    """The name stack of an equation, such as ``"block_0/attention"``.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import scope_of, trace
+        >>> def f(x):
+        ...     with jax.named_scope("block_0"), jax.named_scope("attention"):
+        ...         return x * 2
+        >>> [eqn] = trace(f)(1.0).eqns
+        >>> scope_of(eqn)
+        'block_0/attention'
+    """
     return str(eqn.source_info.name_stack)
 
 
@@ -74,6 +125,18 @@ def scopes_of(eqn: JaxprEqn) -> tuple[str, ...]:
     """The scopes in the name stack of an equation, such as ``("block_0", "attention")``.
 
     Outermost first; without the transformations, which are `transformations_of`.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import scopes_of, trace
+        >>> def f(x):
+        ...     with jax.named_scope("block_0"):
+        ...         return x * x
+        >>> [scopes_of(eqn) for eqn in trace(jax.grad(f))(1.0).eqns][0]
+        ('block_0',)
     """
     return _names(eqn.source_info.name_stack)[0]
 
@@ -82,6 +145,19 @@ def transformations_of(eqn: JaxprEqn) -> tuple[str, ...]:
     """The transformations in the name stack of an equation, such as ``("transpose", "jvp")``.
 
     Outermost first. JAX notes jvp, transpose and vmap there.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import trace, transformations_of
+        >>> def f(x):
+        ...     with jax.named_scope("block_0"):
+        ...         return jnp.sin(x)
+        >>> last = trace(jax.grad(f))(1.0).eqns[-1]
+        >>> last.primitive.name, transformations_of(last)
+        ('mul', ('transpose', 'jvp'))
     """
     return _names(eqn.source_info.name_stack)[1]
 
@@ -124,7 +200,17 @@ _printing = threading.Lock()
 
 
 def var_names(jaxpr: Any) -> dict[Var, str]:
-    """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr."""
+    """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr.
+
+    Args:
+        jaxpr: A `Program`, or an open or closed jaxpr.
+
+    Example:
+        >>> from taxpr import trace, var_names
+        >>> program = trace(lambda x: x + 1)(1.0)
+        >>> [var_names(program)[var] for var in (*program.invars, *program.outvars)]
+        ['a', 'b']
+    """
     inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
     made: list[Any] = []
 

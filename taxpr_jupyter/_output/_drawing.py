@@ -68,6 +68,13 @@ class Drawing:
         call: What was drawn, in Python: `draw(f, x)`.
         notes: What the user should know about the program.
         layouts: Lays out.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr_jupyter import draw
+        >>> drawing = draw(jnp.sin, jnp.ones(3))
+        >>> drawing.svg().startswith("<svg"), drawing.dot.startswith("digraph")
+        (True, True)
     """
 
     builder: Builder
@@ -94,7 +101,11 @@ class Drawing:
         return self.opened(self.unfolded)
 
     def opened(self, unfolded: Collection[str] | None) -> Picture:
-        """The picture with other parts open."""
+        """The picture with other parts open.
+
+        Args:
+            unfolded: The addresses of what is open; None leaves it to the budget.
+        """
         return self.builder.picture(unfolded, self.injected, self.added, self.heat)
 
     @functools.cached_property
@@ -160,6 +171,9 @@ class Drawing:
     def unfold(self, *addresses: str) -> Drawing:
         """A drawing with these equations or groups open, one after the other.
 
+        Args:
+            *addresses: Of equations that hold jaxprs, or of groups.
+
         Raises:
             PanelError: If one of them holds nothing that could be open.
 
@@ -176,6 +190,9 @@ class Drawing:
 
     def fold(self, *addresses: str) -> Drawing:
         """A drawing with these equations or groups closed.
+
+        Args:
+            *addresses: Of equations that hold jaxprs, or of groups.
 
         Raises:
             PanelError: If one of them holds nothing that could be open.
@@ -209,12 +226,24 @@ class Drawing:
         A PNG has two pixels for each of the SVG. PNG and PDF are drawn by the program `dot`, or
         else by the package `cairosvg`, where it is installed.
 
+        Args:
+            path: The file; the ending of its name says which kind it is.
+
         Returns:
             The file.
 
         Raises:
             PanelError: If the name ends otherwise, or nothing here can write it.
             OSError: If the file cannot be written.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import draw
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     file = draw(jnp.sin, 1.0).save(pathlib.Path(folder, "sin.svg"))
+            ...     file.name, file.read_text().startswith("<svg")
+            ('sin.svg', True)
         """
         return _files.save(path, self.writers())
 

@@ -107,6 +107,16 @@ class Editor:
 
         Returns:
             The address of the value.
+
+        Raises:
+            PanelError: If there is no such value, or its tag exists or may not be called so.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.5,))
+            >>> session.tag("0:sin", name="s")
+            '0:sin.0'
         """
         with self._change("tags"):
             site = self._edited.site(address)
@@ -118,7 +128,14 @@ class Editor:
             return key
 
     def untag(self, address: str) -> None:
-        """Removes an added tag, with its injector."""
+        """Removes an added tag, with its injector.
+
+        Args:
+            address: Of the tag or its value, or the tag's name.
+
+        Raises:
+            PanelError: If there is no such tag, or it is in the source.
+        """
         with self._change("tags"):
             site = self._added(address, "removed")
             edits = self._edited.edits
@@ -127,7 +144,15 @@ class Editor:
             )
 
     def rename(self, address: str, name: str) -> None:
-        """Gives an added tag another name."""
+        """Gives an added tag another name.
+
+        Args:
+            address: Of the tag or its value, or the tag's name.
+            name: The new name.
+
+        Raises:
+            PanelError: If there is no such tag, it is in the source, or the name is taken.
+        """
         with self._change("tags"):
             site = self._added(address, "renamed")
             if name != site.name:
@@ -146,6 +171,21 @@ class Editor:
                 `taxpr.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
             **values: Values of the injector's parameters.
+
+        Returns:
+            The injector as it is attached; `set_value` changes it.
+
+        Raises:
+            PanelError: If there is no such value or injector, or it has no such parameter.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.5,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> session.set_value("0:sin", "value", 3.0)
+            >>> session.injectors["0:sin.0"].values
+            {'value': 3.0}
         """
         with self._change("injectors"):
             edited = self._edited
@@ -161,13 +201,29 @@ class Editor:
             return made
 
     def detach(self, address: str) -> None:
-        """Removes the injector of a tag; the tag stays."""
+        """Removes the injector of a tag; the tag stays.
+
+        Args:
+            address: Of the tag or its value, or the tag's name.
+
+        Raises:
+            PanelError: If it has none.
+        """
         with self._change("injectors"):
             site = self._attached(address)
             self._set(attached=_without(self._edited.edits.attached, site.key))
 
     def set_value(self, address: str, param: str, value: Any) -> None:
-        """Sets a parameter of an injector. Nothing is traced or compiled again."""
+        """Sets a parameter of an injector. Nothing is traced or compiled again.
+
+        Args:
+            address: Of the tag or its value, or the tag's name.
+            param: The name of the parameter.
+            value: Its value.
+
+        Raises:
+            PanelError: If there is no such injector or parameter, or it cannot have that value.
+        """
         with self._change("values"):
             site = self._attached(address)
             assert site.injector is not None
@@ -177,11 +233,25 @@ class Editor:
             self._set(attached={**self._edited.edits.attached, site.key: new})
 
     def fold(self, address: str) -> None:
-        """Draws an equation, or a group of equations, closed."""
+        """Draws an equation, or a group of equations, closed.
+
+        Args:
+            address: Of the equation or group.
+
+        Raises:
+            PanelError: If it holds nothing that could be open.
+        """
         self._refold(address, opened=False)
 
     def unfold(self, address: str) -> None:
-        """Draws an equation, or a group of equations, open."""
+        """Draws an equation, or a group of equations, open.
+
+        Args:
+            address: Of the equation or group.
+
+        Raises:
+            PanelError: If it holds nothing that could be open.
+        """
         self._refold(address, opened=True)
 
     def fold_default(self) -> None:
@@ -193,6 +263,9 @@ class Editor:
         """Takes tags, injectors and folding of an older session, as far as addresses still exist.
 
         What could not be taken over is said in `notes`.
+
+        Args:
+            old: The older session.
         """
         with self._change("tags"):
             self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
@@ -211,6 +284,9 @@ class Editor:
 
         ``what`` is ``"tags"``, ``"injectors"``, ``"values"``, ``"folding"``, ``"run"``,
         ``"error"`` or ``"closed"``.
+
+        Args:
+            callback: The function to call.
 
         Returns:
             A function that ends this.

@@ -107,7 +107,11 @@ class Session(Editor):
     # ---- looking -----------------------------------------------------------------
 
     def inspect(self, address: str) -> Inspection:
-        """What is at an address of the picture, or at the tag with this key; never raises."""
+        """What is at an address of the picture, or at the tag with this key; never raises.
+
+        Args:
+            address: Of a value, an equation, a group or a tag.
+        """
         with self._lock:
             inspector = self._edited.inspector
             address = inspector.address_of(address)
@@ -122,7 +126,16 @@ class Session(Editor):
         return sorted(devices(), key=lambda name: name != self._device)
 
     def code(self) -> str:
-        """Python that traces, tags, injects and runs the same, without the session."""
+        """Python that traces, tags, injects and runs the same, without the session.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(jnp.sin, (0.5,), call="jnp.sin(0.5)")
+            >>> attached = session.attach("0:sin", "scale", factor=2.0)
+            >>> print(session.code().splitlines()[-1])
+            report = injected.report(ctx)
+        """
         with self._lock:
             return _code.code_of(self._source, self._edited.edits.tags, self._edited.sites)
 
@@ -163,8 +176,20 @@ class Session(Editor):
             on_phase: Called before each phase.
             cancel: Looked at between phases.
 
+        Returns:
+            Outputs with and without the injectors, differences, records of the tags, times.
+
         Raises:
             PanelError: A run is under way.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> run = session.run()
+            >>> print(run.baseline, run.outputs)
+            1.0 3.0
         """
         if not self._under_way.acquire(blocking=False):
             raise PanelError("A run is under way: wait for it, or cancel it")
@@ -201,7 +226,11 @@ class Session(Editor):
         return to_dot(self.picture())
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
-        """The picture as SVG; None where it could not be laid out, and `layout_note` says why."""
+        """The picture as SVG; None where it could not be laid out, and `layout_note` says why.
+
+        Args:
+            cancel: Set it from another thread to stop the layout at once.
+        """
         return self._drawn.svg(self._edited, cancel)
 
     @property
@@ -232,6 +261,14 @@ class Session(Editor):
 
         Raises:
             PanelError: An injector cannot work.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> session.changes().diff.summary()
+            '3 added, 2 same'
         """
         with self._lock:
             attached = {site.site: site.injector for site in self._edited.sites if site.injector}
@@ -251,7 +288,11 @@ class Session(Editor):
             )
 
     def tags_table(self, color: bool = False) -> str:
-        """A table of all tags."""
+        """A table of all tags.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+        """
         return _outline.tags_table(self.sites(), color=color)
 
     def html(self) -> str:

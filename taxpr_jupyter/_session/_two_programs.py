@@ -49,6 +49,9 @@ def compare(
         budget: Draw at most about this many nodes on each side.
         timeout: Seconds that the layout of a side may take.
 
+    Returns:
+        The comparison. It shows itself in a notebook; `Comparison.save` writes it to a file.
+
     Raises:
         PanelError: A side is none of these; or there are arguments, and no function for them.
 
@@ -83,6 +86,14 @@ class Comparison:
         before: The one program.
         after: The other.
         note: After `svg`, what to know about the pictures; may be empty.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> from taxpr_jupyter import Comparison
+        >>> before, after = trace(jnp.sin)(1.0), trace(lambda x: jnp.sin(x) + 1)(1.0)
+        >>> Comparison(before, after)
+        <comparison of sin and <lambda>: 1 added, 1 same>
     """
 
     def __init__(
@@ -103,7 +114,11 @@ class Comparison:
         return diff(self.before, self.after)
 
     def text(self, context: int = 2) -> str:
-        """The difference as text: changed equations with `context` ones around them."""
+        """The difference as text: changed equations with some others around them.
+
+        Args:
+            context: How many equations that are the same are shown around.
+        """
         return diff_text(self.diff, context, source_text)
 
     @functools.cached_property
@@ -125,7 +140,11 @@ class Comparison:
         return to_dot(before), to_dot(after)
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
-        """Both pictures in one SVG; None where one could not be laid out, and `note` says why."""
+        """Both pictures in one SVG; None where one could not be laid out, and `note` says why.
+
+        Args:
+            cancel: Set it from another thread to stop the layout at once.
+        """
         self.note = " ".join(dict.fromkeys(p.note for p in self.pictures if p.note))
         svgs = []
         for picture, dot in zip(self.pictures, self.dot(), strict=True):
@@ -142,8 +161,12 @@ class Comparison:
     def save(self, path: str | pathlib.Path) -> None:
         """Writes the pictures (.svg) or the text (.txt) to a file.
 
+        Args:
+            path: The file.
+
         Raises:
             PanelError: The name ends otherwise, or there is no layout.
+            OSError: The file cannot be written.
         """
         file = pathlib.Path(path)
         writers: dict[str, Callable[[], str | None]] = {
