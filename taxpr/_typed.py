@@ -80,7 +80,10 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         return traced
 
     def eval(self, *args: *Ts) -> R:
-        """Run it. Takes all arguments, static ones too, which must be those of the trace.
+        """Run it.
+
+        Args:
+            *args: All arguments, static ones too, which must be those of the trace.
 
         Raises:
             ArgumentError: If the arguments do not fit.
@@ -118,7 +121,11 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         return TypedClosedJaxpr.make(lambda *args: self.eval(*map(*args)), static_argnums)
 
     def map_outputs(self, map: Callable[[R], Any]) -> TypedClosedJaxpr:
-        """One that returns ``map`` of the result."""
+        """One that returns ``map`` of the result.
+
+        Args:
+            map: A function from the result to the new one, both PyTrees of arrays.
+        """
 
         def mapped(*args: Any) -> Any:
             return map(self._run(args))

@@ -527,7 +527,15 @@ class Injected(Program):
     report: Callable[[Any], dict[str, Any]]
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
-        """As for `Program`; the first argument is the context."""
+        """As for `Program`; the first argument is the context.
+
+        Args:
+            args: The context and the positional arguments.
+            kwargs: The keyword arguments.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
         given = jax.tree.structure(args[0]) if args else None
         if given != jax.tree.structure(self.ctx):
             raise ArgumentError(

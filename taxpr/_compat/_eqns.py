@@ -63,8 +63,8 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
 def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
     """The keywords with which `jax.lax.scan` rebuilds this scan.
 
-    ``linear`` (up to 0.8), a hint that JAX ignores and later dropped, is not
-    among them. ``_split_transpose`` exists up to 0.8.
+    ``linear`` (up to 0.9), a hint that JAX ignores and later dropped, is not
+    among them. ``_split_transpose`` exists up to 0.9.
     """
     names = ("length", "reverse", "unroll", "_split_transpose")
     return {name: eqn.params[name] for name in names if name in eqn.params}
@@ -73,7 +73,7 @@ def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
 def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Bind a call-like primitive with eqn params; always a list of results."""
     bound = prim.get_bind_params(params)
-    # Until 0.10 `get_bind_params` returns (subfuns, params), later only params.
+    # Up to 0.8 `get_bind_params` returns (subfuns, params), from 0.9 only params.
     subfuns, bind_params = bound if isinstance(bound, tuple) else ([], bound)
     out = prim.bind(*subfuns, *operands, **bind_params)
     return list(out) if prim.multiple_results else [out]

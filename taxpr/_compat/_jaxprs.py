@@ -12,7 +12,7 @@ from jax._src.interpreters import partial_eval as _pe
 
 from taxpr._compat._avals import ShapedArray, with_weak_type
 
-# `jax.extend.core` has these, too, but from 0.12 importing it imports Pallas.
+# `jax.extend.core` has these, too, but from 0.10 importing it imports Pallas.
 Jaxpr = _core.Jaxpr
 ClosedJaxpr: Any = getattr(_core, "ClosedJaxpr", Jaxpr)
 JaxprEqn = _core.JaxprEqn

@@ -31,7 +31,7 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
 def varying(x: Any) -> frozenset[str]:
     """The mesh axes over which a value, or an aval, is known to vary in a shard_map."""
     aval = x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
-    # `vma` up to 0.11; from 0.12 `mat` says more, `varying` among it.
+    # `vma` up to 0.9; from 0.10 `mat` says more, `varying` among it.
     mat = getattr(aval, "mat", None)
     return frozenset(mat.varying if mat is not None else getattr(aval, "vma", ()))
 

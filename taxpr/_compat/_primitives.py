@@ -45,7 +45,7 @@ def _hijax_class(module: str, name: str) -> Any:
 
 
 # `eval_jaxpr_p` moved from the loops module to core in 0.11; from 0.12 `call_p` and
-# `closed_call_p` are other names of it. xla_pmap went in 0.9.
+# `closed_call_p` are other names of it. xla_pmap went in 0.10; pmap leaves a jit before, in 0.8.3 already.
 core_call_p = primitive("jax._src.core", "call_p")
 closed_call_p = primitive("jax._src.core", "closed_call_p")
 eval_jaxpr_p = getattr(_core, "eval_jaxpr_p", None) or getattr(_loops, "eval_jaxpr_p", None)
@@ -58,12 +58,12 @@ custom_vmap_call_p = primitive("jax._src.custom_batching", "custom_vmap_p")
 linear_call_p = primitive("jax._src.custom_derivatives", "linear_call_p")
 composite_p = primitive("jax._src.lax.lax", "composite_p")
 custom_partitioning_p = primitive("jax._src.custom_partitioning", "custom_partitioning_p")
-# custom_transpose went in 0.9 or 0.10.
+# custom_transpose went in 0.10.
 custom_transpose_p = primitive("jax._src.custom_transpose", "custom_transpose_p")
 run_state_p = primitive("jax._src.state.discharge", "run_state_p")
 fused_call_p = primitive("jax.experimental.fused", "fused_p")
 # compute_on is an equation from 0.8, program_order from 0.12. xla_metadata_call came with
-# 0.8 in scheduling_groups and moved to xla_metadata in 0.12.
+# 0.8 in scheduling_groups and moved to xla_metadata in 0.11.
 compute_on_p = primitive("jax._src.compute_on", "compute_on_p")
 program_order_p = primitive("jax._src.program_order", "program_order_p")
 xla_metadata_call_p = primitive("jax._src.xla_metadata", "xla_metadata_call_p") or primitive(

@@ -29,7 +29,7 @@ def _nested_remat(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     facts: dict[str, Any] = {"differentiated": True} if recomputed else {}
     if eqn.params.get("policy") is not None:
         policy = eqn.params["policy"]
-        # From 0.10 the ready policies are objects, not functions.
+        # Some of the ready policies are objects in 0.10 and 0.11, and functions otherwise.
         facts["policy"] = getattr(policy, "__name__", type(policy).__name__)
     stored = eqn.params["jaxpr"]
     title = "remat (recomputed)" if recomputed else "remat"
