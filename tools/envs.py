@@ -43,9 +43,9 @@ NEWEST = Env(
     pins=(),
     extra="dev",
     runs=(
-        "tests taxpr taxpr_jupyter README.md --ignore=tests/browser --ignore=tests/clients"
-        " --ignore=tests/devices -n 2"
-        " --doctest-modules --doctest-glob=README.md",
+        "tests taxpr taxpr_jupyter README.md docs --ignore=tests/browser --ignore=tests/clients"
+        " --ignore=tests/devices --ignore=tests/site -n 2"
+        " --doctest-modules --doctest-glob=*.md",
         "tests/devices -n 2",
         "tests/browser",
         "notebooks --nbval --nbval-current-env --nbval-cell-timeout=300"
@@ -114,7 +114,14 @@ CLIENTS = Env(
     extra="test-clients",
     runs=("tests/clients -n 2",),
 )
-TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS)}
+DOCS = Env(
+    name="docs",
+    pythons=("3.13", "3.14", "3.12", "3.11"),
+    pins=(),
+    extra="docs",
+    runs=("tests/site",),
+)
+TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, DOCS)}
 
 
 def output(*command: str | Path) -> str:

@@ -35,11 +35,11 @@ def on_config(config):
 def on_files(files: Files, config) -> Files:
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=linked(text, source, config.repo_url)))
+        files.append(File.generated(config, page, content=linked(text, source, config.extra["repository"])))
     for page, path in notebooks().items():
         text, pictures = converted(path)
         source = f"notebooks/{path.name}"
-        files.append(File.generated(config, page, content=linked(text, source, config.repo_url)))
+        files.append(File.generated(config, page, content=linked(text, source, config.extra["repository"])))
         for name, content in pictures.items():
             files.append(File.generated(config, f"tutorials/{name}", content=content))
     return files
@@ -52,10 +52,10 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for table in TABLE.finditer(readme):
         markdown = markdown.replace(f"<!-- {table[1]} -->", table[0])
-    return linked(markdown, f"docs/{page.file.src_uri}", config.repo_url)
+    return linked(markdown, f"docs/{page.file.src_uri}", config.extra["repository"])
 
 
-def linked(text: str, source: str, repo_url: str) -> str:
+def linked(text: str, source: str, repository: str) -> str:
     """Markdown of a file of the repository, with links as the site needs them."""
     here = posixpath.dirname(_page_of(source) or source)
 
@@ -69,7 +69,7 @@ def linked(text: str, source: str, repo_url: str) -> str:
             return f"{head}{posixpath.relpath(page, here or '.')}{tail}"
         # What is not there is left alone, and MkDocs says so.
         known = (ROOT / file).exists()
-        return f"{head}{repo_url}/blob/main/{file}{tail}" if known else match[0]
+        return f"{head}{repository}/blob/main/{file}{tail}" if known else match[0]
 
     def outside_of_code(part: str) -> str:
         return LINK.sub(link, BADGE.sub(r"[\1](", part))

@@ -45,7 +45,7 @@ def _hijax_class(module: str, name: str) -> Any:
 
 
 # `eval_jaxpr_p` moved from the loops module to core in 0.11; from 0.12 `call_p` and
-# `closed_call_p` are other names of it. xla_pmap went in 0.10; pmap leaves a jit before, in 0.8.3 already.
+# `closed_call_p` are other names of it. xla_pmap went in 0.10, and in 0.8.3 pmap is a jit already.
 core_call_p = primitive("jax._src.core", "call_p")
 closed_call_p = primitive("jax._src.core", "closed_call_p")
 eval_jaxpr_p = getattr(_core, "eval_jaxpr_p", None) or getattr(_loops, "eval_jaxpr_p", None)
