@@ -33,13 +33,17 @@ def on_config(config):
 
 
 def on_files(files: Files, config) -> Files:
+    repository = config.extra["repository"]
+
+    def add(page: str, source: str, text: str) -> None:
+        content = linked(text, source, repository)
+        files.append(File.generated(config, page, content=content))
+
     for source, page in PAGES.items():
-        text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=linked(text, source, config.extra["repository"])))
+        add(page, source, (ROOT / source).read_text(encoding="utf-8"))
     for page, path in notebooks().items():
         text, pictures = converted(path)
-        source = f"notebooks/{path.name}"
-        files.append(File.generated(config, page, content=linked(text, source, config.extra["repository"])))
+        add(page, f"notebooks/{path.name}", text)
         for name, content in pictures.items():
             files.append(File.generated(config, f"tutorials/{name}", content=content))
     return files

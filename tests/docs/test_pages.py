@@ -3,6 +3,7 @@
 That a page's doctests pass is tested where all doctests run.
 """
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -38,13 +39,14 @@ def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
     (tmp_path / "model.py").write_text(model)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "model", None)  # which the command replaces
     for block in fenced("how-to/command-line.md", "console"):
         for command, said in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
             program, *args = shlex.split(command)
             assert program == "taxpr"
             assert main(args) == 0
             assert capsys.readouterr().out.strip() == said.strip()
-            for flag, name in zip(args, args[1:], strict=False):
+            for flag, name in itertools.pairwise(args):
                 assert flag != "-o" or (tmp_path / name).stat().st_size > 0
 
 
