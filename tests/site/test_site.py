@@ -48,7 +48,8 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-c", BUILD, "build", "--strict", "--quiet", "--site-dir", folder]
+    # Not with --quiet: what is not printed is no error either.
+    command = [sys.executable, "-c", BUILD, "build", "--strict", "--site-dir", folder]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return folder
