@@ -8,6 +8,8 @@ import taxpr
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
 from taxpr_jupyter._picture._model import Counts, Picture
+from taxpr_jupyter._picture._only import Only
+from taxpr_jupyter._picture._reveal import Revealed, path_to, reveal
 from taxpr_jupyter._picture._text import Tooltips, Where
 
 
@@ -25,7 +27,8 @@ class Builder:
         self, program: taxpr.Program, budget: int = BUDGET, where: Where | None = None
     ) -> None:
         self.program = program
-        self._fold = Fold(program, budget)
+        self._budget = budget
+        self._folds: dict[Only | None, Fold] = {None: Fold(program, budget)}
         self._tooltips = Tooltips(taxpr.var_names(program), where)
 
     def picture(
@@ -33,6 +36,7 @@ class Builder:
         unfolded: Collection[str] | None = None,
         injected: Collection[str] = frozenset(),
         added: Collection[str] = frozenset(),
+        only: Only | None = None,
     ) -> Picture:
         """The picture: equal for equal programs, in every process.
 
@@ -41,8 +45,9 @@ class Builder:
                 important ones, as far as the budget goes.
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
+            only: What is drawn; the rest of each row is folded. None for all.
         """
-        fold, program = self._fold, self.program
+        fold, program = self._fold(only), self.program
         fold.choose(unfolded)
         drawing = Drawing(fold, self._tooltips, injected, added)
         drawing.program(program)
@@ -58,7 +63,41 @@ class Builder:
             unfolded=frozenset(drawing.unfolded),
             foldable=frozenset(drawing.foldable),
             note=fold.note,
+            hidden=drawing.hidden,
         )
+
+    def path_to(self, address: str, only: Only | None = None) -> list[str]:
+        """What must be open so that an address is in the picture, outermost first.
+
+        Raises:
+            PanelError: There is no such address.
+        """
+        return [part.address for part in path_to(self._fold(only), address)]
+
+    def reveal(
+        self,
+        address: str,
+        unfolded: Collection[str] | None,
+        by_hand: Collection[str] = frozenset(),
+        only: Only | None = None,
+    ) -> Revealed:
+        """What to unfold, and what to fold instead, so that an address is in the picture.
+
+        Args:
+            address: The address.
+            unfolded: What is open.
+            by_hand: What is not to be folded.
+            only: As for `picture`.
+
+        Raises:
+            PanelError: There is no such address, or no room for it.
+        """
+        return reveal(self._fold(only), address, unfolded, by_hand)
+
+    def _fold(self, only: Only | None) -> Fold:
+        if only not in self._folds:  # keep that of the whole, and the last one of a part
+            self._folds = {None: self._folds[None], only: Fold(self.program, self._budget, only)}
+        return self._folds[only]
 
 
 def build_picture(

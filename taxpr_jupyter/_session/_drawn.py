@@ -34,19 +34,24 @@ class Drawn:
     def picture(self, edited: Edited) -> Picture:
         """The picture of a program with its edits."""
         edits = edited.edits
-        key = (edits.tags, frozenset(edits.attached), edits.unfolded)
+        key = (edits.tags, frozenset(edits.attached), edits.unfolded, edits.only)
         kept = self._picture
         if kept is not None and kept[0] == key:
             return kept[1]
-        if self._builder is None or self._builder.program is not edited.program:
-            self._builder = Builder(edited.program, self.budget, source_text)
-        picture = self._builder.picture(
+        picture = self.builder(edited).picture(
             edits.unfolded,
             injected={site.address for site in edited.sites if site.injector},
             added={site.address for site in edited.sites if site.added},
+            only=edits.only,
         )
         self._picture = key, picture
         return picture
+
+    def builder(self, edited: Edited) -> Builder:
+        """What draws a program; the last one is kept."""
+        if self._builder is None or self._builder.program is not edited.program:
+            self._builder = Builder(edited.program, self.budget, source_text)
+        return self._builder
 
     def svg(self, edited: Edited, cancel: threading.Event | None = None) -> str | None:
         """The picture as SVG; None where there is no layout, and `note` says why."""
@@ -64,7 +69,8 @@ class Drawn:
 
     def note(self, edited: Edited) -> str:
         """What the user should know about the picture and its layout; may be empty."""
-        notes = [self.picture(edited).note, self._laid_out[1].note if self._laid_out else ""]
+        layout = self._laid_out[1].note if self._laid_out else ""
+        notes = [edited.edits.note, self.picture(edited).note, layout]
         return " ".join(note for note in notes if note)
 
     def described(self, edited: Edited, address: str, found: Inspection | None) -> Inspection:

@@ -175,7 +175,7 @@ class Editor:
     def fold_default(self) -> None:
         """Lets the picture choose again what it draws open."""
         with self._change("folding"):
-            self._set(unfolded=None)
+            self._set(unfolded=None, by_hand=frozenset(), note="")
 
     def take_over(self, old: Editor) -> None:
         """Takes tags, injectors and folding of an older session, as far as addresses still exist.
@@ -263,8 +263,12 @@ class Editor:
                 target = getattr(picture.find(address), "fold", None) or ""
             if target not in picture.foldable:
                 raise PanelError(f"{address} holds nothing that could be drawn open or closed")
-            now = picture.unfolded
-            self._set(unfolded=now | {target} if opened else now - {target})
+            now, by_hand = picture.unfolded, self._edited.edits.by_hand
+            self._set(
+                unfolded=now | {target} if opened else now - {target},
+                by_hand=by_hand | {target} if opened else by_hand - {target},
+                note="",
+            )
 
     def _refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that mend an injector."""
