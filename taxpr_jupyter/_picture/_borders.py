@@ -130,7 +130,8 @@ class Borders:
         values = [f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices]
         if end.children:
             lines, marks = _labels.bundle_lines(end.title, len(indices)), ("many",)
-            marks += ("rest",) if end.rest else ()
+            if end.rest:
+                lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
             word = "in" if kind == "input" else "out"
             self.hidden[end.address] = tuple(f"{block.prefix}{word}{i}" for i in indices)
         else:

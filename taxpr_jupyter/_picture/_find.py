@@ -36,14 +36,14 @@ _DTYPE = re.compile(
 )
 _LINE = re.compile(r"\S+\.\w+:\d+")
 _LETTER = re.compile(r"([a-z]+):")
-_ADDRESS = re.compile(r"(.*/)?(\d+:[^.]+|t\d+|in\d+|const\d+)(\.\d+)?")
+_ADDRESS = re.compile(r"(.*/)?(\d+:[^.]+|t\d+|(?:in|out|const)\d+)(\.\d+)?")
 
 
 class Hit(NamedTuple):
     """Something found.
 
     Attributes:
-        address: Of an equation, input or constant.
+        address: Of an equation, input, constant or output.
         why: For each word what it matched, such as ``"type bf16[2,16]"``.
     """
 
@@ -62,7 +62,7 @@ class _Row(NamedTuple):
     eqn: Any  # None for an input or a constant
     steps: tuple[_Around, ...]
     vars: Sequence[Any]
-    name: str  # of an input
+    name: str  # of an input or output
 
 
 _Found = dict[int, str]  # row and why
@@ -125,9 +125,9 @@ class Finder:
             found |= self._shape(type_)
         elif _DTYPE.fullmatch(word):
             found |= self._dtype(word)
-        columns = ["tag", "input", "primitive", "scope", "function", "label"]
+        columns = ["tag", "name", "primitive", "scope", "function", "label"]
         if _DTYPE.fullmatch(word):
-            columns = ["tag", "input"]  # `f16` is no part of `bf16`
+            columns = ["tag", "name"]  # `f16` is no part of `bf16`
         for column in columns:
             found = self._text(column, word) | found
         return found
@@ -234,6 +234,8 @@ class Finder:
                     walk(f"{address}/{nested.label}/", nested.jaxpr, nested.in_roles, inside)
 
         walk("", self._program, self._program.in_names, ())
+        # What an output is, the equation that makes it says.
+        rows += [_Row(f"out{k}", None, (), (), n) for k, n in enumerate(self._program.out_names)]
         return rows
 
     @functools.cached_property
@@ -307,7 +309,7 @@ class Finder:
                     for source in self._sources
                 ]
             ),
-            "input": functools.cache(lambda: [_text.visible(row.name) for row in self._rows]),
+            "name": functools.cache(lambda: [_text.visible(row.name) for row in self._rows]),
         }
 
 

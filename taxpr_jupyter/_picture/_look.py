@@ -58,7 +58,7 @@ LOOKS: Mapping[str, Look] = {
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
 }
 
-
+REST_FILL = "#f7f7f7"  # of what was left out
 # What computes in the backward pass of a derivative; its groups are named, besides.
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
 
@@ -66,6 +66,8 @@ BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group"
 def look_of(node: Node) -> Look:
     """How a node looks."""
     look = LOOKS["choice" if "choice" in node.marks else node.kind]
+    if "rest" in node.marks:
+        return replace(look, shape="box", fill=REST_FILL, line=FAINT)
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look
@@ -73,4 +75,4 @@ def look_of(node: Node) -> Look:
 
 def is_dashed(node: Node) -> bool:
     """Whether its border is dashed."""
-    return "stub" in node.marks or "added" in node.marks
+    return not {"stub", "added", "rest"}.isdisjoint(node.marks)

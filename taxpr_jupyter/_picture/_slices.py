@@ -214,6 +214,8 @@ class Slices:
                 self.places.append((f"{prefix}{word}{k}", node, node + 1))
                 if word != "out":
                     nodes[var] = node
+                    if control is not None:  # without it, no value gets here
+                        self._edge(control, node)
                 elif not taxpr.is_literal(var):
                     self._edge(nodes[var], node)
             return made
@@ -280,6 +282,8 @@ class Slices:
             self._edge(operand, node)
         returns: list[tuple[int, int]] = []
         unsure = opaque
+        back: list[tuple[int, int | None]] = []
+        entering: dict[int | None, list[int]] = {}  # by the operand
         for nested in nested_jaxprs:
             home = f"{address}/{nested.label}"
             inside = node if decides else control
@@ -297,11 +301,15 @@ class Slices:
                     self._edge(node, inner)
             for k, out in zip(nested.results, outs, strict=True):
                 returns.append((out, -1 if k is None else k))
-            for j, i in nested.back:
-                self._edge(outs[j], ins[i])
+            back += [(outs[j], nested.operands[i]) for j, i in nested.back]
+            for k, inner in zip(nested.operands, ins, strict=True):
+                entering.setdefault(k, []).append(inner)
             if bare_results:  # what is written to references comes out
                 for inner in ins:
                     self._edge(inner, node)
+        for out, k in back:  # in the next iteration, also in the condition of a while
+            for inner in entering[k]:
+                self._edge(out, inner)
         if unsure:
             # That a scatter with its `add` needs all of its operands is no news.
             if len(eqn.outvars) > 1 or any(len(n.jaxpr.eqns) > 1 for n in nested_jaxprs):

@@ -203,7 +203,11 @@ def _css() -> str:
     for kind, fill in _look.BACKWARD_FILLS.items():
         node = f".node.{kind}.backward"
         rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
-    rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    rest = ".node.rest.rest rect,.node.rest.rest path"
+    rules[rest] = _colour("fill", "literal-fill", _look.REST_FILL) + _colour(
+        "stroke", "faint", _look.FAINT
+    )
+    rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
     return "".join(
         f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
         for selector, body in rules.items()

@@ -138,8 +138,9 @@ function drawValue({ address, text, tag, refused }, send) {
  * @param {Inspection} node
  * @param {(message: object) => void} send
  * @param {() => void} close
+ * @param {HTMLElement | null} paths What `find.js` offers.
  */
-function drawInspection(node, send, close) {
+function drawInspection(node, send, close, paths) {
   const { address, tag, toggle } = node;
   const change = toggle === "fold" ? "Fold" : "Unfold";
   const values = node.values.map((value) => drawValue(value, send));
@@ -160,6 +161,7 @@ function drawInspection(node, send, close) {
       ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
       : null,
     values.length ? section(ofEquation ? "Out" : "Values", ...values) : null,
+    paths,
     node.kind === "jaxpr" ? section("Out", ...node.outputs.map(line)) : null,
     node.inputs.length ? section("In", ...node.inputs.map(line)) : null,
     node.facts.length ? section("Params", facts(node.facts)) : null,
@@ -250,9 +252,9 @@ function drawCode(code, say) {
 }
 
 /**
- * Loads a module from its text, as anywidget loads this one: so there are two files, no bundler.
+ * Loads a module from its text, as anywidget loads this one: so there are several files, no bundler.
  * @param {string} source
- * @returns {Promise<typeof import("./picture.js")>}
+ * @returns {Promise<any>}
  */
 async function load(source) {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
@@ -288,11 +290,16 @@ async function render({ model, el }) {
   const outline = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Program as text" });
   const text = h("details", {}, h("summary", {}, "Program as text"), outline);
 
-  const { Picture } = await load(model.get("_picture_js"));
+  /** @type {[typeof import("./picture.js"), typeof import("./find.js")]} */
+  const [{ Picture }, { Find }] = await Promise.all([
+    load(model.get("_picture_js")),
+    load(model.get("_find_js")),
+  ]);
   let saving = 0;
   const act = {
     select,
     toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
+    between: (/** @type {string} */ from, /** @type {string} */ to) => find.between(from, to),
     placed: (/** @type {Place} */ place, /** @type {boolean} */ moved) => {
       scale.textContent = `${Math.round(100 * place.scale)}%`;
       clearTimeout(saving);
@@ -300,6 +307,7 @@ async function render({ model, el }) {
     },
   };
   const picture = new Picture(stage, act, model.get("place"));
+  const find = new Find({ h, button, send, picture });
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
@@ -310,7 +318,7 @@ async function render({ model, el }) {
   );
   el.classList.add("taxpr-view");
   el.append(
-    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tools),
+    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), find.element, tools),
     stage,
     inspector,
     h("div", { class: "tx-status" }, progress, message),
@@ -329,7 +337,7 @@ async function render({ model, el }) {
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
     const children = selected
-      ? drawInspection(node, send, () => select(""))
+      ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
     fill(inspector, children);
     if (focused) inspector.focus({ preventScroll: true });
@@ -339,12 +347,15 @@ async function render({ model, el }) {
   const draw = {
     svg: (svg) => {
       picture.show(svg);
+      find.shown();
       if (!svg) text.setAttribute("open", "");
     },
     note: (words) => (note.textContent = words),
     call: (words) => (call.textContent = words),
     counts: (words) => (counts.textContent = words),
     marks: (marks) => picture.mark(marks),
+    found: (found) => find.found(found),
+    slice: (slice) => find.sliced(slice),
     selected: (address) => {
       picture.select(address);
       inspect();
@@ -403,6 +414,7 @@ async function render({ model, el }) {
 
   return () => {
     clearTimeout(saving);
+    find.stop();
     sizes.disconnect();
     ended.abort();
     off.forEach((stop) => stop());
