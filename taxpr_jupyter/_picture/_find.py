@@ -1,7 +1,7 @@
 """Searching a program: a few words in, addresses out.
 
-All words must match, in capitals or not. A plain word matches anything that the picture shows: names
-of primitives, tags, inputs, scopes and functions, labels, and what looks like it:
+All words must match, in capitals or not. A plain word matches anything that the picture shows:
+names of primitives, tags, inputs, scopes and functions, labels; and what looks like it:
 
     ======================  ============================================================
     ``bf16`` ``float32``    a dtype
@@ -12,8 +12,9 @@ of primitives, tags, inputs, scopes and functions, labels, and what looks like i
     ``"two words"``         what has a space in it
     ======================  ============================================================
 
-A prefix says what a word is about: ``prim:dot``, ``fn:loss`` (parts of names, or globs), ``dtype:``,
-``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr mean.
+A prefix says what a word is about: ``prim:dot``, ``fn:loss`` (parts of names, or globs),
+``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr
+mean.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class _Row(NamedTuple):
 
     address: str
     eqn: Any  # None for an input or a constant
-    steps: tuple[_Around, ...]
+    steps: Any  # tuple of `_Around`; a selector looks at the equations only
     vars: Sequence[Any]
     name: str  # of an input or output
 

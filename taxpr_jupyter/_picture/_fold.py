@@ -134,7 +134,7 @@ class Fold:
         def reach(items: Sequence[Item], level: int) -> None:
             for item in items:
                 wanted = self._opens_itself(item) if unfolded is None else item.address in unfolded
-                if wanted and can_open(item):
+                if wanted and _can_open(item):
                     weight = self._weight(item, level) if unfolded is None else 0
                     heapq.heappush(heap, (-weight, next(order), level, item))
 
@@ -151,8 +151,7 @@ class Fold:
                     )
                 continue
             visible += more
-            item.open = True
-            self._opened.append(item)
+            self.open(item)
             # What only says how the same is arranged makes nothing deeper.
             reach(item.children, level + (item.kind not in ("pass", "repeat")))
             for block, _ in item.blocks:
@@ -162,13 +161,17 @@ class Fold:
         if unfolded is not None and visible > self.budget and not self.note:
             self.note = MORE_THAN.format(nodes=visible, budget=self.budget)
 
+    def open(self, part: Item | End) -> None:
+        """Opens something until the next `choose`."""
+        part.open = True
+        self._opened.append(part)
+
     def _open_ends(self, block: Block, unfolded: Collection[str]) -> None:
         """Opens inputs and outputs that are asked for: they cost little, so without a limit."""
         ends = [*block.ins, *block.outs]
         for end in ends:  # which grows
             if end.children and end.address in unfolded:
-                end.open = True
-                self._opened.append(end)
+                self.open(end)
                 ends += end.children
 
     def _opens_itself(self, item: Item) -> bool:
@@ -189,6 +192,5 @@ class Fold:
         return hidden / dear / max(1, self.unfolded_cost(item))
 
 
-def can_open(item: Item) -> bool:
-    """Whether there is something in it to show."""
+def _can_open(item: Item) -> bool:
     return item.is_group or taxpr.is_hop(item.eqn)

@@ -6,8 +6,13 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._picture._fold import Fold, can_open
+from taxpr_jupyter._picture._fold import HARD_LIMIT, Fold
 from taxpr_jupyter._picture._tree import Block, End, Item
+
+NO_ROOM = (
+    "{what} cannot be shown: with it there would be about {nodes} nodes in the picture, and "
+    "{limit} is the limit. Fold something first."
+)
 
 
 class Revealed(NamedTuple):
@@ -121,8 +126,8 @@ def reveal(
         if not part.open:
             if isinstance(part, Item):
                 visible += fold.unfolded_cost(part)
-            part.open = True
-    places = _Places(fold.root, {id(part) for part in way}, frozenset(by_hand))
+            fold.open(part)
+    places = _Places(fold, {id(part) for part in way}, frozenset(by_hand))
     folded: list[Item] = []
     for item in places.farthest():
         if visible <= fold.budget:
@@ -130,25 +135,25 @@ def reveal(
         visible -= _open_nodes(item) - item.nodes
         item.open = False
         folded.append(item)
-    still_open = frozenset(_open_addresses(fold.root))
-    fold.choose(still_open)
-    if not all(part.open for part in way):
-        raise PanelError(f"{address} cannot be shown: {fold.note}")
+    limit = max(fold.budget, HARD_LIMIT)
+    if visible > limit:
+        raise PanelError(NO_ROOM.format(what=address, nodes=visible, limit=limit))
     outer = [item for item in folded if not any(_holds(other, item) for other in folded)]
-    return Revealed(still_open, tuple(item.address for item in outer))
+    return Revealed(frozenset(_open_addresses(fold.root)), tuple(item.address for item in outer))
 
 
 class _Places:
-    """Where the open items are, in program order."""
+    """Where the open items are, counted in equations."""
 
-    def __init__(self, root: Block, way: set[int], by_hand: frozenset[str]) -> None:
+    def __init__(self, fold: Fold, way: set[int], by_hand: frozenset[str]) -> None:
+        self._fold = fold
         self._way = way
         self._by_hand = by_hand
         self._count = 0
         self._target = 0
         # Item, how deep it is, where it begins and ends; those that may be folded.
         self._found: list[tuple[Item, int, int, int]] = []
-        self._walk(root.items, 0)
+        self._walk(fold.root.items, 0)
 
     def _walk(self, items: Sequence[Item], depth: int) -> bool:
         """Returns whether something in there must stay open."""
@@ -160,6 +165,7 @@ class _Places:
             if on_way:
                 self._target = start
             if not item.open:
+                self._count += sum(self._fold.of_item(item))
                 continue
             below = self._walk(item.children, depth + 1)
             for block, _ in item.blocks:
@@ -215,7 +221,7 @@ def _open_addresses(block: Block) -> set[str]:
 
     def walk(items: Sequence[Item]) -> None:
         for item in items:
-            if item.open and can_open(item):
+            if item.open:
                 found.add(item.address)
                 walk(item.children)
                 for inner, _ in item.blocks:

@@ -55,7 +55,9 @@ class Edited:
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
             kept = ("index", "finder", "slices")
-            self.__dict__.update((name, known) for name, known in vars(before).items() if name in kept)
+            self.__dict__.update(
+                (name, known) for name, known in vars(before).items() if name in kept
+            )
             return
         for address, params in edits.tags.items():
             program = program.tag_at(address, **params)

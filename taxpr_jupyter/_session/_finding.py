@@ -1,4 +1,4 @@
-"""The part of a session that finds: search, what is upstream and downstream, showing only a part."""
+"""The part of a session that finds: search, paths, showing only a part."""
 
 from __future__ import annotations
 
@@ -60,10 +60,9 @@ class Finding(Editor):
             builder = self._drawn.builder(edited)
             way = builder.path_to(address, edits.only)
             if not picture.unfolded.issuperset(way):
-                unfolded, folded = builder.reveal(
-                    address, picture.unfolded, edits.by_hand, edits.only
-                )
-                self._set(unfolded=unfolded, note=_note(address, folded))
+                by_hand = edits.by_hand & picture.unfolded
+                unfolded, folded = builder.reveal(address, picture.unfolded, by_hand, edits.only)
+                self._set(unfolded=unfolded, by_hand=by_hand, note=_note(address, folded))
             element = self._drawn.picture(self._edited).element_of(address)
             return element.address if element else address
 

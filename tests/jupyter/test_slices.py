@@ -90,14 +90,26 @@ def test_what_changes_is_downstream(case):
     check(program, jax.tree.leaves(case.args), chosen)
 
 
+def swapping_scan(a, b):
+    return lax.scan(lambda c, x: ((c[1], c[0] + x), c[0]), (a, b), b * jnp.ones(2))[0]
+
+
+def growing_while(a, b):
+    return lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1.5, c[1] - 1), (a, b))
+
+
 STEPS = {
     "sin": lambda a, b: (jnp.sin(a), b),
     "mul": lambda a, b: (a * b, a),
     "swap": lambda a, b: (b, a),
     "jit": lambda a, b: jax.jit(lambda u, v: (u + v, v))(a, b),
     "constant": lambda a, b: (a, jnp.float32(0.5)),
-    "scan": lambda a, b: lax.scan(lambda c, x: ((c[1], c[0] + x), c[0]), (a, b), b * jnp.ones(2))[0],
-    "while": lambda a, b: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1.5, c[1] - 1), (a, b)),
+    "scan": lambda a, b: lax.scan(lambda c, x: ((c[1], c[0] + x), c[0]), (a, b), b * jnp.ones(2))[
+        0
+    ],
+    "while": lambda a, b: lax.while_loop(
+        lambda c: c[0] < 2, lambda c: (c[0] + 1.5, c[1] - 1), (a, b)
+    ),
     "cond": lambda a, b: lax.cond(a > 0.5, lambda u, v: (v, v * 2), lambda u, v: (u, v), a, b),
     "stop": lambda a, b: (lax.stop_gradient(a) + 1, jax.checkpoint(jnp.cos)(b)),
 }
@@ -108,8 +120,9 @@ STEPS = {
     steps=st.lists(st.sampled_from(sorted(STEPS)), min_size=2, max_size=5),
     inside=st.lists(st.sampled_from(sorted(STEPS)), max_size=2),
     which=st.integers(0, 10**6),
+    backward=st.booleans(),
 )
-def test_what_changes_is_downstream_in_random_programs(steps, inside, which):
+def test_what_changes_is_downstream_in_random_programs(steps, inside, which, backward):
     def run(names, a, b):
         for name in names:
             a, b = STEPS[name](a, b)
@@ -119,8 +132,13 @@ def test_what_changes_is_downstream_in_random_programs(steps, inside, which):
         a, b = run(steps, a, b)
         return lax.scan(lambda c, x: (run(inside, *c), x + c[0]), (a, b), jnp.arange(2.0))
 
+    def loss(a, b):
+        (a, b), ys = f(a, b)
+        return a * b + ys.sum()
+
+    backward &= "while" not in (*steps, *inside)  # which cannot be differentiated in reverse
     args = np.float32(0.3), np.float32(-0.7)
-    program = taxpr.trace(f)(*args)
+    program = taxpr.trace(jax.grad(loss, (0, 1)) if backward else f)(*args)
     addresses = values(program)
     check(program, args, [addresses[which % len(addresses)]])
 
@@ -199,7 +217,9 @@ def test_groups_and_jaxprs_stand_for_what_is_in_them():
     assert slices.of(["0:cos", "out0"]).addresses == ("0:cos", "out0")
 
 
-@pytest.mark.parametrize("address", ["9:sin", "0:sin.4", "0:sin/body/0:cos", "group:0-9", "", "in7"])
+@pytest.mark.parametrize(
+    "address", ["9:sin", "0:sin.4", "0:sin/body/0:cos", "group:0-9", "", "in7"]
+)
 def test_an_address_that_is_not_there(address):
     program = taxpr.trace(lambda x: jnp.sin(x) * 2)(X)
     with pytest.raises(PanelError, match="There is no"):

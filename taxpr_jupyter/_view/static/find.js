@@ -74,8 +74,7 @@ export class Find {
 
   /** What is traced, or left out. @param {Partial<Slice>} slice */
   sliced({ words = "", elements, edges = [], only = false, whole = true, note = "" }) {
-    this.words.textContent = words;
-    this.words.title = note;
+    this.words.textContent = note ? `${words} ${note}` : words;
     this.only.hidden = !only;
     this.all.hidden = !words && whole;
     this.slice.hidden = !words && whole;
