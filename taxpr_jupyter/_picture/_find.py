@@ -28,13 +28,10 @@ from typing import Any, NamedTuple
 import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture._types import DTYPE, TYPE, fits_sizes, shape_of, sizes_of
 
 _WORD = re.compile(r'(?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\S)+')
 _PREFIX = re.compile(r"(prim|fn|dtype|shape|tag|scope|line):(.*)", re.S)
-_TYPE = re.compile(r"(?:Ref\{)?([\w<>]*)\[([^\]]*)\]\}?")
-_DTYPE = re.compile(
-    r"b?f\d+\w*|[iuc]\d+|bool|bfloat16|u?int\d+|float\d+\w*|complex\d+|key(<\w+>)?", re.I
-)
 _LINE = re.compile(r"\S+\.\w+:\d+")
 _LETTER = re.compile(r"([a-z]+):")
 _ADDRESS = re.compile(r"(.*/)?(\d+:[^.]+|t\d+|(?:in|out|const)\d+)(\.\d+)?")
@@ -104,7 +101,7 @@ class Finder:
                 "prim": lambda rest: self._text("primitive", rest),
                 "fn": lambda rest: self._text("function", rest),
                 "dtype": self._dtype,
-                "shape": lambda rest: self._shape(_shape_of(rest)),
+                "shape": lambda rest: self._shape(shape_of(rest)),
                 "tag": self._tag,
                 "scope": self._scope,
                 "line": self._line,
@@ -122,12 +119,12 @@ class Finder:
         found: _Found = {}
         if _LINE.fullmatch(word):
             found = self._line(word)
-        if type_ := _TYPE.fullmatch(word):
+        if type_ := TYPE.fullmatch(word):
             found |= self._shape(type_)
-        elif _DTYPE.fullmatch(word):
+        elif DTYPE.fullmatch(word):
             found |= self._dtype(word)
         columns = ["tag", "name", "primitive", "scope", "function", "label"]
-        if _DTYPE.fullmatch(word):
+        if DTYPE.fullmatch(word):
             columns = ["tag", "name"]  # `f16` is no part of `bf16`
         for column in columns:
             found = self._text(column, word) | found
@@ -169,14 +166,14 @@ class Finder:
         return found
 
     def _shape(self, pattern: re.Match[str]) -> _Found:
-        dtype, sizes = pattern[1], _sizes(pattern[2])
+        dtype, sizes = pattern[1], sizes_of(pattern[2])
 
         @functools.cache
         def fits(type_: str) -> bool:
-            own = _TYPE.fullmatch(type_)
+            own = TYPE.fullmatch(type_)
             if own is None or (dtype and own[1].lower() != dtype.lower()):
                 return False
-            return _fits(_sizes(own[2]), sizes)
+            return fits_sizes(sizes_of(own[2]), sizes)
 
         return self._types_where(fits)
 
@@ -185,7 +182,7 @@ class Finder:
 
         @functools.cache
         def fits(type_: str) -> bool:
-            own = _TYPE.fullmatch(type_)
+            own = TYPE.fullmatch(type_)
             return own is not None and word in (own[1].lower(), self._long_names.get(own[1]))
 
         return self._types_where(fits)
@@ -251,21 +248,26 @@ class Finder:
     def _long_names(self) -> dict[str, str]:
         """`float32` for `f32`, of the dtypes of this program."""
         names = {}
-        for aval in self._avals:
-            own = _TYPE.fullmatch(_text.aval_text(aval))
-            if own:
+        for aval, text in self._avals.values():
+            own = TYPE.fullmatch(text)
+            if own and own[1] not in names:
                 names[own[1]] = str(getattr(aval, "dtype", ""))
         return names
 
     @functools.cached_property
-    def _avals(self) -> dict[Any, str]:
-        avals = {var.aval for row in self._rows for var in row.vars}
-        return {aval: _text.aval_text(aval) for aval in avals}
+    def _avals(self) -> dict[int, tuple[Any, str]]:
+        """Avals with their texts, by id: their hash takes long, and many are one object."""
+        avals = {id(var.aval): var.aval for row in self._rows for var in row.vars}
+        texts: dict[Any, str] = {}
+        for aval in avals.values():
+            if aval not in texts:
+                texts[aval] = _text.aval_text(aval)
+        return {number: (aval, texts[aval]) for number, aval in avals.items()}
 
     @functools.cached_property
     def _types(self) -> Sequence[Sequence[str]]:
-        texts = self._avals
-        return [[texts[var.aval] for var in row.vars] for row in self._rows]
+        known = self._avals
+        return [[known[id(var.aval)][1] for var in row.vars] for row in self._rows]
 
     @functools.cached_property
     def _scopes(self) -> Sequence[str]:
@@ -344,35 +346,8 @@ def _tag_text(eqn: Any) -> str:
 def _label(eqn: Any) -> str:
     if taxpr.is_hop(eqn):
         return _labels.hop_title(eqn)
-    if not eqn.params and not any(map(taxpr.is_literal, eqn.invars)):
-        return eqn.primitive.name  # types are asked for in another way, and this one is quick
-    return " ".join(_labels.tag_lines(eqn) if taxpr.is_tag(eqn) else _labels.eqn_lines(eqn))
-
-
-def _shape_of(text: str) -> re.Match[str]:
-    if not _TYPE.fullmatch(text):
-        text = f"[{text.strip('()')}]"
-    found = _TYPE.fullmatch(text)
-    if found is None or not all(re.fullmatch(r"\d+|\*|\.\.\.", s) for s in _sizes(found[2])):
-        raise PanelError(f"{text} is no shape. Write shape:[2,16], shape:f32[*,64] or shape:[...]")
-    return found
-
-
-def _sizes(text: str) -> list[str]:
-    """`["2", "16"]`; of a sharded `8@x` the size only."""
-    return [size.strip().partition("@")[0] for size in text.split(",") if size.strip()]
-
-
-def _fits(own: Sequence[str], wanted: Sequence[str]) -> bool:
-    if "..." in wanted:
-        at = wanted.index("...")
-        before, after = wanted[:at], wanted[at + 1 :]
-        if len(own) < len(before) + len(after):
-            return False
-        return _fits(own[:at], before) and _fits(own[len(own) - len(after) :], after)
-    return len(own) == len(wanted) and all(
-        size in ("*", has) for has, size in zip(own, wanted, strict=True)
-    )
+    # What type it is, is found in another way.
+    return " ".join(_labels.tag_lines(eqn) if taxpr.is_tag(eqn) else _labels.operation_lines(eqn))
 
 
 def find(program: Any, text: str) -> list[Hit]:

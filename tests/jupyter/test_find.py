@@ -304,7 +304,7 @@ def test_what_is_not_there_cannot_be_revealed(address):
 def test_all_that_is_left_out_is_counted_and_can_be_unfolded(name):
     program = PROGRAMS[name]()
     slices, builder = Slices(program), Builder(program)
-    places = [a for a, *_ in slices.places]
+    places = [a for a, *_ in slices._flow.places]
     total = builder.picture().counts.total
     for place in places[:: max(1, len(places) // 3)]:
         part = slices.upstream(place)

@@ -146,7 +146,7 @@ def test_what_changes_is_downstream_in_random_programs(steps, inside, which, bac
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_upstream_is_the_inverse_of_downstream(name):
     slices = Slices(PROGRAMS[name]())
-    places = [address for address, *_ in slices.places]
+    places = [address for address, *_ in slices._flow.places]
     places = random.Random(name).sample(places, min(len(places), 12))
     below = {place: slices.downstream(place) for place in places}
     above = {place: slices.upstream(place) for place in places}
