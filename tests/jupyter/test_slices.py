@@ -218,7 +218,7 @@ def test_groups_and_jaxprs_stand_for_what_is_in_them():
 
 
 @pytest.mark.parametrize(
-    "address", ["9:sin", "0:sin.4", "0:sin/body/0:cos", "group:0-9", "", "in7"]
+    "address", ["9:sin", "0:sin.4", "0:sin/body/0:cos", "group:0-9", "", "in7", "in0.0"]
 )
 def test_an_address_that_is_not_there(address):
     program = taxpr.trace(lambda x: jnp.sin(x) * 2)(X)
