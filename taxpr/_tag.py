@@ -68,7 +68,9 @@ def keep(token: T, /, **params: Any) -> T:
 
     The equation carries an effect until it is injected or dissolved. JAX then
     keeps the equation, and all that computes its token, even when nothing uses
-    it. That is the price: work that would have been dropped is done.
+    it. That is the price: work that would have been dropped is done. A token that is the
+    same in all iterations of a scan leaves it where the scan is differentiated, as all such
+    values do, and fires once.
 
     Args:
         token: As for `tag`.

@@ -423,7 +423,8 @@ class Program:
 
         Returns:
             For each name a tuple of strings, or of a token of several arrays a tree of them:
-            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"vmap 0"`` for a
+            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"mesh x"`` for an axis of
+            the mesh of a `jax.shard_map`, along which values may differ; ``"vmap 0"`` for a
             `jax.vmap` around the tag, the outermost is 0; ``"token 0"`` for an axis that the
             tagged function sees. They are those of ``value`` in a `Masked`, `Last` or `Steps`,
             and its ``mask`` has some of the leading ones.
