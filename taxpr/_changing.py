@@ -34,7 +34,13 @@ def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
     An integer that the token cannot hold was refused when it was given; one that came into
     the context later is brought into the token's range.
     """
-    value = jnp.asarray(value)
+    try:
+        value = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise InjectorError(
+            f"{name}: {parameter} is a {type(value).__name__}, where the token has an array. Give "
+            "a number or an array."
+        ) from None
     if _rank(value.dtype) > max(_rank(x.dtype), 1):
         raise InjectorError(
             f"{name}: {parameter} is {value.dtype} and the token is {x.dtype}. Converting would "
@@ -67,6 +73,12 @@ def replace(token: Any, value: Any) -> Any:
     """
     single = jax.tree.structure(value) == jax.tree.structure(0)
     values = jax.tree.map(lambda _: value, token) if single else value
+    expected, found = map(jax.tree.structure, (token, values))
+    if found != expected and not jax.tree_util.treedef_is_leaf(expected):
+        raise InjectorError(
+            f"replace: the value has the structure {found} and the token {expected}. Give a value "
+            "of the token's structure, or one number for all of it."
+        )
 
     def one(x: Any, new: Any) -> Any:
         if _compat.is_extended(x.dtype):
@@ -163,7 +175,8 @@ def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
     address of the tag and the number of the firing: the same in every run and process, and
     another in each iteration and at each tag. What `jax.vmap` maps outside of the program,
     draws the same in all lanes unless the key is mapped, too; within the program `per_example`
-    gives each example a key of its own.
+    gives each example a key of its own. In a `jax.shard_map` devices draw apart where JAX knows
+    the token to vary, and the same with ``check_vma=False``.
 
     Example:
         >>> from taxpr import noise, tag, trace
@@ -179,6 +192,8 @@ def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
     def one(x: Any, key: Any) -> Any:
         if _compat.is_extended(x.dtype) or not jnp.issubdtype(x.dtype, jnp.inexact):
             raise InjectorError(f"noise: the token is {x.dtype}, and noise is a fraction.")
+        for axis in sorted(_compat.varying(x)):
+            key = jax.random.fold_in(key, jax.lax.axis_index(axis))
         return x + _fitted("noise", "stddev", stddev, x) * jax.random.normal(key, x.shape, x.dtype)
 
     return jax.tree.map(one, token, keys), {**state, "fired": state["fired"] + 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -53,8 +53,8 @@ class Last(NamedTuple):
 
     Attributes:
         value: The token when it fired last; zeros where it never fired.
-        count: int32, how often it fired, for each iteration of the scans whose axes it has:
-            those around the loop, and those in it where a branch is around the tag.
+        count: int32, how often it fired for each iteration of the scans around it. It has their
+            axes, without the last ones where all of their iterations fired equally often.
 
     Example:
         >>> import jax
@@ -75,7 +75,8 @@ class Steps(NamedTuple):
     Each loop around the tag adds one leading axis, the outermost loop's first: a scan one of
     its length, a while loop one of ``max_steps``. A slot holds the value of the iteration with
     its number; a tag in a condition fires once more than its loop iterates. Iterations beyond
-    ``max_steps`` are not kept, and ``count`` is larger than the sum of ``mask`` then.
+    ``max_steps`` are not kept, and ``count`` is larger than the sum of ``mask`` over the axes of
+    while loops then.
 
     Attributes:
         value: The token, with those axes; zeros where the tag did not fire.
@@ -140,12 +141,14 @@ class Collection:
         shapes: ``(out, values)`` as `jax.ShapeDtypeStruct`.
         sites: The tags by name.
         stacked: The names whose values are stacked.
+        mesh: For each tag, by address, the mesh axes for which its values have an axis.
     """
 
     jaxpr: Any
     shapes: tuple[Any, dict[str, Any]]
     sites: dict[str, list[Site]]
     stacked: set[str]
+    mesh: dict[str, Container[str]]
 
 
 def collection(
@@ -164,9 +167,11 @@ def collection(
     chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
     threaded = thread(jaxpr, chosen, [], options)
     stacked: set[str] = set()
+    mesh: dict[str, Container[str]] = {}
 
     def split(*flat: Any) -> Any:
         _, outs, emits = threaded.unpack(flat)
+        mesh.update({address: emission.mesh or () for address, emission in emits.items()})
         values = {}
         for name, group in named.items():
             each = [collected(site, emits[site.address]) for site in group]
@@ -177,7 +182,7 @@ def collection(
 
     piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
     new = followed_by(without_derivatives(threaded, sites, options), piece)
-    return Collection(new, shapes, named, stacked)
+    return Collection(new, shapes, named, stacked, mesh)
 
 
 def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:
@@ -218,10 +223,7 @@ def axes_of(found: Collection, max_steps: int | None) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, sites in found.sites.items():
         trees = [jax.tree.structure(site.avals) for site in sites]
-        value, n_stacked = found.shapes[1][name], int(name in found.stacked)
-        apart = len(sites) > 1 and not n_stacked
-        values = value if apart else [value] * len(sites)
-        each = [_axes(s, max_steps, one, n_stacked) for s, one in zip(sites, values, strict=True)]
+        each = [_axes(site, max_steps, found.mesh[site.address]) for site in sites]
         if name in found.stacked:
             joined = [("stack", *map(_joined, *of)) for of in zip(*each, strict=True)]
             out[name] = jax.tree.unflatten(trees[0], joined)
@@ -231,18 +233,14 @@ def axes_of(found: Collection, max_steps: int | None) -> dict[str, Any]:
     return out
 
 
-def _axes(site: Site, max_steps: int | None, value: Any, n_stacked: int) -> list[tuple[str, ...]]:
-    """The names of the axes of each leaf of the token."""
-    around: list[str | tuple[str, int]] = []
+def _axes(site: Site, max_steps: int | None, mesh: Container[str]) -> list[tuple[str, ...]]:
+    """The names of the axes of each leaf of the token; ``mesh`` has the mesh axes that count."""
+    leading: list[str] = []
     for address, step in zip(site.chain, site.steps, strict=True):
         if is_loop(step.eqn) and (max_steps is not None or not is_while(step.eqn)):
-            around.append(address)
+            leading.append(address)
         if step.eqn.primitive is _compat.shard_map_p:
-            around += _compat.manual_sizes(step.eqn).items()
-    token = jax.tree.leaves(site.avals)
-    values = jax.tree.leaves(value.value if isinstance(value, (Masked, Last, Steps)) else value)
-    leading = values[0].shape[n_stacked : values[0].ndim - token[0].ndim] if token else ()
-    loops = _present(around, leading)
+            leading += [f"mesh {name}" for name in _compat.manual_sizes(step.eqn) if name in mesh]
     described = []
     for number, aval in enumerate(jax.tree.leaves(site.avals)):
         # The vmaps around a tag, the outermost one first.
@@ -250,24 +248,8 @@ def _axes(site: Site, max_steps: int | None, value: Any, n_stacked: int) -> list
         names = {dim: f"vmap {k}" for k, dim in enumerate(mapped) if dim is not None}
         own = itertools.count()
         token = [names.get(dim) or f"token {next(own)}" for dim in range(aval.ndim)]
-        described.append((*loops, *token))
+        described.append((*leading, *token))
     return described
-
-
-def _present(around: Sequence[str | tuple[str, int]], shape: Sequence[int]) -> list[str]:
-    """The names of leading axes, of which those of a mesh are there where devices may differ.
-
-    Where sizes leave open which one it is, all that it can be, such as `mesh x or mesh y`.
-    """
-    mesh = [k for k, one in enumerate(around) if not isinstance(one, str)]
-    n_mesh = len(shape) - (len(around) - len(mesh))
-    fitting = []
-    for kept in itertools.combinations(mesh, max(n_mesh, 0)):
-        names = [one for k, one in enumerate(around) if k not in mesh or k in kept]
-        fits = [isinstance(one, str) or one[1] == n for one, n in zip(names, shape, strict=False)]
-        if all(fits):
-            fitting.append([one if isinstance(one, str) else f"mesh {one[0]}" for one in names])
-    return [" or ".join(dict.fromkeys(names)) for names in zip(*fitting, strict=True)]
 
 
 def _joined(*names: str) -> str:

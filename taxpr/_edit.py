@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._errors import AddressError, RefusedError, TagError
+from taxpr._errors import AddressError, RefusedError, TagError, refuse_function
 from taxpr._inject import Predicate
 from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
 from taxpr._splice import rewired, substituted, without
@@ -35,6 +35,7 @@ def iter_tags(jaxpr: Any) -> Iterator[tuple[dict[str, Any], Any]]:
         >>> [(params, jax.tree.map(str, avals)) for params, avals in iter_tags(jaxpr)]
         [({'id': 7}, {'a': 'int32[]', 'b': ('int32[]', 'int32[]')})]
     """
+    refuse_function("iter_tags", jaxpr)
     for site in find_sites(jaxpr):
         yield site.params, site.avals
 
@@ -63,6 +64,7 @@ def dissolve_tags(jaxpr: Any, predicate: Predicate | None = None) -> Any:
         >>> len(jaxpr.eqns), len(dissolve_tags(jaxpr).eqns)
         (3, 1)
     """
+    refuse_function("dissolve_tags", jaxpr)
     sites = [
         site
         for site in find_sites(jaxpr)

@@ -43,6 +43,15 @@ class DroppedRuleWarning(UserWarning):
     """A rewrite that keeps the values of an equation, and not a rule that it carries."""
 
 
+def refuse_function(what: str, given: Any) -> None:
+    """Raise where a function, or a value, is given in the place of a jaxpr or a program of one."""
+    if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):
+        raise ArgumentError(
+            f"{what}: {given!r} is a {type(given).__name__}, not a Program or a jaxpr. "
+            + ("Trace it first: trace(fn)(*args)." if callable(given) else "")
+        )
+
+
 def name_of(fn: Callable[..., Any]) -> str:
     """The name of a function, of what `functools.partial` wraps, or of a type."""
     fn = getattr(fn, "func", fn)

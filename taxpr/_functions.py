@@ -11,7 +11,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._edit import tag_where
-from taxpr._errors import ArgumentError, name_of
+from taxpr._errors import ArgumentError, name_of, refuse_function
 from taxpr._selectors import select
 from taxpr._values import Value, select_values
 from taxpr._walk import Site, find_sites
@@ -141,6 +141,7 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
         >>> site.address, site.trips
         ('0:scan/body/t0', 5)
     """
+    refuse_function("find_tags", program)
     sites = find_sites(program.jaxpr if isinstance(program, Program) else program)
     return sites if where is None else select(sites, where)
 
@@ -168,6 +169,7 @@ def find_values(program: Any, where: Any = None) -> list[Value]:
         >>> [value.address for value in find_values(program, jax.lax.sin_p)]
         ['0:jit/call/0:sin.0', '1:sin.0']
     """
+    refuse_function("find_values", program)
     return select_values(program.jaxpr if isinstance(program, Program) else program, where)
 
 
@@ -201,4 +203,5 @@ def tag_at(program: Any, where: Any, /, **params: Any) -> Any:
     """
     if isinstance(program, Program):
         return program.tag_at(where, **params)
+    refuse_function("tag_at", program)
     return tag_where(program, where, params)

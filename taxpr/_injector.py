@@ -157,7 +157,12 @@ class Injector:
                     f"{self.name}: {name}={value} does not fit the token, which is {dtype} and "
                     f"holds {low} to {high}."
                 )
-        return jax.tree.map(jnp.asarray, value)
+        try:
+            return jax.tree.map(jnp.asarray, value)
+        except (TypeError, ValueError):
+            raise InjectorError(
+                f"{self.name}: {name}={value!r} is no number or array, nor a tree of these."
+            ) from None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in {**self.values, **self.options}.items())

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._errors import InjectorError
+from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injector_kind import injector
 from taxpr._walk import Site
 from taxpr._zeros import zeros
@@ -38,6 +38,8 @@ def count(token: Any, state: Any) -> tuple[Any, Any]:
 
 
 def _slots(site: Site, slots: int | None) -> dict[str, Any]:
+    if slots is not None and (not isinstance(slots, int) or slots < 1):
+        raise InjectorError(f"record: slots={slots!r}; it is a number from 1 on, or None.")
     avals = jax.tree.leaves(site.avals)
     if slots is None:
         size = sum(aval.size * getattr(aval.dtype, "itemsize", 8) for aval in avals)
@@ -50,6 +52,11 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
 
 def _recorded(state: Any) -> dict[str, Any]:
     """The kept values in the order in which they came, and how many came."""
+    if state["count"].ndim:
+        raise ArgumentError(
+            "record: the context has more axes than one run gives it, as when jax.vmap mapped the "
+            "program. Report each lane by itself: report(jax.tree.map(lambda x: x[k], ctx))."
+        )
     fired, buffers = int(state["count"]), state["values"]
     leaves = jax.tree.leaves(buffers)
     slots = leaves[0].shape[0] if leaves else fired
@@ -87,8 +94,12 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
 # ---- stats -------------------------------------------------------------------
 
+# Elements are counted in blocks and a rest: beyond 2**31, an int32 cannot.
+_BLOCK = 2**30
+
 _NO_STATS = {
     "count": 0,
+    "blocks": 0,
     "elements": 0,
     "mean": 0.0,
     "squares": 0.0,
@@ -99,11 +110,16 @@ _NO_STATS = {
 
 
 def _reported(state: Any) -> dict[str, Any]:
-    elements = jnp.maximum(state["elements"], 1).astype(state["mean"].dtype)
+    elements = jnp.maximum(_elements(state), 1)
     variance = state["squares"] / elements
     norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
     shown = {name: state[name] for name in ("count", "mean", "min", "max", "nonfinite")}
     return {**shown, "std": jnp.sqrt(variance), "norm": norm}
+
+
+def _elements(state: dict[str, Any]) -> Any:
+    dtype = state["mean"].dtype
+    return state["blocks"].astype(dtype) * _BLOCK + state["elements"].astype(dtype)
 
 
 @injector(state=lambda site: dict(_NO_STATS), report=_reported)
@@ -136,14 +152,16 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     x = x.astype(state["mean"].dtype)
     finite = jnp.isfinite(x)
     # Chan's formula for joining the moments of two samples.
-    total = state["elements"] + jnp.sum(finite, dtype=state["elements"].dtype)
-    n, before = jnp.sum(finite, dtype=x.dtype), state["elements"].astype(x.dtype)
+    new = jnp.sum(finite, dtype=state["elements"].dtype)
+    total = state["elements"] + new % _BLOCK
+    n, before = new.astype(x.dtype), _elements(state)
     mean = jnp.sum(jnp.where(finite, x, 0)) / jnp.maximum(n, 1)
     squares = jnp.sum(jnp.where(finite, x - mean, 0) ** 2)
     delta, share = mean - state["mean"], n / jnp.maximum(before + n, 1)
     return {
         **state,
-        "elements": total,
+        "blocks": state["blocks"] + new // _BLOCK + total // _BLOCK,
+        "elements": total % _BLOCK,
         "mean": state["mean"] + delta * share,
         "squares": state["squares"] + squares + delta**2 * before * share,
         "min": jnp.minimum(state["min"], jnp.min(x, where=finite, initial=jnp.inf)),

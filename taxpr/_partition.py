@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._collect import collected, collector
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, refuse_function
 from taxpr._rules import NO_OPTIONS
 from taxpr._thread import thread
 from taxpr._underived import without_derivatives
@@ -40,6 +40,7 @@ def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[A
         >>> [str(part.eqns[0].primitive) for part in partition_out(jaxpr, [[0], [1]])]
         ['mul', 'add']
     """
+    refuse_function("partition_out", jaxpr)
     outvars = _compat.open_jaxpr(jaxpr).outvars
     parts = []
     for group in outvar_indices:
@@ -94,6 +95,12 @@ def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
         >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, 3.0)
         [Array(7., dtype=float32, weak_type=True)]
     """
+    refuse_function("partial", jaxpr)
+    if not isinstance(args, Mapping):
+        raise ArgumentError(
+            f"partial: args is a {type(args).__name__}. Give the values by the number of their "
+            "input: {0: value}."
+        )
     jaxpr = _compat.closed(jaxpr)
     inner = _compat.open_jaxpr(jaxpr)
     for index in args:
@@ -159,6 +166,7 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
         >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, jnp.arange(2.0)), params
         ([Array([0., 2.], dtype=float32)], [{'name': 'y'}])
     """
+    refuse_function("transpose", jaxpr)
     new, params, shapes = values_of_tags(jaxpr)
     return new, params, [jax.tree.structure(shape) for shape in shapes]
 

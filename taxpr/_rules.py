@@ -86,10 +86,13 @@ class Emission(NamedTuple):
         value: The leaves of the token; scans around it stack them on leading axes.
         fired: None when the tag fires on every run; else how often it fired, int32,
             of the shape of the leading axes of scans.
+        mesh: The mesh axes for which the value has a leading axis, as the keys of a dict, so
+            that they are part of the structure and no leaves; None outside of a shard_map.
     """
 
     value: list[Any]
     fired: Any
+    mesh: dict[str, None] | None = None
 
 
 Emits = dict[str, Emission]

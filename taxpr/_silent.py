@@ -16,12 +16,15 @@ def silent(stored: Any) -> Any:
     inner = _compat.open_jaxpr(stored)
     if not inner.effects:
         return stored
-    eqns = [_silent_inside(eqn) for eqn in inner.eqns if not _only_effects(eqn)]
+    # What JAX marks as dropped is not all that nothing uses; see `is_dropped`.
+    atoms = [*inner.outvars, *(atom for eqn in inner.eqns for atom in eqn.invars)]
+    used = {atom for atom in atoms if not _compat.is_literal(atom)}
+    eqns = [_silent_inside(eqn) for eqn in inner.eqns if not _only_effects(eqn, used)]
     return _compat.rebuilt(stored, eqns=eqns)
 
 
-def _only_effects(eqn: _compat.JaxprEqn) -> bool:
-    unused = all(map(_compat.is_dropped, eqn.outvars))
+def _only_effects(eqn: _compat.JaxprEqn, used: set[Any]) -> bool:
+    unused = used.isdisjoint(eqn.outvars)
     return bool(eqn.effects) and unused and not any(map(_compat.is_ref_effect, eqn.effects))
 
 

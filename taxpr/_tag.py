@@ -35,7 +35,9 @@ def tag(token: T, /, **params: Any) -> T:
     cotangents pass by. Under `jax.vmap` one tag marks the whole batch. A tag
     whose result is not used is still found after tracing, but transformations
     that drop dead code, such as ``jax.jit(jax.grad(f))``, may drop it; use
-    `keep` where it must stay.
+    `keep` where it must stay. When a scan is differentiated, JAX takes what is
+    the same in all iterations out of it, and a tag of such a value with it,
+    which then fires once.
 
     Args:
         token: Any PyTree of array-likes: arrays of every dtype and shape, PRNG
@@ -68,7 +70,9 @@ def keep(token: T, /, **params: Any) -> T:
 
     The equation carries an effect until it is injected or dissolved. JAX then
     keeps the equation, and all that computes its token, even when nothing uses
-    it. That is the price: work that would have been dropped is done.
+    it. That is the price: work that would have been dropped is done. A token that is the
+    same in all iterations of a scan leaves it where the scan is differentiated, as all such
+    values do, and fires once.
 
     Args:
         token: As for `tag`.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, name_of
 from taxpr._functions import called_as, trace
 from taxpr._inject import Predicate, inject_jaxpr, options_of
 from taxpr._injector import Injector
@@ -126,6 +127,7 @@ def _injected_function(
 
     @called_as(fn)
     def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
+        _check_call(fn, args, kwargs)
         program = trace(fn)(*args, **kwargs)
         changed = program.inject(injector, ctx if own else now, **more)
         return changed(now, *args, **kwargs)
@@ -135,6 +137,21 @@ def _injected_function(
 
     injected.init = init  # pyright: ignore[reportFunctionMemberAccess]
     return injected
+
+
+def _check_call(fn: Any, args: Any, kwargs: Any) -> None:
+    """Raise where arguments do not fit a function, as where the context was left out."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(
+            f"inject: {name_of(fn)}: {error}. What inject returns takes the context first: "
+            "injected(injected.init(*args), *args)."
+        ) from None
 
 
 def collect(

@@ -304,7 +304,7 @@ class Program:
             in_names=names + self.in_names,
             out_names=self.out_names + names,
             name=self.name,
-            ctx=jax.tree.map(_strong_array, ctx),
+            first_ctx=jax.tree.map(_strong_array, ctx),
             report=lambda final: report(final, ctx if options.shards == "stack" else None),
         )
 
@@ -490,7 +490,8 @@ class Program:
 
         Returns:
             For each name a tuple of strings, or of a token of several arrays a tree of them:
-            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"vmap 0"`` for a
+            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"mesh x"`` for an axis of
+            the mesh of a `jax.shard_map`, along which values may differ; ``"vmap 0"`` for a
             `jax.vmap` around the tag, the outermost is 0; ``"token 0"`` for an axis that the
             tagged function sees. They are those of ``value`` in a `Masked`, `Last` or `Steps`,
             and its ``mask`` has some of the leading ones.
@@ -511,7 +512,7 @@ class Injected(Program):
     """A program ``(ctx, *args) -> (out, ctx)``.
 
     Attributes:
-        ctx: The context to begin with.
+        first_ctx: The leaves and structure of `ctx`.
         report: ``(ctx) -> dict``: what a final context says, for people. For a mapping of
             injectors it has the mapping's keys, and below them the addresses of the tags.
 
@@ -523,8 +524,13 @@ class Injected(Program):
         {'y': {'t0': {'count': Array(1, dtype=int32)}}}
     """
 
-    ctx: Any
+    first_ctx: Any
     report: Callable[[Any], dict[str, Any]]
+
+    @property
+    def ctx(self) -> Any:
+        """The context to begin with: each time a new PyTree, so that it may be changed."""
+        return jax.tree.map(lambda leaf: leaf, self.first_ctx)
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
         """As for `Program`; the first argument is the context.
@@ -537,13 +543,13 @@ class Injected(Program):
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         given = jax.tree.structure(args[0]) if args else None
-        if given != jax.tree.structure(self.ctx):
+        if given != jax.tree.structure(self.first_ctx):
             raise ArgumentError(
                 f"{self.name} was injected, so that it takes its context first: "
                 "injected(injected.ctx, ...). "
                 + (
                     f"The first argument has the structure {given}, and the context has "
-                    f"{jax.tree.structure(self.ctx)}."
+                    f"{jax.tree.structure(self.first_ctx)}."
                     if args
                     else ""
                 )

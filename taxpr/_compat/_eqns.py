@@ -100,6 +100,7 @@ for _allowed in (
     _effects.control_flow_allowed_effects,
     _effects.custom_derivatives_allowed_effects,
     _effects.remat_allowed_effects,
+    _effects.partial_eval_kept_effects,
 ):
     _allowed.add_type(_TagEffect)
 

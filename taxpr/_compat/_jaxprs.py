@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src import ad_util as _ad_util
 from jax._src import core as _core
+from jax._src import literals as _literals
 from jax._src.interpreters import partial_eval as _pe
 
 from taxpr._compat._avals import ShapedArray, with_weak_type
@@ -24,6 +26,9 @@ DropVar = _core.DropVar
 # Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
 # two classes. From 0.11 they are one, which holds the consts.
 ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
+
+# See `_with_sums`. From 0.8 literals hold arrays of another class.
+_SUMS_LACK_LITERALS = hasattr(_literals, "LiteralArray")
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -153,7 +158,7 @@ def fresh_var(aval: Any) -> Var:
 
 def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
     """A closed jaxpr as a function of flat arguments, which returns arrays."""
-    run, outvars = _core.jaxpr_as_fun(jaxpr), open_jaxpr(jaxpr).outvars
+    run, outvars = _core.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
 
     def as_array(value: Any, aval: Any) -> Any:
         if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):
@@ -165,3 +170,22 @@ def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
     return lambda *args: [
         as_array(value, atom.aval) for value, atom in zip(run(*args), outvars, strict=True)
     ]
+
+
+def _with_sums(jaxpr: Any) -> Any:
+    """The jaxpr with an ordinary sum where JAX could not run its own one of a literal.
+
+    Up to 0.7 ``add_any``, in which the derivative of a skip connection ends, knows the class of
+    an array by a table in which that of literals is missing.
+    """
+    if not _SUMS_LACK_LITERALS:
+        return jaxpr
+
+    def run(eqn: Any) -> Any:
+        lacking = eqn.primitive is _ad_util.add_jaxvals_p and isinstance(eqn.invars[0], Literal)
+        return eqn.replace(primitive=jax.lax.add_p) if lacking else eqn
+
+    inner = open_jaxpr(jaxpr)
+    eqns = [run(eqn) for eqn in inner.eqns]
+    changed = any(new is not old for new, old in zip(eqns, inner.eqns, strict=True))
+    return rebuilt(jaxpr, eqns=eqns) if changed else jaxpr

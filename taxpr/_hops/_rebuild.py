@@ -48,13 +48,13 @@ class Slots:
 def counted(emission: Emission) -> Emission:
     """The emission with its count written out."""
     fired = jnp.int32(1) if emission.fired is None else emission.fired
-    return Emission(list(emission.value), fired)
+    return emission._replace(value=list(emission.value), fired=fired)
 
 
 def never(emission: Emission) -> Emission:
     """The emission, given as avals, of a run in which the tag did not fire."""
     fired = jnp.int32(0) if emission.fired is None else _like(emission.fired)
-    return Emission(jax.tree.map(_like, emission.value), fired)
+    return emission._replace(value=jax.tree.map(_like, emission.value), fired=fired)
 
 
 def _like(aval: Any, *leading: int) -> Any:
@@ -68,8 +68,9 @@ def _like(aval: Any, *leading: int) -> Any:
 
 def before_loop(emission: Emission) -> Emission:
     """What a while loop begins with, for a body that emits these avals."""
-    value, fired = never(emission)
-    return Emission([_with_slots(x) if isinstance(x, Slots) else x for x in value], fired)
+    begun = never(emission)
+    value = [_with_slots(x) if isinstance(x, Slots) else x for x in begun.value]
+    return begun._replace(value=value)
 
 
 def _with_slots(one: Slots) -> Slots:
@@ -89,10 +90,9 @@ def later(old: Emission, new: Emission, index: Any) -> Emission:
     new = counted(new)
     count = old.fired + new.fired
     if not slotted(new):
-        return Emission(select(new.fired > 0, new.value, old.value), count)
-    return Emission(
-        [_put(into, x, index) for into, x in zip(old.value, new.value, strict=True)], count
-    )
+        return new._replace(value=select(new.fired > 0, new.value, old.value), fired=count)
+    value = [_put(into, x, index) for into, x in zip(old.value, new.value, strict=True)]
+    return new._replace(value=value, fired=count)
 
 
 def _put(into: Slots, one: Slots, index: Any) -> Slots:

@@ -86,11 +86,12 @@ def _inject_shard_map(
                 _refuse_if_no_sum(thread, thread.options.no_sums.get(k))
                 place(_merged(eqn, thread, old, value, along), ())
         rest = iter(differs[n_out + n_ctx :])
-        for emission in emits.values():
+        for key, emission in emits.items():
             leaves = jax.tree.leaves(emission)
             every = {name for _ in leaves for name in next(rest)}
             for leaf in leaves:
                 place(leaf, tuple(name for name in axes if name in every))
+            emits[key] = emission._replace(mesh={**(emission.mesh or {}), **dict.fromkeys(every)})
         tree = jax.tree.structure(emits)
         return outs, by_axes
 

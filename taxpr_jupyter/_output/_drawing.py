@@ -17,6 +17,7 @@ from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._picture._model import HeatKind, Picture
+from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._raster import raster
 from taxpr_jupyter._picture._refold import refolded
 from taxpr_jupyter._picture._svg import finish_svg
@@ -64,6 +65,7 @@ class Drawing:
         unfolded: Addresses of what is open; None leaves it to the budget.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
+        only: What is drawn; None for all.
         heat: What nodes are coloured by; None for their kinds.
         call: What was drawn, in Python: `draw(f, x)`.
         notes: What the user should know about the program.
@@ -83,6 +85,7 @@ class Drawing:
     unfolded: Collection[str] | None = None
     injected: Collection[str] = frozenset()
     added: Collection[str] = frozenset()
+    only: Only | None = None
     heat: HeatKind | None = None
     call: str = "draw(…)"
     notes: Sequence[str] = ()
@@ -106,7 +109,7 @@ class Drawing:
         Args:
             unfolded: The addresses of what is open; None leaves it to the budget.
         """
-        return self.builder.picture(unfolded, self.injected, self.added, self.heat)
+        return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
 
     @functools.cached_property
     def dot(self) -> str:

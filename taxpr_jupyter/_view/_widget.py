@@ -16,6 +16,7 @@ from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._view import _wire
 from taxpr_jupyter._view._background import Task
 from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
+from taxpr_jupyter._view._finding import FindView
 
 STATIC = pathlib.Path(__file__).parent / "static"
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
@@ -42,6 +43,7 @@ class Graph(anywidget.AnyWidget):
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
     _picture_js = traitlets.Unicode((STATIC / "picture.js").read_text("utf-8")).tag(sync=True)
+    _find_js = traitlets.Unicode((STATIC / "find.js").read_text("utf-8")).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
     call = traitlets.Unicode().tag(sync=True)
@@ -52,6 +54,8 @@ class Graph(anywidget.AnyWidget):
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
     inspection = traitlets.Dict().tag(sync=True)
+    found = traitlets.Dict().tag(sync=True)
+    slice = traitlets.Dict().tag(sync=True)
     tags = traitlets.List().tag(sync=True)
     message = traitlets.Dict().tag(sync=True)
     progress = traitlets.Dict({"running": False}).tag(sync=True)
@@ -86,6 +90,7 @@ class PanelView(ipywidgets.VBox):
         self._selected_key = ""  # of the selected tag, whose address can move
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = Graph(self._lock, **kept)
+        self.finding = FindView(session, self._show_found)
         self.injector_controls = InjectorControls(session, self._lock, self._attempt)
         self.run_controls = RunControls(session.devices(), self.start_run)
         parts = [self.graph, self.injector_controls.box, self.run_controls.box]
@@ -161,6 +166,11 @@ class PanelView(ipywidgets.VBox):
         self.graph.call = self.session.call
         self.graph.heat = self.session.heat or ""
         self.graph.counts = str(self.session.picture().counts)
+        self.finding.refresh()
+
+    def _show_found(self, **traits: Any) -> None:
+        for name, value in traits.items():
+            setattr(self.graph, name, value)
 
     def _redraw(self) -> None:
         """Lays the picture out again in the background; only the newest one is shown."""
@@ -200,6 +210,7 @@ class PanelView(ipywidgets.VBox):
             "toggle": self._toggle,
             "heat": self._set_heat,
             "cancel": lambda _: self.cancel(),
+            **self.finding.actions(content),
         }
         action = actions.get(content.get("do", ""))
         if action:

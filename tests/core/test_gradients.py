@@ -353,3 +353,12 @@ def test_what_may_run_other_code_is_refused_by_name():
     assert_close(squared(XS)["s"], jnp.full(3, 2 * jnp.sin(XS).sum()))
     with pytest.raises(taxpr.RefusedError, match=r"counting iterations: the tag 's' at .*/body/t0"):
         taxpr.trace(in_a_custom_rule)(XS).plant({"s": XS})
+
+
+def test_the_gradient_of_a_skip_connection_runs():
+    # It ends in a sum that begins with a literal.
+    p = taxpr.trace(jax.grad(lambda x: x + tag(jnp.sin(x), name="s")))(0.5)
+    out, values = p.collect("s")(0.5)
+    assert np.isclose(out, 1 + np.cos(0.5))
+    assert out == p(0.5) == jax.jit(p)(0.5)
+    assert np.isclose(values["s"], np.sin(0.5))

@@ -111,6 +111,19 @@ def test_stats_are_those_of_all_values():
         assert np.isclose(report[name], expected), name
 
 
+def test_stats_of_more_elements_than_an_int32_counts():
+    p = taxpr.trace(lambda x: tag(x, name="y"))(XS).inject(taxpr.stats())
+    ctx = p.ctx
+    # As after 2**31 - 2 values of which the mean is 2 and the deviation 1.
+    before = {"blocks": 1, "elements": 2**30 - 2, "mean": 2.0, "squares": 2.0**31, "count": 9}
+    state = ctx["state"]["t0"]
+    state |= {name: jnp.asarray(value, state[name].dtype) for name, value in before.items()}
+    report = p.report(p(p(ctx, XS)[1], XS)[1])["t0"]
+    assert np.isclose(report["mean"], 2.0)
+    assert np.isclose(report["std"], 1.0)
+    assert np.isclose(report["norm"], np.sqrt(5.0 * 2**31))
+
+
 def test_stats_count_what_is_not_finite_and_leave_it_out():
     _, report = run(taxpr.stats(), lambda x: tag(jnp.log(x), name="y"))
     finite = np.log(np.asarray([1.0, 3.0, 0.5]))
@@ -409,6 +422,40 @@ def test_a_value_set_later_is_brought_into_the_range_of_the_token():
     p = taxpr.trace(lambda x: tag(x, name="y"))(jnp.uint8(3)).inject(taxpr.replace(7), where="y")
     ctx = {**p.ctx, "values": {"value": jnp.int32(300)}}
     assert p(ctx, jnp.uint8(3))[0] == 255
+
+
+@pytest.mark.parametrize(
+    ("injector", "message"),
+    [
+        (taxpr.scale("a"), "scale: factor='a' is no number or array"),
+        (taxpr.add(None), "add: value is a NoneType, where the token has"),
+        (
+            taxpr.scale({"a": 1.0}),
+            r"scale: factor is a dict, where the token has an array\. Give a",
+        ),
+        (taxpr.record(slots=0), "record: slots=0; it is a number from 1 on, or None"),
+        (taxpr.record("a"), "record: slots='a'; it is a number"),
+    ],
+)
+def test_parameters_that_are_no_numbers(injector, message):
+    with pytest.raises(taxpr.InjectorError, match=message):
+        run(injector)
+
+
+def test_a_value_of_another_structure():
+    f = lambda x: tag({"a": x, "b": x}, name="y")["a"]
+    with pytest.raises(taxpr.InjectorError, match=r"replace: the value has .*'a': \*}"):
+        run(taxpr.replace({"a": 1.0}), f)
+    assert run(taxpr.replace([7.0, 8.0, 9.0, 0.0]), lambda x: tag(x, name="y"))[0][1] == 8
+
+
+def test_the_report_of_a_mapped_context_is_one_of_each_lane():
+    p = taxpr.trace(loop)(XS).inject(taxpr.record())
+    _, ctx = jax.vmap(p, in_axes=(None, 0))(p.ctx, jnp.stack([XS, 2 * XS]))
+    with pytest.raises(taxpr.ArgumentError, match=r"record: .* jax\.vmap .* each lane by itself"):
+        p.report(ctx)
+    [report] = p.report(jax.tree.map(lambda x: x[1], ctx)).values()
+    assert np.array_equal(report["values"], 4 * XS)
 
 
 def test_a_kind_is_no_injector_yet():

@@ -195,3 +195,36 @@ def test_a_site_of_another_program():
         program.inject(taxpr.count(), where=site)
     with pytest.raises(taxpr.SelectorError, match=stale + "0:scan/body/t0"):
         program.tag_at(site, name="new")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        taxpr.find_tags,
+        taxpr.find_values,
+        taxpr.dissolve_tags,
+        taxpr.transpose,
+        lambda f: taxpr.partition_out(f, [[0]]),
+        lambda f: taxpr.partial(f, {}),
+        lambda f: list(taxpr.iter_tags(f)),
+        lambda f: taxpr.tag_at(f, "0:sin", name="s"),
+    ],
+)
+def test_a_function_in_the_place_of_a_program(call):
+    message = r"is a function, not a Program or a jaxpr\. Trace it first: trace\(fn\)\(\*args\)"
+    with pytest.raises(taxpr.ArgumentError, match=message):
+        call(loop)
+    with pytest.raises(taxpr.ArgumentError, match=r"is a int, not a Program or a jaxpr\. $"):
+        call(3)
+
+
+def test_a_call_that_leaves_out_the_ctx():
+    message = r"inject: loop: missing .*'xs'\. What inject returns takes the context first: "
+    for injector in (taxpr.scale(2.0), lambda c, t, _: (t, c)):
+        with pytest.raises(taxpr.ArgumentError, match=message):
+            taxpr.inject(loop, injector)(XS)
+
+
+def test_values_of_partial_that_are_not_by_number():
+    with pytest.raises(taxpr.ArgumentError, match=r"partial: args is a float\. .* \{0: value\}"):
+        taxpr.partial(jax.make_jaxpr(loop)(XS), 2.0)

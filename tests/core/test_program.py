@@ -481,3 +481,11 @@ def test_eager_values_of_the_program_are_not_donated():
     assert isinstance(eqn, jex.JaxprEqn)
     assert eqn.params["donated_invars"] == (False, True)
     assert eqn.params["name"] == "<lambda>"
+
+
+def test_a_context_that_is_changed_changes_no_program():
+    program = taxpr.trace(lambda x: tag(x, name="x"))(1.0).inject({"x": taxpr.scale(2.0)})
+    ctx = program.ctx
+    ctx["x"]["values"]["factor"] = jnp.float32(5.0)
+    assert program.ctx["x"]["values"]["factor"] == 2
+    assert program(ctx, 1.0)[0] == 5

@@ -250,3 +250,25 @@ def test_an_injected_function_compiles_to_the_one_written_by_hand():
         return h, ys, s
 
     assert hlo(injected, s, w, x) == hlo(by_hand, s, w, x)
+
+
+def in_a_scan(x):
+    def step(c, w):
+        keep(c * w, name="c")
+        jax.checkpoint(lambda c: keep(jnp.exp(c), name="remat"))(c)
+        jax.lax.cond(w > 1, lambda c: keep(c, name="branch"), lambda c: c, c)
+        return jnp.sin(c), None
+
+    return jax.lax.scan(step, x, jnp.arange(3.0))[0]
+
+
+@pytest.mark.parametrize("differentiate", [jax.grad, lambda f: jax.grad(jax.grad(f))])
+def test_a_loop_that_is_differentiated_keeps_its_kept_tags(differentiate):
+    p = taxpr.trace(jax.jit(differentiate(in_a_scan)))(0.5)
+    assert {site.name for site in p.tags()} == {"c", "remat", "branch"}
+    out, values = p.collect()(0.5)
+    carries = [0.5, jnp.sin(0.5), jnp.sin(jnp.sin(0.5))]
+    assert np.allclose(values["c"], carries * np.arange(3.0))
+    assert np.allclose(values["remat"], np.exp(carries))
+    assert values["branch"].mask.tolist() == [False, False, True]
+    assert out == p.dissolve()(0.5)

@@ -122,7 +122,7 @@ def test_which_of_two_axes_of_one_size_is_asked():
     p = taxpr.trace(f)(X)
     value = p.collect()(X)[1]["h"]
     assert value.shape == (2, 4, 2)
-    assert p.axes()["h"] == ("mesh a or mesh b", "token 0", "token 1")
+    assert p.axes()["h"] == ("mesh b", "token 0", "token 1")
     with pytest.raises(taxpr.InjectorError, match="mesh axis 'a', or of mesh axis 'b'"):
         p.plant({"h": value})
     whole = jnp.broadcast_to(value, (2, 2, 4, 2))
@@ -185,3 +185,34 @@ def test_a_gradient_without_check_vma_is_refused():
         taxpr.RefusedError, match=r"grad_at: the tag 'h' .* a shard_map with check_vma=False"
     ):
         taxpr.grad_at(lambda x: result(x, ZERO, check_vma=False))(X)
+
+
+@pytest.mark.parametrize("spec", [P("i"), P("j"), P(None, "j"), P("j", "i")])
+@checked
+def test_axes_are_those_along_which_values_differ(spec, check_vma):
+    over = jax.sharding.Mesh(np.reshape(jax.devices()[:4], (2, 2)), ("i", "j"))
+
+    def body(x):
+        return lax.scan(lambda c, w: (tag(c * w, name="c"), None), x, W)[0]
+
+    f = jax.shard_map(body, mesh=over, in_specs=spec, out_specs=spec, check_vma=check_vma)
+    p = taxpr.trace(f)(X)
+    named = {name for entry in spec if entry for name in entry}
+    leading = [f"mesh {name}" for name in ("i", "j") if name in named]
+    address = p.tags()[0].chain[1]
+    assert p.axes()["c"] == (*leading, address, "token 0", "token 1")
+    assert p.axes(stack=True) == p.axes()
+    inside = taxpr.trace(lambda x: lax.map(f, x[None]))(X)
+    assert inside.axes()["c"][: 1 + len(leading)] == (inside.tags()[0].chain[0], *leading)
+
+
+def test_devices_draw_noise_apart():
+    def body(x):
+        same = tag(lax.psum(x, "i"), name="same")
+        return tag(x, name="own"), same
+
+    f = jax.shard_map(body, mesh=mesh("8"), in_specs=P("i"), out_specs=(P("i"), P()))
+    p = taxpr.trace(f)(jnp.zeros(8)).inject(taxpr.noise(0))
+    (own, same), _ = jax.jit(p)(p.ctx, jnp.zeros(8))
+    assert len(set(own.tolist())) == 8
+    assert same.shape == (1,)

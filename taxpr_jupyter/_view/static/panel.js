@@ -138,8 +138,9 @@ function drawValue({ address, text, tag, refused }, send) {
  * @param {Inspection} node
  * @param {(message: object) => void} send
  * @param {() => void} close
+ * @param {HTMLElement | null} paths What `find.js` offers.
  */
-function drawInspection(node, send, close) {
+function drawInspection(node, send, close, paths) {
   const { address, tag, toggle } = node;
   const change = toggle === "fold" ? "Fold" : "Unfold";
   const values = node.values.map((value) => drawValue(value, send));
@@ -160,6 +161,7 @@ function drawInspection(node, send, close) {
       ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
       : null,
     values.length ? section(ofEquation ? "Out" : "Values", ...values) : null,
+    paths,
     node.kind === "jaxpr" ? section("Out", ...node.outputs.map(line)) : null,
     node.inputs.length ? section("In", ...node.inputs.map(line)) : null,
     node.facts.length ? section("Params", facts(node.facts)) : null,
@@ -252,9 +254,9 @@ function drawCode(code, say) {
 }
 
 /**
- * Loads a module from its text, as anywidget loads this one: so there are two files, no bundler.
+ * Loads a module from its text, as anywidget loads this one: so there are several files, no bundler.
  * @param {string} source
- * @returns {Promise<typeof import("./picture.js")>}
+ * @returns {Promise<any>}
  */
 async function load(source) {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
@@ -290,11 +292,16 @@ async function render({ model, el }) {
   const outline = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Program as text" });
   const text = h("details", {}, h("summary", {}, "Program as text"), outline);
 
-  const { Picture } = await load(model.get("_picture_js"));
+  /** @type {[typeof import("./picture.js"), typeof import("./find.js")]} */
+  const [{ Picture }, { Find }] = await Promise.all([
+    load(model.get("_picture_js")),
+    load(model.get("_find_js")),
+  ]);
   let saving = 0;
   const act = {
     select,
     toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
+    between: (/** @type {string} */ from, /** @type {string} */ to) => find.between(from, to),
     placed: (/** @type {Place} */ place, /** @type {boolean} */ moved) => {
       scale.textContent = `${Math.round(100 * place.scale)}%`;
       clearTimeout(saving);
@@ -316,6 +323,7 @@ async function render({ model, el }) {
       h("option", { value: "bytes" }, "Colour by bytes"),
     )
   );
+  const find = new Find({ h, button, send, picture });
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
@@ -326,7 +334,14 @@ async function render({ model, el }) {
   );
   el.classList.add("taxpr-view");
   el.append(
-    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), heat, tools),
+    h(
+      "div",
+      { class: "tx-bar" },
+      h("span", { class: "tx-title" }, call, counts),
+      find.element,
+      heat,
+      tools,
+    ),
     stage,
     inspector,
     h("div", { class: "tx-status" }, progress, message),
@@ -345,7 +360,7 @@ async function render({ model, el }) {
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
     const children = selected
-      ? drawInspection(node, send, () => select(""))
+      ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
     fill(inspector, children);
     if (focused) inspector.focus({ preventScroll: true });
@@ -355,6 +370,7 @@ async function render({ model, el }) {
   const draw = {
     svg: (svg) => {
       picture.show(svg);
+      find.shown();
       if (!svg) text.setAttribute("open", "");
     },
     note: (words) => (note.textContent = words),
@@ -362,6 +378,8 @@ async function render({ model, el }) {
     counts: (words) => (counts.textContent = words),
     heat: (kind) => (heat.value = kind),
     marks: (marks) => picture.mark(marks),
+    found: (found) => find.found(found),
+    slice: (slice) => find.sliced(slice),
     selected: (address) => {
       picture.select(address);
       inspect();
@@ -420,6 +438,7 @@ async function render({ model, el }) {
 
   return () => {
     clearTimeout(saving);
+    find.stop();
     sizes.disconnect();
     ended.abort();
     off.forEach((stop) => stop());
