@@ -69,6 +69,9 @@ class Finding(Editor):
     def upstream(self, address: str) -> Slice:
         """What a value or equation depends on, through all nested jaxprs.
 
+        Args:
+            address: Of the value or equation.
+
         Returns:
             A slice, of which ``addresses`` are the equations and the program's inputs, in program
             order; ``unsure`` names those of which it cannot be known what depends on what.
@@ -84,12 +87,21 @@ class Finding(Editor):
             return self._edited.slices.upstream(self._edited.inspector.address_of(address))
 
     def downstream(self, address: str) -> Slice:
-        """What depends on a value or equation, through all nested jaxprs; see `upstream`."""
+        """What depends on a value or equation, through all nested jaxprs; see `upstream`.
+
+        Args:
+            address: Of the value or equation.
+        """
         with self._lock:
             return self._edited.slices.downstream(self._edited.inspector.address_of(address))
 
     def between(self, start: str, stop: str) -> Slice:
-        """All paths from one value or equation to another, empty where there is none."""
+        """All paths from one value or equation to another, empty where there is none.
+
+        Args:
+            start: The address of the one.
+            stop: The address of the other.
+        """
         with self._lock:
             at = self._edited.inspector.address_of
             return self._edited.slices.between(at(start), at(stop))
