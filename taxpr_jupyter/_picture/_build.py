@@ -7,6 +7,7 @@ from collections.abc import Collection
 import taxpr
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
+from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, Picture
 from taxpr_jupyter._picture._text import Tooltips, Where
 
@@ -59,6 +60,22 @@ class Builder:
             foldable=frozenset(drawing.foldable),
             note=fold.note,
         )
+
+    def lines(
+        self,
+        unfolded: Collection[str] | None = None,
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+    ) -> list[Line]:
+        """What `picture` shows, as lines; the arguments are the same."""
+        self._fold.choose(unfolded)
+        return list(Lines(self._fold, self._tooltips, injected, added).folded(self.program))
+
+    def all_lines(
+        self, injected: Collection[str] = frozenset(), added: Collection[str] = frozenset()
+    ) -> list[Line]:
+        """Every equation as a line, in no groups."""
+        return list(Lines(self._fold, self._tooltips, injected, added).all(self.program))
 
 
 def build_picture(

@@ -9,6 +9,7 @@ from typing import Any
 from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import LaidOut, lay_out
+from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import Picture
 from taxpr_jupyter._picture._svg import finish_svg
 from taxpr_jupyter._session._edits import Edited
@@ -38,15 +39,23 @@ class Drawn:
         kept = self._picture
         if kept is not None and kept[0] == key:
             return kept[1]
-        if self._builder is None or self._builder.program is not edited.program:
-            self._builder = Builder(edited.program, self.budget, source_text)
-        picture = self._builder.picture(
-            edits.unfolded,
-            injected={site.address for site in edited.sites if site.injector},
-            added={site.address for site in edited.sites if site.added},
-        )
+        injected, added = _tags(edited)
+        picture = self._builder_of(edited).picture(edits.unfolded, injected, added)
         self._picture = key, picture
         return picture
+
+    def lines(self, edited: Edited) -> list[Line]:
+        """What the picture shows, as lines."""
+        return self._builder_of(edited).lines(edited.edits.unfolded, *_tags(edited))
+
+    def all_lines(self, edited: Edited) -> list[Line]:
+        """Every equation as a line."""
+        return self._builder_of(edited).all_lines(*_tags(edited))
+
+    def _builder_of(self, edited: Edited) -> Builder:
+        if self._builder is None or self._builder.program is not edited.program:
+            self._builder = Builder(edited.program, self.budget, source_text)
+        return self._builder
 
     def svg(self, edited: Edited, cancel: threading.Event | None = None) -> str | None:
         """The picture as SVG; None where there is no layout, and `note` says why."""
@@ -84,3 +93,9 @@ class Drawn:
         return dataclasses.replace(
             found, foldable=fold is not None, unfolded=fold in picture.unfolded
         )
+
+
+def _tags(edited: Edited) -> tuple[set[str], set[str]]:
+    """The addresses of tags with an injector, and of those added interactively."""
+    injected = {site.address for site in edited.sites if site.injector}
+    return injected, {site.address for site in edited.sites if site.added}
