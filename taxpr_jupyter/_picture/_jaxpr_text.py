@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from taxpr_jupyter._picture._lines import Line
-from taxpr_jupyter._picture._rows import Row, Spans, row_of
+from taxpr_jupyter._picture._rows import Row, Span, Spans, row_of
 from taxpr_jupyter._picture._text import shortened
 
 WIDTH = 92  # characters of a row, where it can be helped
@@ -56,19 +56,19 @@ class _JaxprText:
         line = self._lines[at]
         at += 1
         if line.kind == "group" and line.open:
-            spans: Spans = [(f"# {line.text}", "name", ""), (f"  {line.note}", "note", "")]
+            spans: Spans = [Span(f"# {line.text}", "name"), Span(f"  {line.note}", "note")]
             self.rows.append(row_of(line, spans, indent))
             while self._inside(at, line.depth):
                 at = self._line(at, indent + 1)
         elif line.kind == "hop" and line.open:
-            spans = [*_made(line), (line.name, "name", ""), ("[", "", "")]
-            spans += [(" ".join(line.params), "param", "")] if line.params else []
+            spans = [*_made(line), Span(line.name, "name"), Span("[")]
+            spans += [Span(" ".join(line.params), "param")] if line.params else []
             self.rows.append(row_of(line, spans, indent))
             while self._inside(at, line.depth):
                 head = self._lines[at]
                 at = self._block(at + 1, head, head.depth, indent + 1)
             if not self._cut(at):
-                spans = [("] ", "", ""), (" ".join(line.used), "value", "")]
+                spans = [Span("] "), Span(" ".join(line.used), "value")]
                 self.rows.append(Row(tuple(spans), line.address, indent, "hop", line.marks))
         else:
             self.rows.append(row_of(line, _eqn_spans(line), indent))
@@ -78,34 +78,34 @@ class _JaxprText:
         """`{ lambda a:f32[3] ; b:f32[] . let`, in one row if it is short."""
         first: Spans = []
         if head:
-            first += [(head.name, "name", ""), ("=", "", "")]
-        first.append(("{ lambda ", "", ""))
+            first += [Span(head.name, "name"), Span("=")]
+        first.append(Span("{ lambda "))
         consts = [line for line in ins if line.kind == "const"]
         inputs = [line for line in ins if line.kind == "input"]
-        note: Spans = [(f"  # {_about(head, ins)}", "note", "")] if _about(head, ins) else []
+        note: Spans = [Span(f"  # {_about(head, ins)}", "note")] if _about(head, ins) else []
         if _fits(ins, indent):
-            spans = [*first, *_joined(consts, " "), ("; ", "", ""), *_joined(inputs, " ")]
-            spans += [(". let" if not inputs else " . let", "", ""), *note]
+            spans = [*first, *_joined(consts, " "), Span("; "), *_joined(inputs, " ")]
+            spans += [Span(" . let" if inputs else ". let"), *note]
             self._bracket(spans, head, indent, opens=True)
             return
-        self._bracket([*first, *([] if consts else [(";", "", "")])], head, indent, opens=True)
+        self._bracket([*first, *([] if consts else [Span(";")])], head, indent, opens=True)
         self._ends(consts, indent)
         if consts:
-            self._bracket([(";", "", "")], head, indent)
+            self._bracket([Span(";")], head, indent)
         self._ends(inputs, indent)
-        self._bracket([(". let", "", "")], head, indent)
+        self._bracket([Span(". let")], head, indent)
 
     def _foot(self, outs: Sequence[Line], head: Line | None, indent: int) -> None:
         """`in (c, d) }`, in one row if it is short."""
         if not _fits(outs, indent):
-            self._bracket([("in (", "", "")], head, indent)
+            self._bracket([Span("in (")], head, indent)
             self._ends(outs, indent)
-            self._bracket([(") }", "", "")], head, indent)
+            self._bracket([Span(") }")], head, indent)
             return
         about = _about(head, outs)
-        spans: Spans = [("in (", "", ""), *_joined(outs, ", ")]
-        spans += [(",) }" if len(outs) == 1 else ") }", "", "")]
-        spans += [(f"  # {about}", "note", "")] if about else []
+        spans: Spans = [Span("in ("), *_joined(outs, ", ")]
+        spans.append(Span(",) }" if len(outs) == 1 else ") }"))
+        spans += [Span(f"  # {about}", "note")] if about else []
         self._bracket(spans, head, indent)
 
     def _ends(self, ends: Sequence[Line], indent: int) -> None:
@@ -114,7 +114,7 @@ class _JaxprText:
         for line in ends:
             spans = _end_spans(line)
             if "many" not in line.marks:
-                spans.append((f"  # {line.text}", "note", ""))
+                spans.append(Span(f"  # {line.text}", "note"))
             self.rows.append(row_of(line, spans, indent + 2 + line.depth - least))
 
     def _bracket(self, spans: Spans, head: Line | None, indent: int, opens: bool = False) -> None:
@@ -140,33 +140,33 @@ def _about(head: Line | None, ends: Sequence[Line]) -> str:
 
 
 def _joined(ends: Sequence[Line], comma: str) -> Spans:
-    parts = [[*_end_spans(line), (comma, "", "")] for line in ends]
+    parts = [[*_end_spans(line), Span(comma)] for line in ends]
     spans = list(itertools.chain.from_iterable(parts))
     return spans[:-1]
 
 
 def _end_spans(line: Line) -> Spans:
     if "many" in line.marks:
-        return [(line.text, "name", line.address), (f" ⟨{line.note}⟩", "note", line.address)]
+        note = Span(f" ⟨{line.note}⟩", "note", line.address)
+        return [Span(line.text, "name", line.address), note]
     if line.kind == "output":
-        return [(line.used[0], "value", line.address)]
+        return [Span(line.used[0], "value", line.address)]
     return _value_spans(line.made[0], line.address)
 
 
 def _value_spans(text: str, address: str = "") -> Spans:
     letter, colon, aval = text.partition(":")
-    return [(letter, "value", address), *([(f":{aval}", "type", address)] if colon else [])]
+    shown = Span(letter, "value", address)
+    return [shown, Span(f":{aval}", "type", address)] if colon else [shown]
 
 
 def _made(line: Line) -> Spans:
     """`c:f32[3] d:f32[] = `; of a group only some."""
     few = line.made[:_OPERANDS] if line.kind == "group" else line.made
-    spans = list(
-        itertools.chain.from_iterable([*_value_spans(text), (" ", "", "")] for text in few)
-    )
+    spans = list(itertools.chain.from_iterable([*_value_spans(text), Span(" ")] for text in few))
     if len(few) < len(line.made):
-        spans.append((f"+{len(line.made) - len(few)} ", "note", ""))
-    return [*spans, ("= ", "", "")] if line.made else []
+        spans.append(Span(f"+{len(line.made) - len(few)} ", "note"))
+    return [*spans, Span("= ")] if line.made else []
 
 
 def _eqn_spans(line: Line) -> Spans:
@@ -174,13 +174,13 @@ def _eqn_spans(line: Line) -> Spans:
     spans = _made(line)
     if line.kind in ("group", "hop"):
         # Of an equation the name says what it is, and its title says more where it is another.
-        spans += [("⟨", "note", ""), (line.text, "name", ""), (f" · {line.note}⟩", "note", "")]
+        spans += [Span("⟨", "note"), Span(line.text, "name"), Span(f" · {line.note}⟩", "note")]
     else:
-        spans.append((line.name, "name", ""))
+        spans.append(Span(line.name, "name"))
         if line.params:
-            spans.append((f"[{' '.join(line.params)}]", "param", ""))
+            spans.append(Span(f"[{' '.join(line.params)}]", "param"))
     used = line.used[:_OPERANDS] if line.kind == "group" else line.used
-    spans += [(f" {' '.join(used)}", "value", "")] if used else []
+    spans += [Span(f" {' '.join(used)}", "value")] if used else []
     if len(used) < len(line.used):
-        spans.append((f" +{len(line.used) - len(used)}", "note", ""))
+        spans.append(Span(f" +{len(line.used) - len(used)}", "note"))
     return spans

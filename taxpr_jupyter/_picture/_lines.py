@@ -194,7 +194,7 @@ class Lines:
             depth,
             "group",
             _labels.group_title(item),
-            made=tuple(self._names.value(var) for var in ends.results),
+            made=tuple(self._names.value(var) for _, var in ends.outs),
             used=tuple(self._names.operand(var) for var in ends.ins),
             types=_text.avals_text([var.aval for var in ends.results]),
             note=_labels.content(eqns, tags),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from taxpr_jupyter._picture._lines import Line
 
@@ -24,13 +24,26 @@ SpanKind = Literal[
 ]
 
 
+class Span(NamedTuple):
+    """A piece of a row.
+
+    Attributes:
+        text: The text.
+        kind: What it is.
+        address: What it stands for, where that is something else than the row does; else "".
+    """
+
+    text: str
+    kind: SpanKind = ""
+    address: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of text.
 
     Attributes:
-        spans: Its pieces, each with its `SpanKind` and, where it stands for something else than
-            the row does, the address of that.
+        spans: Its pieces.
         address: What it stands for; "" for nothing.
         depth: How far it is indented.
         kind: The kind of its line; "" for the program's own brackets.
@@ -39,7 +52,7 @@ class Row:
         open: Whether what is in it follows.
     """
 
-    spans: tuple[tuple[str, SpanKind, str], ...]
+    spans: tuple[Span, ...]
     address: str
     depth: int
     kind: str = ""
@@ -48,7 +61,7 @@ class Row:
     open: bool = False
 
 
-Spans = list[tuple[str, SpanKind, str]]
+Spans = list[Span]
 
 
 def plain(rows: Iterable[Row], color: bool = False, gap: str = "", twists: bool = False) -> str:
@@ -111,18 +124,17 @@ def _outline_spans(line: Line) -> Spans:
     spans: Spans = []
     word = {"input": "in", "output": "out"}.get(line.kind, "")
     if word and word != line.text.split(" ")[0]:
-        spans.append((word, "note", ""))
-    spans.append((line.text, "name", ""))
+        spans.append(Span(word, "note"))
+    spans.append(Span(line.text, "name"))
     if line.kind not in ("group", "hop"):
         made = " ".join(text.partition(":")[0] for text in line.made)
         used = " ".join(line.used)
         value = " → ".join(filter(None, (used, made)))
-        spans += [(value, "value", "")] if value else []
-    spans += [
-        (text, kind, "") for text, kind in ((line.note, "note"), (line.types, "type")) if text
-    ]
+        spans += [Span(value, "value")] if value else []
+    spans += [Span(line.note, "note")] if line.note else []
+    spans += [Span(line.types, "type")] if line.types else []
     if line.kind == "injected":
-        spans.append(("injected", "mark", ""))
+        spans.append(Span("injected", "mark"))
     return spans
 
 

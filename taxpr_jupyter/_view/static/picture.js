@@ -95,19 +95,25 @@ export class Picture {
     if (after && focused) this.#focus(after);
   }
 
-  /** Marks all elements of this address as selected. */
+  /** Marks all elements of this address as selected; of an open equation that has none, its box. */
   select(/** @type {string} */ address) {
     this.selected = address;
-    for (const item of this.#items()) {
-      item.setAttribute("aria-selected", String(addressOf(item) === address));
-    }
+    const drawn = this.#find(address);
+    const shown = new Set(drawn.length ? drawn : this.#boxes(address));
+    for (const item of this.#items()) item.setAttribute("aria-selected", String(shown.has(item)));
     for (const edge of this.svg?.querySelectorAll("[data-value]") ?? []) {
       const value = edge.getAttribute("data-value") ?? "";
       const leaves = address && (value === address || value.startsWith(`${address}.`));
       edge.classList.toggle("tx-leaving", Boolean(leaves));
     }
-    const [first = this.#items()[0]] = this.#find(address);
+    const [first = this.#items()[0]] = shown;
     this.#makeReachable(first);
+  }
+
+  /** Moves the picture if what is selected is out of sight. */
+  revealSelected() {
+    const [item] = this.svg?.querySelectorAll("[aria-selected=true]") ?? [];
+    if (item) this.#reveal(item);
   }
 
   /** Gives the elements of these addresses the class `tx-…`, and takes the old ones away. */
@@ -171,6 +177,11 @@ export class Picture {
   #find(/** @type {string} */ address) {
     if (!address || !this.svg) return [];
     return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
+  }
+
+  #boxes(/** @type {string} */ address) {
+    if (!address || !this.svg) return [];
+    return [...this.svg.querySelectorAll(`.cluster[data-fold="${CSS.escape(address)}"]`)];
   }
 
   #itemAt(/** @type {EventTarget | null} */ target) {
