@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from taxpr_jupyter._picture._lines import Line
-from taxpr_jupyter._picture._rows import Row, Span, Spans, row_of
+from taxpr_jupyter._picture._rows import Row, Span, Spans, range_of, row_of
 from taxpr_jupyter._picture._text import shortened
 
 WIDTH = 92  # characters of a row, where it can be helped
@@ -146,18 +146,22 @@ def _joined(ends: Sequence[Line], comma: str) -> Spans:
 
 
 def _end_spans(line: Line) -> Spans:
+    """An input, a constant or an output, or several."""
+    address = line.address
     if "many" in line.marks:
-        note = Span(f" ⟨{line.note}⟩", "note", line.address)
-        return [Span(line.text, "name", line.address), note]
+        letters = Span(f"{range_of(line)}  ", "output" if line.used else "input", address)
+        names = Span(line.text, "name", address), Span(f" · {line.note}⟩", "note", address)
+        return [letters, Span("⟨", "note"), *names]
     if line.kind == "output":
-        return [Span(line.used[0], "value", line.address)]
-    return _value_spans(line.made[0], line.address)
+        return [Span(line.used[0], "output", address)]
+    letter, colon, aval = line.made[0].partition(":")
+    kind = "const" if line.kind == "const" else "input"
+    return [Span(letter, kind, address), Span(colon + aval, "type", address)]
 
 
-def _value_spans(text: str, address: str = "") -> Spans:
+def _value_spans(text: str) -> Spans:
     letter, colon, aval = text.partition(":")
-    shown = Span(letter, "value", address)
-    return [shown, Span(f":{aval}", "type", address)] if colon else [shown]
+    return [Span(letter, "value"), Span(colon + aval, "type")]
 
 
 def _made(line: Line) -> Spans:

@@ -150,14 +150,16 @@ class Lines:
             k = end.indices[0]
             yield self._end_line(end.address, depth, kind, _text.visible(names[k]), atoms[k])
             return
-        title, number = _text.visible(end.title), len(end.indices)
+        several = [atoms[k] for k in end.indices]
         yield Line(
             end.address,
             depth,
             kind,
-            title,
-            note=count_of(number, "array"),
-            types=_text.avals_text([atoms[k].aval for k in end.indices]),
+            _text.visible(end.title),
+            made=tuple(self._names.value(a) for a in several) if kind == "input" else (),
+            used=tuple(self._names.operand(a) for a in several) if kind == "output" else (),
+            note=count_of(len(several), "array"),
+            types=_text.avals_text([a.aval for a in several]),
             marks=("many",),
             fold=end.address,
             open=end.open,
@@ -189,13 +191,14 @@ class Lines:
     def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
         eqns, tags = self._fold.of_item(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
+        own = {var for tag in item.tags for var in tag.eqn.outvars}  # lines behind this one
         yield Line(
             item.address,
             depth,
             "group",
             _labels.group_title(item),
             made=tuple(self._names.value(var) for _, var in ends.outs),
-            used=tuple(self._names.operand(var) for var in ends.ins),
+            used=tuple(self._names.operand(var) for var in ends.ins if var not in own),
             types=_text.avals_text([var.aval for var in ends.results]),
             note=_labels.content(eqns, tags),
             marks=_marks(item),

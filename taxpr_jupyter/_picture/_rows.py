@@ -15,7 +15,10 @@ from taxpr_jupyter._picture._lines import Line
 
 SpanKind = Literal[
     "name",  # what the row is about, in the colour of its kind
-    "value",  # a letter
+    "value",  # letters
+    "input",  # the letter of an input
+    "output",
+    "const",
     "type",
     "param",
     "note",
@@ -82,7 +85,8 @@ def plain(rows: Iterable[Row], color: bool = False, gap: str = "", twists: bool 
 
 
 _NAMES = {"hop": "34", "group": "33", "jaxpr": "34", "tag": "1;35", "injected": "1;32"}
-_SPANS = {"name": "1", "type": "2", "param": "2", "note": "2", "mark": "1;32"}
+_SPANS = {"name": "1", "mark": "1;32", "input": "36", "const": "36", "output": "36"}
+_SPANS |= dict.fromkeys(("type", "param", "note"), "2")
 
 
 def _colored(text: str, kind: str, of: str) -> str:
@@ -126,7 +130,9 @@ def _outline_spans(line: Line) -> Spans:
     if word and word != line.text.split(" ")[0]:
         spans.append(Span(word, "note"))
     spans.append(Span(line.text, "name"))
-    if line.kind not in ("group", "hop"):
+    if "many" in line.marks:
+        spans.append(Span(range_of(line), "value"))
+    elif line.kind not in ("group", "hop"):
         made = " ".join(text.partition(":")[0] for text in line.made)
         used = " ".join(line.used)
         value = " → ".join(filter(None, (used, made)))
@@ -141,3 +147,9 @@ def _outline_spans(line: Line) -> Spans:
 def row_of(line: Line, spans: Spans, depth: int) -> Row:
     """The row of a line."""
     return Row(tuple(spans), line.address, depth, line.kind, line.marks, line.fold, line.open)
+
+
+def range_of(line: Line) -> str:
+    """The first and the last letter of several inputs or outputs."""
+    first, *_, last = (text.partition(":")[0] for text in (*line.made, *line.used))
+    return f"{first} … {last}"

@@ -12,8 +12,8 @@ import pytest
 import taxpr
 from taxpr_jupyter import panel
 from taxpr_jupyter._session._run import Phase
-from taxpr_jupyter._view._background import TICK
 from taxpr_jupyter._view import _wire
+from taxpr_jupyter._view._background import TICK
 from taxpr_jupyter._view._widget import WIDGET_MIME, view_for
 
 SECONDS = 60

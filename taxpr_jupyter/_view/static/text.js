@@ -80,12 +80,14 @@ export class Tabs {
 export class Lines {
   /**
    * @param {string} label
-   * @param {string} name The class of the panel.
+   * @param {"tx-text" | "tx-outline"} name The class of the panel. Spans of text have their spaces
+   *   in them; in the outline they stand apart.
    * @param {{ select(address: string): void, send(message: object): void }} act What to call when
    *   something has happened.
    */
   constructor(label, name, act) {
     this.act = act;
+    this.isCode = name === "tx-text";
     this.selected = "";
     this.sought = { text: "", at: 0 };
     /** @type {Row[]} */
@@ -162,13 +164,14 @@ export class Lines {
       "data-lm-suppress-shortcuts": "true",
     });
     item.style.setProperty("--depth", String(depth));
-    const spoken = [...spans.map(([text]) => text), ...marks.map((mark) => SPOKEN[mark])];
-    const words = spoken.filter(Boolean).map((text) => text.trim().replace("→", "gives"));
-    item.setAttribute("aria-label", words.filter(Boolean).join(", "));
+    const texts = spans.map(([text]) => text.replace("→", "gives"));
+    const parts = this.isCode ? [texts.join("").trim()] : texts;
+    const spoken = [...parts, ...marks.map((mark) => SPOKEN[mark] ?? "")];
+    item.setAttribute("aria-label", spoken.filter(Boolean).join(", "));
     if (fold) item.setAttribute("aria-expanded", String(open));
     item.append(make("span", { class: fold ? "tx-twist" : "tx-no-twist", "aria-hidden": "true" }));
     for (const [text, what, own] of spans) {
-      const span = make("span", what ? { class: `tx-${what}` } : {}, text);
+      const span = make("span", what ? { class: `tx-is-${what}` } : {}, text);
       if (own) span.setAttribute("data-address", own);
       item.append(span);
     }
@@ -283,8 +286,10 @@ export class Lines {
       Escape: () => this.act.select(""),
     };
     if (event.key === "Escape" && !this.selected) return; // that is for the page
-    if (Object.hasOwn(keys, event.key)) keys[event.key]();
-    else if (event.key.length === 1) this.#seek(event.key.toLowerCase(), at);
+    if (Object.hasOwn(keys, event.key)) {
+      this.sought.text = "";
+      keys[event.key]();
+    } else if (event.key.length === 1) this.#seek(event.key.toLowerCase(), at);
     else return;
     event.preventDefault();
     event.stopPropagation();
