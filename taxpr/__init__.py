@@ -32,11 +32,13 @@ from taxpr._errors import (
 )
 from taxpr._functions import find_tags, find_values, tag_at, trace
 from taxpr._gradients import grad_at
-from taxpr._injector import Injector, InjectorKind, Param, from_function, injector
+from taxpr._injector import Injector, from_function
+from taxpr._injector_kind import InjectorKind, Param, injector
 from taxpr._interchange import plant
 from taxpr._partition import partial, partition_out, transpose
 from taxpr._per_example import per_example
-from taxpr._rules import Nested, injectable, is_hop, nested_jaxprs
+from taxpr._rules import Nested
+from taxpr._table import injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._transforms import collect, inject
 from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._errors import AddressError
-from taxpr._rules import nested_jaxprs
+from taxpr._table import nested_jaxprs
 from taxpr._walk import Step, iter_eqns, numbered
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from taxpr._criteria import Maybe
-from taxpr._errors import InjectorError, SelectorError
+from taxpr._errors import InjectorError, SelectorError, name_of
 from taxpr._inject import handler_for
-from taxpr._injector import Injector, InjectorKind, from_function
+from taxpr._injector import Injector, from_function
+from taxpr._injector_kind import InjectorKind
 from taxpr._iterations import Counters
+from taxpr._rules import Options
 from taxpr._selectors import select
-from taxpr._site_injector import site_handler
+from taxpr._site_injector import SiteInjector, site_handler
 from taxpr._thread import Handled, Handler
 from taxpr._walk import Site
 
@@ -31,6 +34,7 @@ class Attached(NamedTuple):
         report: ``(ctx, initial) -> dict``: what a final context says; ``initial`` is the
             context to begin with where states are stacked, one for each device, else None.
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
+        unchanged: The leaves of the context that stay as they are, by index.
     """
 
     chosen: list[tuple[Site, Handler]]
@@ -38,29 +42,33 @@ class Attached(NamedTuple):
     ctx: Any
     report: Callable[[Any, Any], Any]
     no_sums: dict[int, str]
+    unchanged: frozenset[int]
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
-    return Attached(chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {})
+    return Attached(chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {}, frozenset())
 
 
-def attach_one(injector: Injector | Chain, sites: Sequence[Site]) -> Attached:
+def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
     """An injector, or several in a row, at all of the sites, with a context of its own."""
+    injector = _at(injector, sites)
     ctx = _initial(injector, sites)
-    counters = Counters(jax.tree.structure(ctx).num_leaves)
+    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
     indices = _indexed(ctx)
     chosen = _at_sites(injector, sites, indices, counters)
 
     def report(final: Any, initial: Any) -> Any:
         return _report(injector, final, initial)
 
-    return Attached(chosen, counters, ctx, report, _no_sums(injector, indices))
+    unchanged = {*_unchanged(injector, indices), *counters.leaves}
+    no_sums = _no_sums(injector, indices)
+    return Attached(chosen, counters, ctx, report, no_sums, frozenset(unchanged))
 
 
-def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
+def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
     """Injectors at the sites that their keys select, with a dict of contexts.
 
     Raises:
@@ -71,7 +79,9 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
     chosen: dict[str, list[Site]] = {}
     taken: dict[str, str] = {}
     for where, given in mapping.items():
-        key, found = _key(where), select(sites, where)
+        key, found = _key(where), select(sites, where, to_fire=True)
+        if _has_predicate(where):
+            key = _unused(key, injectors)
         if key in injectors:
             raise SelectorError(f"inject: the mapping has the key {key!r} twice.")
         for site in found:
@@ -82,11 +92,11 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
                     "order: {where: [first, second]}."
                 )
             taken[site.address] = key
-        injectors[key] = as_injector(given)
+        injectors[key] = _at(as_injector(given), found)
         chosen[key] = found
     ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
     indices = _indexed(ctx)
-    counters = Counters(jax.tree.structure(ctx).num_leaves)
+    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
     pairs = [
         pair
         for key, one in injectors.items()
@@ -98,9 +108,11 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site]) -> Attached:
         return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
 
     no_sums: dict[int, str] = {}
+    unchanged = set(counters.leaves)
     for key, one in injectors.items():
         no_sums |= _no_sums(one, indices[key])
-    return Attached(pairs, counters, ctx, report, no_sums)
+        unchanged |= _unchanged(one, indices[key])
+    return Attached(pairs, counters, ctx, report, no_sums, frozenset(unchanged))
 
 
 def as_injector(given: Any) -> Injector | Chain:
@@ -127,6 +139,12 @@ def _single(given: Any) -> Injector:
     return given if isinstance(given, Injector) else from_function(given)
 
 
+def _at(given: Injector | Chain, sites: Sequence[Site]) -> Injector | Chain:
+    if isinstance(given, tuple):
+        return tuple(one.at(sites) for one in given)
+    return given.at(sites)
+
+
 def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
     if isinstance(given, tuple):
         return tuple(one.initial(sites) for one in given)
@@ -148,12 +166,42 @@ def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
     return {} if given.adds_up else dict.fromkeys(jax.tree.leaves(indices["state"]), given.name)
 
 
+def _unchanged(given: Injector | Chain, indices: Any) -> set[int]:
+    """The indices of the values, which injectors only read, and of states that stay."""
+    if isinstance(given, tuple):
+        return {k for pair in zip(given, indices, strict=True) for k in _unchanged(*pair)}
+    stays = isinstance(given, SiteInjector) and given.keeps_state
+    return set(jax.tree.leaves((indices["values"], indices["state"] if stays else ())))
+
+
 def _key(where: Any) -> str:
+    """The key of a selector's context: the same in each run, so nothing with an ``id()``."""
     if isinstance(where, str):
         return where
     if isinstance(where, Maybe):
         return _key(where.where)
-    return where.address if isinstance(where, Site) else repr(where)
+    if isinstance(where, Site):
+        return where.address
+    if isinstance(where, tuple):
+        return f"({', '.join(repr(one) if isinstance(one, str) else _key(one) for one in where)})"
+    if not callable(where):
+        return repr(where)
+    fn = getattr(where, "func", where)  # of a partial
+    name = getattr(fn, "__qualname__", None) or name_of(fn)
+    code = getattr(fn, "__code__", None)
+    return f"{name}:{code.co_firstlineno}" if code else name
+
+
+def _has_predicate(where: Any) -> bool:
+    if isinstance(where, Maybe):
+        return _has_predicate(where.where)
+    return any(map(_has_predicate, where)) if isinstance(where, tuple) else callable(where)
+
+
+def _unused(key: str, taken: Collection[str]) -> str:
+    """The key, with a number where one line has several lambdas."""
+    numbered = (key if k == 1 else f"{key} #{k}" for k in itertools.count(1))
+    return next(one for one in numbered if one not in taken)
 
 
 def _indexed(ctx: Any) -> Any:

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import InjectorError
-from taxpr._injector import Param, injector
+from taxpr._injector_kind import Param, injector
+from taxpr._keys import one_key
 from taxpr._walk import Site
 from taxpr._zeros import zeros
 
@@ -115,23 +116,9 @@ def _stream(site: Site) -> dict[str, Any]:
     return {"fired": jnp.int32(0), "site": jnp.uint32(zlib.crc32(site.address.encode()))}
 
 
-def _one_key(key: Any) -> Any:
-    """A typed PRNG key of a key, of the older kind of key, or of a seed."""
-    if _compat.is_extended(key.dtype) and key.ndim == 0:
-        return key
-    if jnp.issubdtype(key.dtype, jnp.integer) and key.ndim == 0:
-        return jax.random.key(key)
-    if key.dtype == jnp.uint32 and key.ndim == 1:
-        return jax.random.wrap_key_data(key)
-    raise InjectorError(
-        f"noise: key is {key.dtype}{list(key.shape)}. Give one PRNG key, such as "
-        "jax.random.key(0), or an integer for its seed."
-    )
-
-
 @injector(
     state=_stream,
-    key=Param(help="A PRNG key, or an integer for its seed."),
+    key=Param(help="A PRNG key, or an integer for its seed.", is_key=True),
     stddev=Param(0.1, 0.0, 10.0, "The standard deviation."),
 )
 def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
@@ -140,9 +127,11 @@ def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
     The key must be given. Each firing draws with a key of its own, made of that key, the
     address of the tag and the number of the firing: the same in every run and process, and
     another in each iteration and at each tag. What `jax.vmap` maps outside of the program,
-    draws the same in all lanes unless the key is mapped, too.
+    draws the same in all lanes unless the key is mapped, too; within the program `per_example`
+    gives each example a key of its own.
     """
-    key = jax.random.fold_in(jax.random.fold_in(_one_key(key), state["site"]), state["fired"])
+    key = jax.random.fold_in(one_key("noise", key), state["site"])
+    key = jax.random.fold_in(key, state["fired"])
     leaves, tree = jax.tree.flatten(token)
     keys = jax.tree.unflatten(tree, [jax.random.fold_in(key, k) for k in range(len(leaves))])
 

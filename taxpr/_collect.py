@@ -16,15 +16,20 @@ from taxpr._hops._rebuild import Slots
 from taxpr._hops.loops import is_loop, is_while
 from taxpr._rules import Emission, Options
 from taxpr._splice import followed_by
+from taxpr._tag import tag_p
 from taxpr._thread import Handled, Handler, thread
+from taxpr._underived import without_derivatives
 from taxpr._walk import Site
 
 
 class Masked(NamedTuple):
-    """The value of a tag in a branch.
+    """The value of a tag that need not fire.
+
+    Such as one in a branch of cond or switch, or one that stands only in a rule of
+    `jax.custom_jvp` or `jax.custom_vjp`, which fires where the program is differentiated.
 
     Attributes:
-        value: The token; zeros where the branch was not taken.
+        value: The token; zeros where the tag did not fire.
         mask: Bool, whether the tag fired; it has the leading axes of scans.
     """
 
@@ -67,15 +72,22 @@ class Steps(NamedTuple):
     count: Any
 
 
-def _collector(size: int | None) -> Handler:
-    """Hands out the token and changes nothing."""
+def collector(size: int | None = None, *, stays: bool = False) -> Handler:
+    """Hands out the token and changes nothing.
+
+    Args:
+        size: How many iterations of while loops are kept; None keeps the last one.
+        stays: Whether the tag stays in the program; what is handed out then has the types of
+            its results, weak ones included.
+    """
 
     def hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
-        del address, eqn
-        leaves = [_compat.with_weak_type(leaf, False) for leaf in token]
-        if size is None:
-            return ctx, token, leaves
-        return ctx, token, [Slots(leaves, jnp.bool_(True), size)]
+        del address
+        if stays:
+            after, leaves = tag_p.bind(*token, **eqn.params), token
+        else:
+            after, leaves = token, [_compat.with_weak_type(leaf, False) for leaf in token]
+        return ctx, after, leaves if size is None else [Slots(leaves, jnp.bool_(True), size)]
 
     return Handler(hand_out, uses=())
 
@@ -123,7 +135,7 @@ def collection(
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
         raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
     named = by_name("collect", sites, stack)
-    plain, kept = _collector(None), _collector(max_steps)
+    plain, kept = collector(), collector(max_steps)
     chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
     threaded = thread(jaxpr, chosen, [], options)
     stacked: set[str] = set()
@@ -139,7 +151,8 @@ def collection(
         return jax.tree.unflatten(out_tree, outs), values
 
     piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
-    return Collection(followed_by(threaded.jaxpr, piece), shapes, named, stacked)
+    new = followed_by(without_derivatives(threaded, sites, options), piece)
+    return Collection(new, shapes, named, stacked)
 
 
 def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:
@@ -217,15 +230,19 @@ def _axes(site: Site, max_steps: int | None, value: Any, n_stacked: int) -> list
 
 
 def _present(around: Sequence[str | tuple[str, int]], shape: Sequence[int]) -> list[str]:
-    """The names of leading axes, of which those of a mesh are there where devices may differ."""
+    """The names of leading axes, of which those of a mesh are there where devices may differ.
+
+    Where sizes leave open which one it is, all that it can be, such as `mesh x or mesh y`.
+    """
     mesh = [k for k, one in enumerate(around) if not isinstance(one, str)]
     n_mesh = len(shape) - (len(around) - len(mesh))
+    fitting = []
     for kept in itertools.combinations(mesh, max(n_mesh, 0)):
         names = [one for k, one in enumerate(around) if k not in mesh or k in kept]
         fits = [isinstance(one, str) or one[1] == n for one, n in zip(names, shape, strict=False)]
         if all(fits):
-            return [one if isinstance(one, str) else f"mesh {one[0]}" for one in names]
-    return []
+            fitting.append([one if isinstance(one, str) else f"mesh {one[0]}" for one in names])
+    return [" or ".join(dict.fromkeys(names)) for names in zip(*fitting, strict=True)]
 
 
 def _joined(*names: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._rules import nested_jaxprs
+from taxpr._table import nested_jaxprs
 
 
 def donates(jaxpr: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from taxpr import _compat
 from taxpr._errors import DroppedRuleWarning
-from taxpr._rules import dropped
+from taxpr._table import dropped
 from taxpr._walk import Site
 
 _HERE = os.path.dirname(__file__)

@@ -11,8 +11,8 @@ from taxpr import _compat
 from taxpr._errors import AddressError, RefusedError, TagError
 from taxpr._inject import Predicate
 from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
-from taxpr._rules import nested_jaxprs, replace_nested, with_rules
-from taxpr._splice import rewired, substituted
+from taxpr._splice import rewired, substituted, without
+from taxpr._table import nested_jaxprs, replace_nested, with_rules
 from taxpr._tag import tag
 from taxpr._values import select_values
 from taxpr._walk import Site, Step, find_sites
@@ -89,21 +89,17 @@ def dissolve_sites(jaxpr: Any, sites: Sequence[Site]) -> Any:
 
 
 def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> Any:
-    inner = _compat.open_jaxpr(stored)
-    now: dict[Any, Any] = {}
-    eqns = []
-    for position, eqn in enumerate(inner.eqns):
+    def kept(position: int, eqn: Any) -> Any:
         if position not in plan:
-            eqns.append(rewired(eqn, now))
-        elif isinstance(plan[position], dict):
-            below = plan[position]
-            held = {nested.label: nested.stored for nested in nested_jaxprs(eqn)}
-            new = {k: dissolved(held[k], sub) for k, sub in below.items() if k in held}
-            eqn = with_rules(replace_nested(eqn, new), _of_rules(eqn, below, dissolved))
-            eqns.append(rewired(eqn, now))
-        else:
-            now.update(zip(eqn.outvars, substituted(eqn.invars, now), strict=True))
-    return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
+            return eqn
+        below = plan[position]
+        if not isinstance(below, dict):
+            return None
+        held = {nested.label: nested.stored for nested in nested_jaxprs(eqn)}
+        new = {k: dissolved(held[k], sub) for k, sub in below.items() if k in held}
+        return with_rules(replace_nested(eqn, new), _of_rules(eqn, below, dissolved))
+
+    return without(stored, kept)
 
 
 def tag_where(jaxpr: Any, where: Any, params: dict[str, Any]) -> Any:

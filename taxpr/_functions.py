@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -16,6 +16,8 @@ from taxpr._selectors import select
 from taxpr._values import Value, select_values
 from taxpr._walk import Site, find_sites
 from taxpr.program import Program
+
+_Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
 
 
 def trace(
@@ -49,7 +51,7 @@ def trace(
     given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     nums, given = _static_both_ways(fn, nums, given)
 
-    @functools.wraps(fn)
+    @called_as(fn)
     def traced(*args: Any, **kwargs: Any) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
         bound = functools.partial(fn, **statics) if statics else fn
@@ -72,9 +74,20 @@ def trace(
             name=name_of(fn),
         )
 
-    # `wraps` would show the signature of `fn`, but what comes back is a program.
-    del traced.__wrapped__
     return traced
+
+
+def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
+    """A decorator: as `functools.wraps`, which would also show the signature of ``fn``.
+
+    What is decorated takes or returns something else than ``fn`` does.
+    """
+
+    def decorate(wrapper: _Wrapper) -> _Wrapper:
+        del functools.wraps(fn)(wrapper).__wrapped__
+        return wrapper
+
+    return decorate
 
 
 def _static_both_ways(
@@ -112,6 +125,9 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
             * a predicate on sites, such as ``lambda site: not site.recomputed``;
             * a list of these, each of which must find something;
             * `maybe` around any of them, where nothing need be found.
+
+            Those that never fire are listed here, see `Site.idle`; `inject` and `collect` pass
+            them over.
 
     Raises:
         SelectorError: If a selector matches nothing; it names what is near.

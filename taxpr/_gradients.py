@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,21 +13,22 @@ from taxpr import _compat
 from taxpr._collect import Masked, by_name, collection, together
 from taxpr._cotangent import mark_cotangent
 from taxpr._errors import ArgumentError, RefusedError, SelectorError
-from taxpr._functions import trace
+from taxpr._functions import called_as, trace
 from taxpr._hops.loops import is_while
+from taxpr._inject import options_of, sites_of
 from taxpr._iterations import refuse_unless_plain
-from taxpr._rules import NO_OPTIONS
+from taxpr._rules import Options
 from taxpr._selectors import select
 from taxpr._tag import tag_tree
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import Site, find_sites
+from taxpr._walk import Site
 from taxpr.program import Program
 
 _MARK = "taxpr.grad_at"
 
 
 def grad_at(
-    target: Any, where: Any = None, *, stack: bool = False
+    target: Any, where: Any = None, *, stack: bool = False, custom_rules: str = "keep"
 ) -> Callable[..., dict[str, Any]]:
     """The gradient of a function's scalar result with respect to tagged values.
 
@@ -37,19 +38,24 @@ def grad_at(
         target: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
         where: A selector of tags; None means all.
         stack: Whether tags may have one name, as for `Program.collect`.
+        custom_rules: As for `inject`. A tag in a rule that is kept has no gradient; with
+            ``"drop"`` the functions themselves are differentiated around the tags selected.
 
     Returns:
         A function ``(*args) -> {name: gradient}``. A gradient has the token's structure, shapes
         and dtypes, with the leading axes that `collect` gives its values: one for each scan.
         Where a branch was not taken it is zero. Of complex values it is the conjugate, as for
-        `jax.grad`.
+        `jax.grad`. In a `jax.shard_map` each device adds to its own token, or all devices the
+        same to one that JAX knows to be the same on them. There is a leading axis for each mesh
+        axis along which the gradient may differ, which may be fewer than the value has.
 
     Raises:
         ArgumentError: If the function does not return one real scalar.
         SelectorError: If nothing is selected, a token holds something that has no
             derivative, such as integers, or two tags have one name.
-        RefusedError: If a tag is in a while loop, through which there is no reverse mode, or
-            in an equation that cannot be injected.
+        RefusedError: If a tag is in a while loop, through which there is no reverse mode, in
+            a custom rule that is kept, in a `jax.shard_map` with ``check_vma=False``, or in an
+            equation that cannot be injected.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -59,29 +65,32 @@ def grad_at(
         >>> grad_at(f, "c")(jnp.asarray([2.0, 3.0, 4.0]))
         {'c': Array([12.,  4.,  1.], dtype=float32)}
     """
+    options = options_of(custom_rules)
     if isinstance(target, Program):
-        return lambda *args, **kwargs: _gradients(target, where, stack, args, kwargs)
+        return lambda *args, **kwargs: _gradients(target, where, stack, options, args, kwargs)
     program_of = trace(target)
 
-    @functools.wraps(target)
+    @called_as(target)
     def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        return _gradients(program_of(*args, **kwargs), where, stack, args, kwargs)
+        return _gradients(program_of(*args, **kwargs), where, stack, options, args, kwargs)
 
-    del gradients.__wrapped__
     return gradients
 
 
-def _gradients(program: Program, where: Any, stack: bool, args: Any, kwargs: Any) -> dict[str, Any]:
+def _gradients(
+    program: Program, where: Any, stack: bool, options: Options, args: Any, kwargs: Any
+) -> dict[str, Any]:
     """Mark the cotangents of the tokens, and collect these from the backward pass."""
     _check_result(program)
-    sites = select(find_sites(program.jaxpr), where)
+    sites = select(sites_of(program.jaxpr, options), where)
     for site in sites:
-        _check_site(site)
+        _check_site(site, options)
     named = by_name("grad_at", sites, stack)
     this = object()  # so that only the marks of this call are found
     gate = jnp.float32(0)
     chosen = [(site, _marking(site.address, this)) for site in sites]
-    threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)])
+    options = dataclasses.replace(options, unchanged=frozenset({0}))
+    threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)], options)
 
     def opened(gate: Any, *flat: Any) -> Any:
         return _compat.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
@@ -95,7 +104,9 @@ def _gradients(program: Program, where: Any, stack: bool, args: Any, kwargs: Any
     values = {}
     for name, group in named.items():
         each = [
-            _plain(found[site.address]) if site.address in found else _no_gradient(program, site)
+            _plain(found[site.address])
+            if site.address in found
+            else _no_gradient(program, site, options)
             for site in group
         ]
         values[name], _ = together(each)
@@ -110,7 +121,10 @@ def _marking(address: str, this: object) -> Handler:
     def run(found_at: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
         del found_at
         user = (("name", address), (_MARK, this))
-        return ctx, mark_cotangent(jax.tree.unflatten(tag_tree(eqn), token), user, ctx[0]), None
+        # What flows back into the gate differs as the token does.
+        axes = sorted({name for leaf in token for name in _compat.varying(leaf)})
+        gate = _compat.pvary(ctx[0], [n for n in axes if n not in _compat.varying(ctx[0])])
+        return ctx, mark_cotangent(jax.tree.unflatten(tag_tree(eqn), token), user, gate), None
 
     return Handler(run)
 
@@ -120,9 +134,9 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Masked) else value
 
 
-def _no_gradient(program: Program, site: Site) -> Any:
+def _no_gradient(program: Program, site: Site, options: Options) -> Any:
     """Zeros, for a token on which the result does not depend."""
-    shapes = collection(program.jaxpr, program.out_tree, [site], None, False, NO_OPTIONS).shapes
+    shapes = collection(program.jaxpr, program.out_tree, [site], None, False, options).shapes
     [value] = shapes[1].values()
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), _plain(value))
 
@@ -136,9 +150,16 @@ def _check_result(program: Program) -> None:
         )
 
 
-def _check_site(site: Site) -> None:
-    refuse_unless_plain("grad_at", site, len(site.steps))
+def _check_site(site: Site, options: Options) -> None:
+    refuse_unless_plain("grad_at", site, len(site.steps), options)
     for address, step in zip(site.chain, site.steps, strict=True):
+        if step.eqn.primitive is _compat.shard_map_p and not step.eqn.params["check_vma"]:
+            raise RefusedError(
+                f"grad_at: the {site} is in {address}, a shard_map with check_vma=False. JAX does "
+                "not know there which values are the same on all devices, so that each device may "
+                "have only a share of the gradient. Give check_vma=True, or select other tags "
+                "with where=."
+            )
         if is_while(step.eqn):
             raise RefusedError(
                 f"grad_at: the {site} is in the while loop {address}, through which JAX has no "

@@ -13,9 +13,15 @@ from taxpr._errors import ArgumentError, InjectorError, name_of
 from taxpr._rules import Options, Shards
 from taxpr._tag import tag_params, tag_tree
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import find_sites
+from taxpr._walk import Site, described, find_sites, firing
 
 InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
+# What JAX raises where Python asks for the value of a tracer.
+_NEEDS_A_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 Predicate = Callable[[dict[str, Any], Any], bool]
 
 
@@ -34,7 +40,7 @@ def inject_jaxpr(
     ]
     leaves, tree = jax.tree.flatten(ctx)
     handler = handler_for(injector, tree)
-    chosen = [(site, handler) for site in sites]
+    chosen = [(site, handler) for site in firing(sites)]
     return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options).jaxpr
 
 
@@ -48,6 +54,12 @@ def options_of(custom_rules: str, shards: Shards = None) -> Options:
             f"(ctx, axis_names) -> ctx, not {shards!r}."
         )
     return Options(custom_rules, shards)
+
+
+def sites_of(jaxpr: Any, options: Options) -> list[Site]:
+    """The tags; where rules are dropped, those in rules are not there."""
+    keep = options.custom_rules == "keep"
+    return [site for site in find_sites(jaxpr) if keep or not site.in_rule]
 
 
 def ctx_aval(leaf: Any) -> Any:
@@ -74,7 +86,7 @@ def handler_for(
 
     def handle(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
         params = tag_params(eqn)
-        where = f"the injector {name!r} at {_described(address, eqn)}"
+        where = f"the injector {name!r} at {described(address, eqn)}"
         try:
             result = injector(
                 jax.tree.unflatten(ctx_tree, ctx),
@@ -82,9 +94,9 @@ def handler_for(
                 params,
             )
         except InjectorError as error:
-            raise InjectorError(f"{error} This is at {_described(address, eqn)}.") from error
+            raise InjectorError(f"{error} This is at {described(address, eqn)}.") from error
         except Exception as error:
-            error.add_note(f"taxpr: raised by {where}")
+            error.add_note(f"taxpr: raised by {where}" + _cure(error))
             raise
         if not (isinstance(result, tuple) and len(result) == 2):
             raise InjectorError(
@@ -110,10 +122,14 @@ def handler_for(
     return Handler(handle, uses)
 
 
-def _described(address: str, eqn: _compat.JaxprEqn) -> str:
-    params, source = tag_params(eqn), _compat.source_of(eqn)
-    named = f"tag {params['name']!r}" if "name" in params else f"tag {params}"
-    return f"{named}, {address}" + (f" ({source})" if source else "")
+def _cure(error: Exception) -> str:
+    if not isinstance(error, _NEEDS_A_VALUE):
+        return "."
+    return (
+        ", which is called while the program is traced: token and ctx have shapes and dtypes, and "
+        "no values yet. Use jnp.where or jax.lax.cond in place of `if`, and jnp in place of float, "
+        "int, bool and numpy."
+    )
 
 
 def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str) -> list[Any]:

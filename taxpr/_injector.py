@@ -1,38 +1,17 @@
-"""Injectors with declared parameters, and how to write one."""
+"""Injectors as they are attached: values of parameters, and a state for each site."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
 from taxpr._errors import InjectorError, name_of
 from taxpr._walk import Site
-
-
-@dataclasses.dataclass(frozen=True)
-class Param:
-    """A declared parameter of an injector: a traced leaf of the context.
-
-    Changing it never traces or compiles again.
-
-    Attributes:
-        default: The value when none is given; left out, one must be given.
-        low: Where a slider begins; None where there is no natural bound.
-        high: Where a slider ends.
-        help: One line for people.
-    """
-
-    default: Any = inspect.Parameter.empty
-    low: float | None = None
-    high: float | None = None
-    help: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +31,7 @@ class Injector:
         options: What is fixed when tracing, such as the slots of ``record``.
         adds_up: Whether the changes of several states can be added up to that of one; so that
             ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
+        keys: The names of the values that are PRNG keys; see `Param`.
     """
 
     name: str
@@ -62,6 +42,7 @@ class Injector:
     shared: bool = False
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adds_up: bool = True
+    keys: frozenset[str] = frozenset()
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         """The context before a run in which it is attached at ``sites``."""
@@ -71,6 +52,11 @@ class Injector:
         else:
             state = {site.address: self.new_state(site) for site in sites}
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
+
+    def at(self, sites: Sequence[Site]) -> Injector:
+        """The injector for these sites: itself, where its report needs nothing of them."""
+        del sites
+        return self
 
     def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
         """Of a context, or of something with its structure, the part that a site sees."""
@@ -136,169 +122,6 @@ class Injector:
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in {**self.values, **self.options}.items())
         return f"{self.name}({shown})"
-
-
-@dataclasses.dataclass(frozen=True)
-class InjectorKind:
-    """A kind of injector: call it with values to get an `Injector`.
-
-    Attributes:
-        name: Its name.
-        doc: What it does, in one line.
-        params: The declared parameters, by name, in order.
-    """
-
-    name: str
-    doc: str
-    params: Mapping[str, Param]
-    _body: Callable[..., Any] = dataclasses.field(repr=False)
-    _state: Callable[..., Any] | None = dataclasses.field(repr=False)
-    _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
-    _options: Mapping[str, Any] = dataclasses.field(repr=False)
-    _adds_up: bool = dataclasses.field(repr=False)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """What `help` and completion show: the parameters and their defaults."""
-        defaults = {name: param.default for name, param in self.params.items()} | dict(
-            self._options
-        )
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(k, kind, default=v) for k, v in defaults.items()]
-        return inspect.Signature(parameters, return_annotation=Injector)
-
-    def __call__(self, *args: Any, **given: Any) -> Injector:
-        """An injector with these values; those not given take their defaults.
-
-        Raises:
-            InjectorError: If a parameter is unknown, given twice or missing, or an option is
-                a value that is being traced.
-        """
-        known = [*self.params, *self._options]
-        try:
-            bound = self.__signature__.bind(*args, **given).arguments
-        except TypeError as error:
-            takes = f"It takes {', '.join(known)}." if known else "It takes no parameters."
-            raise InjectorError(f"{self.name}: {error}. {takes}") from None
-        defaults = {name: param.default for name, param in self.params.items()}
-        values = {name: bound.get(name, default) for name, default in defaults.items()}
-        options = {name: bound.get(name, default) for name, default in self._options.items()}
-        for name, option in options.items():
-            if isinstance(option, jax.core.Tracer):
-                raise InjectorError(
-                    f"{self.name}: {name} is fixed when tracing and cannot be a value that is "
-                    "being traced: give a Python value."
-                )
-
-        def fire(
-            values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
-        ) -> tuple[Any, Any]:
-            given = {**values, **_taken(self._body, {**options, "params": params})}
-            if self._state is None:
-                return self._body(token, **given), state
-            return self._body(token, state, **given)
-
-        def new_state(site: Site | None) -> Any:
-            if self._state is None:
-                return ()
-            return self._state(site, **_taken(self._state, options))
-
-        given_options = {k: v for k, v in options.items() if v != self._options[k]}
-        return Injector(
-            self.name,
-            values,
-            fire,
-            new_state,
-            self._report,
-            options=given_options,
-            adds_up=self._adds_up,
-        )
-
-
-def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the words that a function takes."""
-    names = inspect.signature(fn).parameters
-    return {name: value for name, value in words.items() if name in names}
-
-
-def injector(
-    *,
-    state: Callable[..., Any] | None = None,
-    report: Callable[[Any], dict[str, Any]] | None = None,
-    options: Mapping[str, Any] | None = None,
-    adds_up: bool = False,
-    **params: Param,
-) -> Callable[[Callable[..., Any]], InjectorKind]:
-    """Make a kind of injector of a function; the ready ones are made this way.
-
-    The function takes the token, and where there is a state the state, and then its declared
-    parameters by name: ``(token, **values) -> token`` or ``(token, state, **values) -> (token,
-    state)``. It is called while tracing and must keep structure, shapes and dtypes of both. It
-    may also take any of the options, and ``params``, the dict of what the user gave to `tag`.
-    The first line of its docstring is what a menu shows.
-
-    Args:
-        state: ``(site) -> state`` gives the state before the first firing at a site, a
-            PyTree of arrays and numbers. Each site has its own. It may also take options.
-        report: ``(state) -> dict`` says what a final state means, for people.
-        options: Keywords with their defaults, fixed when tracing: Python values that decide
-            what is traced, such as the number of slots of `record`.
-        adds_up: Whether the state is a sum, to which the devices of a `jax.shard_map` add up
-            (``shards="psum"``). Where it is not, as for a mean, that is refused.
-        **params: The declared parameters. Each is a leaf of the context, so that another value
-            of it does not compile again; its range makes a slider.
-
-    Returns:
-        A decorator.
-
-    Raises:
-        InjectorError: If a parameter or an option is declared and not taken.
-
-    Example:
-        >>> import jax, jax.numpy as jnp
-        >>> from taxpr import Param, injector, tag, trace
-        >>> @injector(
-        ...     rate=Param(0.5, low=0.0, high=1.0, help="How much of the past is kept."),
-        ...     state=lambda site: jnp.zeros(site.avals.shape),
-        ...     report=lambda state: {"average": state},
-        ... )
-        ... def smooth(token, state, rate):
-        ...     "Replace the token by its moving average."
-        ...     average = rate * state + (1 - rate) * token
-        ...     return average, average
-        >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(x, name="x"), xs))(jnp.ones(3))
-        >>> smoothed = program.inject(smooth(rate=0.75), where="x")
-        >>> out, ctx = smoothed(smoothed.ctx, jnp.ones(3))
-        >>> out.tolist()
-        [0.25, 0.4375, 0.578125]
-        >>> smoothed.report(ctx)
-        {'0:scan/body/t0': {'average': Array(0.578125, dtype=float32)}}
-    """
-
-    def decorate(body: Callable[..., Any]) -> InjectorKind:
-        name = body.__name__
-        untaken = set(params) - set(_taken(body, params)) | {"params"} & {*params, *(options or {})}
-        for option in options or {}:
-            if not any(_taken(fn, {option: None}) for fn in (body, state) if fn):
-                untaken.add(option)
-        if untaken:
-            raise InjectorError(
-                f"injector: {name} declares {', '.join(sorted(untaken))} and does not take it. "
-                "Parameters are taken by the function, options by it or by its state; params is "
-                "what the user gave to tag()."
-            )
-        return InjectorKind(
-            name=name,
-            doc=(body.__doc__ or "").strip().split("\n")[0],
-            params=params,
-            _body=body,
-            _state=state,
-            _report=report or (lambda state: {}),
-            _options=options or {},
-            _adds_up=adds_up,
-        )
-
-    return decorate
 
 
 def from_function(fn: Callable[..., Any], ctx: Any = ()) -> Injector:

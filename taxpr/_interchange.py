@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
+from taxpr import _compat
 from taxpr._collect import Last, Masked, Steps
 from taxpr._errors import InjectorError
 from taxpr._injector import Injector
 from taxpr._iterations import loops_around
+from taxpr._planted import check_planted, leading_axes, mesh_sizes
 from taxpr._site_injector import SiteInjector
 from taxpr._walk import Site
 from taxpr._zeros import zeros
@@ -25,23 +26,36 @@ def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
 
     Values, ``at`` and ``mask`` are leaves of its context: changing them never compiles again.
 
+    What the values are is told by their shape alone, for all arrays of a token and all tags in
+    one way. It is one of these, and anything else is an error:
+
+    * the token's own shape: one value, for all iterations or those of ``at``;
+    * the shape of collected values, with one leading axis for each loop around the tag, the
+      outermost first, and in a `jax.shard_map` one for each mesh axis, as `Program.axes` says:
+      each firing gets its own. Axes of the mesh along which values do not differ may be left
+      out, where the others tell which they are;
+    * where several tags are selected the latter with one more axis, in front: one part for each
+      tag in program order, as ``collect(stack=True)`` returns.
+
+    A shape that could be two of these, such as one with an axis of two that may be that of two
+    tags or of two devices, is an error, too.
+
     Args:
-        values: A tree with the token's structure and dtypes. Each array has the token's shape,
-            and is planted whenever the tag fires; or it has the shape of collected values, with
-            one leading axis for each loop around the tag, and each firing gets its own. Where
-            several tags are selected there may be one more axis, in front, with one part for
-            each tag in program order. A `Masked` or `Steps` is planted where its mask holds. A
-            loop that goes on beyond the values goes on with its own.
+        values: A tree with the token's structure and dtypes. A `Masked` or `Steps` is planted
+            where its mask holds. A while loop that goes on beyond the values goes on with its
+            own.
         at: In which iteration to plant, counted along the axis of collected values: a number,
             or a list or array of them. For nested loops a tuple with one of these, or None for
             all, for each loop, the outermost first. None plants in all.
-        mask: Where to plant, bool, with the leading axes of collected values or some of the
-            first of them.
+        mask: Where to plant, bool, with the leading axes of the values or some of the first of
+            them; for one value, with those of the loops.
 
     Raises:
         InjectorError: If ``mask`` is not bool, or the values are a `Last`. When it is
             attached: if structure, shapes or dtypes do not fit the tags, or ``at`` does not
             fit the loops.
+        RefusedError: When it is attached: if it must know in which iteration of a loop it runs,
+            and other code may run in the place of the loop, such as a custom rule that is kept.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -55,6 +69,7 @@ def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
         Array(12., dtype=float32)
     """
     masks = [] if mask is None else [mask]
+    collected = type(values) if isinstance(values, (Masked, Steps)) else None
     if isinstance(values, Last):
         raise InjectorError(
             "plant: a Last has the value of one iteration only. Collect with max_steps=, or plant "
@@ -77,6 +92,7 @@ def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
         fire=_not_without_site,
         new_state=lambda site: (),
         report=lambda state: {},
+        collected=collected,
     )
 
 
@@ -86,39 +102,64 @@ def _not_without_site(*_: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class _Plant(SiteInjector):
-    """Its state is the number of the tag among those that are selected."""
+    """Where the values have a part for each tag, its state is the number of the tag, else ().
 
-    indexed: ClassVar[bool] = True
+    Attributes:
+        collected: `Masked` or `Steps` where the values were one, whose mask is the last one.
+    """
+
+    keeps_state: ClassVar[bool] = True
+    collected: type | None = None
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
-        for site in sites:
-            _check(self.values, site, len(sites))
-        numbers = {site.address: jnp.int32(k) for k, site in enumerate(sites)}
+        parts = check_planted(self.values, self.collected, sites)
+        numbers = {s.address: jnp.int32(k) if parts else () for k, s in enumerate(sites)}
         return {**super().initial(sites), "state": numbers}
+
+    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+        n_parts = _n_parts(part["state"])
+        axes = leading_axes(self.values["value"], site, n_parts)
+        needed = set(axes)
+        for one in self.values["mask"]:
+            needed |= set(
+                (axes or range(len(loops_around(site))))[: max(jnp.ndim(one) - n_parts, 0)]
+            )
+        for k, one in enumerate(self.values["at"]):
+            needed |= {k} if one is not None else set()
+        return [k in needed for k in range(len(loops_around(site)))]
 
     def fire_at(
         self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
     ) -> tuple[Any, Any]:
-        values, place = ctx["values"], [ctx["state"], *index]
-        first = 0 if _stacked(values["value"], site) else 1
-        conditions = []
-        for one in values["mask"]:
-            conditions += [_within(one, place[first:]), _at(one, place[first:])]
-        for one, here in zip(values["at"], index, strict=bool(values["at"])):
-            if one is not None:
-                conditions.append(jnp.any(one == here))
+        values, number = ctx["values"], ctx["state"]
+        n_parts = _n_parts(number)
+        axes = leading_axes(values["value"], site, n_parts)
 
         def planted(leaf: Any, x: Any) -> Any:
-            where = list(conditions)
-            if leaf.ndim > x.ndim:
-                where.append(_within(leaf, place[first:]))
-                leaf = _at(leaf, place[first:])
+            place = [number] * n_parts
+            place += [_device(site, k, x) if isinstance(k, str) else index[k] for k in axes]
+            # What masks one value has the axes of the loops.
+            of_mask = place if axes else [*place, *index]
+            where = []
+            for one in values["mask"]:
+                where += [_within(one, of_mask), _at(one, of_mask)]
+            for one, here in zip(values["at"], index, strict=bool(values["at"])):
+                if one is not None:
+                    where.append(jnp.any(one == here))
+            if place:
+                where.append(_within(leaf, place))
+                leaf = _at(leaf, place)
             return jnp.where(functools.reduce(jnp.logical_and, where), leaf, x) if where else leaf
 
         return jax.tree.map(planted, values["value"], token), ctx
 
     def __repr__(self) -> str:
         return "plant(...)"
+
+
+def _n_parts(state: Any) -> int:
+    """How many axes the parts of the tags have: one or none."""
+    return 0 if isinstance(state, tuple) else 1
 
 
 def _at(array: Any, place: Sequence[Any]) -> Any:
@@ -136,72 +177,8 @@ def _within(array: Any, place: Sequence[Any]) -> Any:
     return functools.reduce(jnp.logical_and, inside, jnp.bool_(True))
 
 
-def _stacked(value: Any, site: Site) -> bool:
-    """Whether the values have one axis more than those of one tag, for several tags."""
-    leading = len(loops_around(site))
-    pairs = zip(jax.tree.leaves(value), jax.tree.leaves(site.avals), strict=True)
-    return any(jnp.ndim(leaf) == leading + aval.ndim + 1 for leaf, aval in pairs)
-
-
-def _check(values: Any, site: Site, n_sites: int) -> None:
-    """Raise where what is planted does not fit a site."""
-    loops = loops_around(site)
-    sizes = tuple(step.nested.trips for _, step in loops)
-    named = "".join(f", {address}" for address, _ in loops)
-    found, expected = map(jax.tree.structure, (values["value"], site.avals))
-    if found != expected:
-        raise InjectorError(
-            f"plant: the values have the structure {found} and the token {expected}. This is for "
-            f"the {site}."
-        )
-    stacked = _stacked(values["value"], site)
-    if stacked:
-        sizes = (n_sites, *sizes)
-    for leaf, aval in zip(*map(jax.tree.leaves, (values["value"], site.avals)), strict=True):
-        leaf = jnp.asarray(leaf)
-        lead, own = _split(leaf.shape, aval.ndim)
-        fits = own == aval.shape and (not lead or (len(lead) == len(sizes) and _fit(lead, sizes)))
-        if not fits or leaf.dtype != aval.dtype or (stacked and n_sites == 1):
-            raise InjectorError(
-                f"plant: the value is {_short(leaf)} and the token {_short(aval)}. Give it the "
-                f"token's shape, or collect's, with a leading axis for each loop{named}, and the "
-                f"token's dtype. This is for the {site}."
-            )
-    for mask in values["mask"]:
-        if not _fit(jnp.shape(mask), sizes):
-            raise InjectorError(
-                f"plant: the mask has shape {jnp.shape(mask)}, and its axes are those of the "
-                f"loops{named}. This is for the {site}."
-            )
-    if values["at"] and len(values["at"]) != len(loops):
-        raise InjectorError(
-            f"plant: at= is for {len(values['at'])} loops, and around the {site} there are "
-            f"{len(loops)}{named}. Give a tuple with one entry for each, the outermost first."
-        )
-    for one, (address, step) in zip(values["at"], loops, strict=bool(values["at"])):
-        _check_at(one, address, step.nested.trips)
-
-
-def _check_at(numbers: Any, address: str, length: int | None) -> None:
-    if numbers is None or isinstance(numbers, jax.core.Tracer):
-        return
-    outside = [k for k in numbers.ravel().tolist() if k < 0 or (length is not None and k >= length)]
-    if outside:
-        has = "which counts from 0" if length is None else f"which has {length} iterations"
-        raise InjectorError(f"plant: at={outside[0]} is no iteration of {address}, {has}.")
-
-
-def _split(shape: tuple[int, ...], own: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    lead = max(len(shape) - own, 0)
-    return shape[:lead], shape[lead:]
-
-
-def _fit(shape: tuple[int, ...], sizes: Sequence[int | None]) -> bool:
-    """Whether a shape is the first of some sizes; a while loop has any."""
-    return len(shape) <= len(sizes) and all(
-        size in (None, given) for given, size in zip(shape, sizes, strict=False)
-    )
-
-
-def _short(aval: Any) -> str:
-    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
+def _device(site: Site, name: str, x: Any) -> Any:
+    """The place of this device along a mesh axis; any where a leaf of the token is the same."""
+    [step] = [step for step in site.steps if name in mesh_sizes(step.eqn)]
+    same = step.eqn.params["check_vma"] and name not in _compat.varying(x)
+    return jnp.int32(0) if same else jax.lax.axis_index(name)

@@ -9,6 +9,7 @@ no address.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +18,8 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._hops.loops import is_loop
-from taxpr._rules import nested_jaxprs, replace_nested
+from taxpr._rules import NO_OPTIONS, Options
+from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import tag
 from taxpr._thread import Handled, Handler
 from taxpr._walk import Site, Step
@@ -35,6 +37,14 @@ _PLAIN = {
     _compat.compute_on_p,
     _compat.program_order_p,
     _compat.xla_metadata_call_p,
+    _compat.shard_map_p,
+}
+# Equations with rules for derivatives, which are not there where these are dropped.
+_WITH_RULES = {
+    _compat.custom_jvp_call_p,
+    _compat.custom_vjp_call_p,
+    _compat.custom_linear_solve_p,
+    _compat.CustomRoot,
 }
 
 COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
@@ -69,22 +79,39 @@ def loops_around(site: Site) -> list[tuple[str, Step]]:
     return [(address, step) for address, step in around if is_loop(step.eqn)]
 
 
-def runs_plainly(step: Step) -> bool:
+def runs_plainly(step: Step, options: Options = NO_OPTIONS) -> bool:
     """Whether nothing else ever runs in the place of what an equation holds."""
-    return step.eqn.primitive in _PLAIN
+    dropped = options.custom_rules == "drop" and has_rules(step.eqn)
+    return step.eqn.primitive in _PLAIN or dropped
 
 
-def refuse_unless_plain(what: str, site: Site, depth: int) -> None:
+def has_rules(eqn: Any) -> bool:
+    """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
+    return _compat.kind_of(eqn) in _WITH_RULES
+
+
+def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> None:
     """Raise where one of the outermost ``depth`` equations around a site may run another jaxpr.
 
     Such as the rules of `jax.custom_vjp`, which run in the place of the function when the
-    program is differentiated.
+    program is differentiated and they are kept.
     """
     for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
-        if not runs_plainly(step):
+        if not runs_plainly(step, options):
             raise RefusedError(
                 f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
-                "other code in the place of what it holds. Select other tags with where=, or "
+                "other code in the place of what it holds. "
+                + ('Give custom_rules="drop", select' if has_rules(step.eqn) else "Select")
+                + " other tags with where=, or move the tag out of it."
+            )
+
+
+def _refuse_hidden(site: Site, depth: int) -> None:
+    for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
+        if step.nested.param is None:
+            raise RefusedError(
+                f"counting iterations: the {site} is inside {address}, which keeps its jaxpr "
+                "hidden, so that no counter can be put there. Select other tags with where=, or "
                 "move the tag out of it."
             )
 
@@ -92,17 +119,22 @@ def refuse_unless_plain(what: str, site: Site, depth: int) -> None:
 class Counters:
     """The counters of some loops, which follow ``n_ctx`` other leaves in the context."""
 
-    def __init__(self, n_ctx: int):
+    def __init__(self, n_ctx: int, options: Options = NO_OPTIONS):
         self._n_ctx = n_ctx
+        self._options = options
         self._loops: dict[str, tuple[Loop, tuple[Step, ...]]] = {}
 
-    def of(self, site: Site) -> list[Loop]:
-        """The loops around a site, outermost first."""
-        out = []
-        for address, step in loops_around(site):
+    def of(self, site: Site, counted: Sequence[bool]) -> list[Loop | None]:
+        """The loops around a site, outermost first; None for those that are not to be counted."""
+        out: list[Loop | None] = []
+        for (address, step), wanted in zip(loops_around(site), counted, strict=True):
+            if not wanted:
+                out.append(None)
+                continue
             if address not in self._loops:
                 depth = site.chain.index(address)
-                refuse_unless_plain("counting iterations", site, depth)
+                refuse_unless_plain("counting iterations", site, depth, self._options)
+                _refuse_hidden(site, depth)
                 loop = Loop(
                     address,
                     step.nested.trips,
@@ -117,6 +149,11 @@ class Counters:
     def avals(self) -> list[Any]:
         """One aval for each counter."""
         return [COUNTER] * len(self._loops)
+
+    @property
+    def leaves(self) -> range:
+        """The indices of the counters in the context."""
+        return range(self._n_ctx, self._n_ctx + len(self._loops))
 
     def installed(self, jaxpr: Any) -> tuple[Any, list[tuple[Site, Handler]]]:
         """The jaxpr with the tags that count, and these with their handlers."""

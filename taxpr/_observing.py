@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import InjectorError
-from taxpr._injector import injector
+from taxpr._injector_kind import injector
 from taxpr._walk import Site
 from taxpr._zeros import zeros
 

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._collect import collected
+from taxpr._collect import collected, collector
 from taxpr._errors import ArgumentError
-from taxpr._tag import tag_p
-from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import find_sites
+from taxpr._rules import NO_OPTIONS
+from taxpr._thread import thread
+from taxpr._underived import without_derivatives
+from taxpr._walk import find_sites, firing
 
 
 def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[Any]:
@@ -132,13 +133,6 @@ def _fitted(index: int, value: Any, aval: Any) -> Any:
     return _compat.with_weak_type(array, aval.weak_type)
 
 
-def _hand_out_and_keep(
-    address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]
-) -> Handled:
-    del address
-    return ctx, tag_p.bind(*token, **eqn.params), list(token)
-
-
 def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """Turn a jaxpr around: what its tags mark becomes what it returns.
 
@@ -171,12 +165,13 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
 
 def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
-    sites = find_sites(jaxpr)
-    handler = Handler(_hand_out_and_keep, uses=())
+    sites = firing(find_sites(jaxpr))
+    handler = collector(stays=True)
     threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
+    whole = without_derivatives(threaded, sites, NO_OPTIONS)
 
     def run(*args: Any) -> list[Any]:
-        _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(threaded.jaxpr)(*args))
+        _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(whole)(*args))
         return [collected(site, emits[site.address]) for site in sites]
 
     avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr import _compat
 from taxpr._errors import InjectorError
 from taxpr._injector import Injector, from_function
+from taxpr._keys import one_key
 from taxpr._site_injector import SiteInjector
 from taxpr._walk import Site
 
@@ -23,7 +27,13 @@ def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injec
     it. This one is mapped over the batch axes, those in `Site.batch`: each call sees the token of
     one example. All of its context has these axes in front, the outermost vmap's first, so that
     each example has parameters and a state of its own, and the context to begin with repeats one
-    for all. What it reports is its state, with these axes.
+    for all. What it reports is what the injector reports of each example, on these axes, or in
+    a list where the reports of examples differ in shape.
+
+    A declared PRNG key, such as that of `noise`, differs between examples: into the one that an
+    example has in the context its number is folded, by `jax.random.fold_in`. It is counted over
+    all axes of the batch, the last one fastest. A key in the ``ctx`` of a function is the
+    function's own, and the same for all unless ``ctx`` is changed.
 
     It is what vmap of the injected function does, but for loops and branches that vmap runs for
     the whole batch: there all examples fire when one does.
@@ -62,6 +72,12 @@ def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injec
 class _PerExample(SiteInjector):
     one: Any = None
 
+    def at(self, sites: Sequence[Site]) -> Injector:
+        if not sites:
+            return self
+        report = functools.partial(_reported, self.one.report, _sizes(sites[0]))
+        return dataclasses.replace(self, report=report)
+
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         sizes = {_sizes(site): site for site in sites}
         if len(sizes) > 1:
@@ -81,6 +97,7 @@ class _PerExample(SiteInjector):
     ) -> tuple[Any, Any]:
         del index
         leaves, tree = jax.tree.flatten(token)
+        given, ctx = ctx, {**ctx, "values": self._with_own_keys(ctx["values"], _sizes(site))}
 
         def call(ctx: Any, leaves: list[Any]) -> Any:
             result = self.one(ctx, jax.tree.unflatten(tree, leaves), params)
@@ -104,20 +121,38 @@ class _PerExample(SiteInjector):
                 f"{self.name}: a part of the token is the same for all examples, and would differ "
                 "between them after this. Tag it apart, or after it has got a batch axis."
             ) from error
-        return jax.tree.unflatten(tree, leaves), ctx
+        return jax.tree.unflatten(tree, leaves), {**ctx, "values": given["values"]}
 
-    def report_of(
-        self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        del initial
-        states = {"*": ctx["state"]} if self.shared else ctx["state"]
-        return {
-            address: state if isinstance(state, dict) else {"ctx": state}
-            for address, state in states.items()
-        }
+    def _with_own_keys(self, values: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
+        """The values with the number of the example folded into its keys."""
+
+        def own(key: Any, number: Any) -> Any:
+            return jax.random.fold_in(one_key(self.one.name, key), number)
+
+        for _ in sizes:
+            own = jax.vmap(own)
+        numbers = jnp.arange(math.prod(sizes)).reshape(sizes)
+        return {**values, **{name: own(values[name], numbers) for name in self.keys}}
 
     def __repr__(self) -> str:
         return f"per_example({self.one!r})"
+
+
+def _reported(report: Callable[[Any], Any], sizes: tuple[int, ...], state: Any) -> Any:
+    """The reports of all examples, on the axes of the batch where that can be."""
+    each = [report(jax.tree.map(lambda x, k=k: x[k], state)) for k in np.ndindex(sizes)]
+    leaves = [jax.tree.flatten(one) for one in each]
+    try:
+        types = {(tree, *map(jax.typeof, values)) for values, tree in leaves}
+    except TypeError:  # a text, say
+        return each
+    if len(types) != 1:
+        return each
+
+    def stacked(*values: Any) -> Any:
+        return jnp.stack([jnp.asarray(x) for x in values]).reshape(*sizes, *jnp.shape(values[0]))
+
+    return jax.tree.map(stacked, *each)
 
 
 def _sizes(site: Site) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import nested_jaxprs, rule_jaxprs
+from taxpr._table import nested_jaxprs, rule_jaxprs
 from taxpr._walk import Site, find_sites, tag_key
 
 Leaf = Any

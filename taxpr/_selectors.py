@@ -9,11 +9,14 @@ from typing import Any
 from taxpr import _compat
 from taxpr._criteria import Line, Scope, answer, nearest, nearest_lines, nearest_scopes, united
 from taxpr._errors import SelectorError
-from taxpr._walk import Site
+from taxpr._walk import Site, firing
 
 
-def select(sites: Sequence[Site], where: Any) -> list[Site]:
+def select(sites: Sequence[Site], where: Any, *, to_fire: bool = False) -> list[Site]:
     """The sites that a selector means, in program order; see `taxpr.find_tags`.
+
+    With ``to_fire`` only those that fire, see `Site.idle`; what an address selects is not passed
+    over, so that it is refused.
 
     Raises:
         SelectorError: If nothing is found and that was not allowed; it names what is near.
@@ -24,7 +27,9 @@ def select(sites: Sequence[Site], where: Any) -> list[Site]:
         found = [site for site in sites if fits(site)]
         if not found and not may_be_empty:
             raise SelectorError(_nothing_found(sites, where))
-        return found
+        if not to_fire or isinstance(where, Site) or _is_address(sites, where):
+            return found
+        return [site for site in found if not site.idle] if may_be_empty else firing(found)
 
     return united(sites, where, one)
 
@@ -64,10 +69,17 @@ def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
     return lambda site: place(site) == place(where)
 
 
+def _is_address(sites: Sequence[Site], where: Any) -> bool:
+    """Whether it is the address of a tag or of what it marks, and not a name."""
+    if not isinstance(where, str) or any(site.name == where for site in sites):
+        return False
+    return any(where in (site.address, site.value_address) for site in sites)
+
+
 def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:
     if any(site.name == where for site in sites):
         return lambda site: site.name == where
-    if any(where in (site.address, site.value_address) for site in sites):
+    if _is_address(sites, where):
         return lambda site: where in (site.address, site.value_address)
     # A colon is in the address of each equation, and so tells a glob of addresses.
     by_name = [s for s in sites if isinstance(s.name, str) and fnmatch.fnmatchcase(s.name, where)]

@@ -9,7 +9,7 @@ import jax
 
 from taxpr._inject import handler_for
 from taxpr._injector import Injector
-from taxpr._iterations import Counters
+from taxpr._iterations import Counters, loops_around
 from taxpr._thread import Handler
 from taxpr._walk import Site
 
@@ -18,10 +18,20 @@ class SiteInjector(Injector):
     """An `Injector` whose calls are also given the site.
 
     Attributes:
-        indexed: Whether they are given the numbers of the iterations, too.
+        keeps_state: Whether they never change the state.
     """
 
-    indexed: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = False
+
+    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+        """For each loop around a site, outermost first, whether calls need its iteration.
+
+        Args:
+            site: The tag.
+            part: What has the structure of the part of the context that the site sees.
+        """
+        del part
+        return [False] * len(loops_around(site))
 
     def fire_at(
         self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
@@ -31,7 +41,7 @@ class SiteInjector(Injector):
         Args:
             site: The tag.
             index: For each loop around it, outermost first, the place of the iteration on the
-                axis of collected values, int32. Empty unless ``indexed``.
+                axis of collected values, int32; None where it is not ``counted``.
             ctx: The part of the context that the site sees.
             token: The token.
             params: The params of the tag.
@@ -51,16 +61,17 @@ def site_handler(injector: Injector, site: Site, indices: Any, counters: Counter
     own, tree = jax.tree.flatten(part)
     if not isinstance(injector, SiteInjector):
         return handler_for(injector, tree, tuple(own))
-    loops = counters.of(site) if injector.indexed else []
+    loops = counters.of(site, injector.counted(site, part))
 
     def run(ctx: Any, token: Any, params: dict[str, Any]) -> Any:
         mine, counts = ctx
-        index = [loop.index(count) for loop, count in zip(loops, counts, strict=True)]
+        left = iter(counts)
+        index = [loop and loop.index(next(left)) for loop in loops]
         result = injector.fire_at(site, index, mine, token, params)
         if not (isinstance(result, tuple) and len(result) == 2):
             return result  # for whoever called to complain about
         return result[0], (result[1], counts)
 
     run.__name__ = injector.name
-    counts = [loop.counter for loop in loops]
+    counts = [loop.counter for loop in loops if loop]
     return handler_for(run, jax.tree.structure((part, counts)), (*own, *counts))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
@@ -20,6 +21,30 @@ def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
             invars = substituted(eqn.invars, now)
             return eqn.replace(invars=invars, effects=_compat.moved_effects(eqn.effects, now))
     return eqn
+
+
+def without(jaxpr: Any, kept: Callable[[int, _compat.JaxprEqn], _compat.JaxprEqn | None]) -> Any:
+    """The jaxpr without some equations, in place of whose results stand their operands.
+
+    Args:
+        jaxpr: An open or closed jaxpr.
+        kept: Gives for each equation, by its index, what takes its place; None where it goes.
+
+    Returns:
+        A jaxpr of the same class; itself where all equations stay as they are.
+    """
+    inner = _compat.open_jaxpr(jaxpr)
+    now: dict[Any, Any] = {}
+    eqns = []
+    for position, eqn in enumerate(inner.eqns):
+        new = kept(position, eqn)
+        if new is None:
+            now.update(zip(eqn.outvars, substituted(eqn.invars, now), strict=True))
+        else:
+            eqns.append(rewired(new, now))
+    if len(eqns) == len(inner.eqns) and all(map(operator.is_, eqns, inner.eqns)):
+        return jaxpr
+    return _compat.rebuilt(jaxpr, eqns=eqns, outvars=substituted(inner.outvars, now))
 
 
 class Splice:

@@ -15,26 +15,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._donation import donates, kept_apart
 from taxpr._dropped import warn_of_dropped_rules
 from taxpr._errors import RefusedError
-from taxpr._plan import Plan, is_chosen, plan_key, plan_of, plan_of_rule
-from taxpr._rules import (
-    NO_OPTIONS,
-    Emission,
-    Emits,
-    Nested,
-    Options,
-    inject_rule,
-    injectable,
-    nested_jaxprs,
-    rule_jaxprs,
-)
+from taxpr._hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
+from taxpr._plan import Plan, plan_key, plan_of
+from taxpr._rules import NO_OPTIONS, Emission, Emits, Options
 from taxpr._splice import Splice
-from taxpr._walk import Site, find_sites, local_names
+from taxpr._table import inject_rule, injectable
+from taxpr._walk import Site, local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.
@@ -54,40 +45,6 @@ class Handler:
 
     run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
     uses: tuple[int, ...] | None = None
-
-
-class ThreadedJaxpr:
-    """A jaxpr with the context threaded through it; see `taxpr._rules.Threaded`."""
-
-    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool, address: str):
-        self.jaxpr = jaxpr
-        # Once for all calls of a shared jaxpr, so that what they call stays shared.
-        self.hoisted = _compat.hoisted(jaxpr)
-        self.touched = touched
-        self.address = address
-        self._n_ctx = n_ctx
-        self._emits_tree = emits_tree
-
-    def __call__(
-        self, ctx: Sequence[Any], args: Sequence[Any]
-    ) -> tuple[list[Any], list[Any], Emits]:
-        flat = _compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args)
-        # A result that is a literal comes as the number that the literal holds.
-        return self.unpack([x if isinstance(x, jax.Array) else jnp.asarray(x) for x in flat])
-
-    def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
-        n_emitted = self._emits_tree.num_leaves
-        n_out = len(flat) - n_emitted - self._n_ctx
-        emits = jax.tree.unflatten(self._emits_tree, flat[n_out + self._n_ctx :])
-        return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
-
-    @property
-    def ctx_avals(self) -> list[Any]:
-        """The types with which the context comes out."""
-        return self.unpack(self.jaxpr.out_avals)[0]
-
-    def emitted(self) -> Emits:
-        return self.unpack(self.jaxpr.out_avals)[2]
 
 
 def thread(
@@ -146,7 +103,7 @@ class _Threader:
     """One call of `thread`: remembers what it has transformed."""
 
     def __init__(self, root: Any, options: Options) -> None:
-        self.options = options
+        self._options = options
         self._root = root
         self._done: dict[Any, ThreadedJaxpr] = {}
         # Keys of `_done` hold ids; the objects must live as long.
@@ -237,101 +194,15 @@ class _Threader:
 
         def run(*flat: Any) -> Any:
             now, operands = list(flat[: len(used)]), list(flat[len(used) :])
-            threaded = _HopThread(self, eqn, plans, used, address, _avals(now))
-            now = _settled(threaded, now)
-            threaded = dataclasses.replace(threaded, avals=_avals(now))
+            threaded = HopThread(
+                self._options, self.jaxpr, eqn, plans, used, address, avals_of(now)
+            )
+            now = settled(threaded, now)
+            threaded = dataclasses.replace(threaded, avals=avals_of(now))
             ctx, outs, emits = rule(eqn, now, operands, threaded)
             return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
 
         return run
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _HopThread:
-    """What the rule of one equation threads its jaxprs with; see `taxpr._rules.Thread`."""
-
-    threader: _Threader
-    eqn: Any
-    plans: Mapping[str, Plan]
-    used: tuple[int, ...]
-    address: str
-    avals: list[Any]
-
-    @property
-    def options(self) -> Options:
-        return self.threader.options
-
-    def selected(self, label: str) -> list[str]:
-        nested = next(n for n in nested_jaxprs(self.eqn) if n.label == label)
-        prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
-        return [
-            f"tag {site.name!r}, {prefix}{site.address}"
-            for site in find_sites(nested.stored)
-            if is_chosen(plan, site)
-        ]
-
-    def __call__(
-        self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
-    ) -> ThreadedJaxpr:
-        if jaxpr is None:
-            known = (*nested_jaxprs(self.eqn), *rule_jaxprs(self.eqn))
-            nested = next(nested for nested in known if nested.label == label)
-            jaxpr, repeated = nested.stored, _may_repeat(nested)
-            plan = self.plans.get(label, {})
-        else:
-            plan, unclear = plan_of_rule(self.eqn, self.plans, jaxpr)
-            repeated = False
-            if unclear:
-                raise RefusedError(_unclear_in_rule(self.address, label, self.eqn, unclear[0]))
-        avals = self.avals if ctx is None else _avals(ctx)
-        by_index = dict(zip(self.used, avals, strict=True))
-        below = f"{self.address}/{label}/"
-        return self.threader.jaxpr(jaxpr, plan, by_index, f"{label}/", below, repeated)
-
-
-def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site) -> str:
-    source = _compat.source_of(eqn)
-    return (
-        f"inject: the {site}, in {address}"
-        + (f" ({source})" if source else "")
-        + f", cannot be told for sure in the {label} rule that takes the function's place when "
-        "it is differentiated: the rule has no such tag, or another number of tags with these "
-        "params and shapes, or not all of them are selected. The injection would be lost or "
-        'stand in the wrong place. Give custom_rules="drop" to differentiate the injected '
-        "function itself, or give the tags of function and rule names of their own."
-    )
-
-
-def _may_repeat(nested: Nested) -> bool:
-    return not nested.rule and (nested.trips != 1 or nested.conditional)
-
-
-def _settled(threaded: _HopThread, ctx: list[Any]) -> list[Any]:
-    """The context for a loop or for branches, which must leave it with the type that it has.
-
-    In a shard_map it may come to vary over more mesh axes; then it begins so.
-    """
-    repeated = [nested for nested in nested_jaxprs(threaded.eqn) if _may_repeat(nested)]
-    while True:
-        new = list(ctx)
-        for nested in repeated:
-            out = threaded(nested.label, ctx=ctx).ctx_avals
-            for index, (value, aval) in enumerate(zip(new, out, strict=True)):
-                if aval.shape != jax.typeof(value).shape:
-                    raise RefusedError(
-                        f'inject: {threaded.address} runs a shard_map with shards="stack" more '
-                        "than once or not always, so the stacked ctx cannot be handed on. Use "
-                        'shards="psum", "pmax" or a function.'
-                    )
-                more = _compat.varying(aval) - _compat.varying(value)
-                new[index] = _compat.pvary(value, sorted(more))
-        if all(old is one for old, one in zip(ctx, new, strict=True)):
-            return ctx
-        ctx = new
-
-
-def _avals(values: Iterable[Any]) -> list[Any]:
-    return [jax.typeof(value) for value in values]
 
 
 def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
 from taxpr._errors import ArgumentError
-from taxpr._functions import trace
+from taxpr._functions import called_as, trace
 from taxpr._inject import Predicate, inject_jaxpr, options_of
 from taxpr._injector import Injector
 from taxpr._rules import Shards
@@ -69,7 +68,8 @@ def inject(
             which they differ, and a function ``(ctx, axis_names) -> ctx`` is called in there,
             once for each such leaf. With None such a context is refused. Leaves that are the
             same on all devices, such as a count of firings outside of loops and branches that
-            depend on the data, stay as they are.
+            depend on the data, stay as they are, and so does what an `Injector` only reads, its
+            values.
 
     Raises:
         ArgumentError: If the arguments are those of another kind of target.
@@ -124,7 +124,7 @@ def _injected_function(
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
 
-    @functools.wraps(fn)
+    @called_as(fn)
     def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
         program = trace(fn)(*args, **kwargs)
         changed = program.inject(injector, ctx if own else now, **more)
@@ -133,9 +133,7 @@ def _injected_function(
     def init(*args: Any, **kwargs: Any) -> Any:
         return trace(fn)(*args, **kwargs).inject(injector, ctx, **more).ctx
 
-    # `wraps` would show the signature of `fn`, but this takes the context first.
-    del injected.__wrapped__
-    injected.init = init  # pyright: ignore[reportAttributeAccessIssue]
+    injected.init = init  # pyright: ignore[reportFunctionMemberAccess]
     return injected
 
 
@@ -176,10 +174,9 @@ def collect(
         return target.collect(where, **more)
     program_of = trace(target)
 
-    @functools.wraps(target)
+    @called_as(target)
     def collected(*args: Any, **kwargs: Any) -> Any:
         program = program_of(*args, **kwargs).collect(where, **more)
         return program(*args, **kwargs)
 
-    del collected.__wrapped__
     return collected

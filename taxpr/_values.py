@@ -11,8 +11,8 @@ from taxpr import _compat
 from taxpr._address import Place, locate
 from taxpr._criteria import Line, Scope, answer, nearest, nearest_lines, nearest_scopes, united
 from taxpr._errors import AddressError, SelectorError
-from taxpr._rules import nested_jaxprs
 from taxpr._selectors import same_site
+from taxpr._table import nested_jaxprs
 from taxpr._tag import is_tag
 from taxpr._walk import Site, Step, find_sites, numbered
 

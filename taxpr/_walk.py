@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
-from taxpr._rules import Nested, nested_jaxprs, rule_jaxprs
+from taxpr._rules import Nested
+from taxpr._table import nested_jaxprs, rule_jaxprs
 from taxpr._tag import is_tag, tag_avals, tag_params
 
 
@@ -103,6 +104,15 @@ class Site:
         """Whether it fires only when the program is differentiated, by a custom rule."""
         return any(step.nested.rule for step in self.steps)
 
+    @property
+    def idle(self) -> bool:
+        """Whether it never fires: it is there for derivatives, as in the matvec of a solve.
+
+        `inject`, `collect` and the like pass over such a tag, unless its address selects it or
+        nothing else is selected; then they refuse it.
+        """
+        return any(step.nested.idle for step in self.steps)
+
     def is_same(self, other: Site) -> bool:
         """Whether both are one tag of one traced program, before and after an edit of it."""
         own, others = self.eqn.outvars, other.eqn.outvars
@@ -117,6 +127,13 @@ class Site:
         source = self.source
         named = f"tag {self.name!r}" if "name" in self.params else f"tag {self.params}"
         return f"{named} at {self.address}" + (f" ({source})" if source else "")
+
+
+def described(address: str, eqn: _compat.JaxprEqn) -> str:
+    """A tag equation at an address, for messages."""
+    params, source = tag_params(eqn), _compat.source_of(eqn)
+    named = f"tag {params['name']!r}" if "name" in params else f"tag {params}"
+    return f"{named}, {address}" + (f" ({source})" if source else "")
 
 
 def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
@@ -173,6 +190,11 @@ def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
             )
         )
     return found
+
+
+def firing(sites: Sequence[Site]) -> list[Site]:
+    """The sites that are not idle; all of them where each is, to be refused by name."""
+    return [site for site in sites if not site.idle] or list(sites)
 
 
 # Where a value of a jaxpr comes from: its local address, and the equation that made it.

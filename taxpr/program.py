@@ -14,7 +14,7 @@ from taxpr._attach import Attached, as_injector, attach_function, attach_many, a
 from taxpr._collect import Collection, axes_of, collection
 from taxpr._edit import dissolve_sites, tag_where
 from taxpr._errors import ArgumentError
-from taxpr._inject import ctx_aval, options_of
+from taxpr._inject import ctx_aval, options_of, sites_of
 from taxpr._injector import Injector
 from taxpr._interchange import plant
 from taxpr._prune import pruned
@@ -173,9 +173,11 @@ class Program:
         Returns:
             A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
             with. For a mapping it is a dict with one context for each key, for a list a
-            tuple with one for each injector. The tags injected are gone, the others stay:
-            what comes back may be injected again, and then takes the newer context first,
-            ``(newer, older, *args) -> ((out, older), newer)``.
+            tuple with one for each injector. The key is the selector's text, as in ``"h"``; of a
+            `Site` its address; of a predicate its qualified name and line, as in
+            ``"<lambda>:12"``, and ``"<lambda>:12 #2"`` for a second one there. The tags injected
+            are gone, the others stay: what comes back may be injected again, and then takes the
+            newer context first, ``(newer, older, *args) -> ((out, older), newer)``.
 
         Raises:
             SelectorError: If a selector matches nothing, or two match one tag.
@@ -200,17 +202,17 @@ class Program:
             Array(10., dtype=float32, weak_type=True)
         """
         options = options_of(custom_rules, shards)
-        sites = self._sites(options)
+        sites = sites_of(self.jaxpr, options)
         if isinstance(injector, Mapping):
             if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
                 )
-            return self._injected(attach_many(injector, sites), options)
+            return self._injected(attach_many(injector, sites, options), options)
         ready = as_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
-        chosen = select(sites, where)
+        chosen = select(sites, where, to_fire=True)
         if not isinstance(injector, (Injector, Sequence)):
             attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
             return self._injected(attached, options)
@@ -219,16 +221,11 @@ class Program:
                 f"inject: {injector} has a context of its own; leave out ctx. In a list a "
                 "function gets one by from_function(fn, ctx)."
             )
-        return self._injected(attach_one(ready, chosen), options)
-
-    def _sites(self, options: Options) -> list[Site]:
-        """The tags; where rules are dropped, those in rules are not there."""
-        keep = options.custom_rules == "keep"
-        return [site for site in find_sites(self.jaxpr) if keep or not site.in_rule]
+        return self._injected(attach_one(ready, chosen, options), options)
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, counters, ctx, report, no_sums = attached
-        options = dataclasses.replace(options, no_sums=no_sums)
+        chosen, counters, ctx, report, no_sums, unchanged = attached
+        options = dataclasses.replace(options, no_sums=no_sums, unchanged=unchanged)
         leaves, ctx_tree = jax.tree.flatten(ctx)
         counting, ends = counters.installed(self.jaxpr)
         avals = [*map(ctx_aval, leaves), *counters.avals]
@@ -250,12 +247,18 @@ class Program:
             report=lambda final: report(final, ctx if options.shards == "stack" else None),
         )
 
-    def plant(self, values: Mapping[Any, Any]) -> Program:
+    def plant(
+        self, values: Mapping[Any, Any], *, custom_rules: str = "keep", shards: Shards = None
+    ) -> Program:
         """A program in which values take the place of tokens.
 
         Args:
             values: A mapping from selectors of tags to values such as `collect` returns, for
-                the same names; or to `plant` of values, with ``at`` or ``mask``.
+                the same names; or to `plant` of values, with ``at`` or ``mask``; or to any
+                other injector.
+            custom_rules: As for `inject`.
+            shards: As for `inject`. A `plant` needs none: all devices have the same values, and
+                its context stays as it is.
 
         Returns:
             A program with the arguments and results of this one, in which the values are
@@ -277,7 +280,9 @@ class Program:
             Array(5., dtype=float32, weak_type=True)
         """
         planted = self.inject(
-            {k: v if isinstance(v, Injector) else plant(v) for k, v in values.items()}
+            {k: v if isinstance(v, Injector) else plant(v) for k, v in values.items()},
+            custom_rules=custom_rules,
+            shards=shards,
         )
         ctx, n_out = jax.tree.leaves(planted.ctx), self.out_tree.num_leaves
 
@@ -303,8 +308,13 @@ class Program:
             stack: Whether tags may have one name. Their values are stacked on a new leading
                 axis, in program order, where structures, shapes and dtypes are equal; else
                 they are a tuple.
-            custom_rules: As for `inject`. Collected values have no derivative where the rule
-                of a `jax.custom_jvp` or `jax.custom_vjp` around the tag is kept.
+            custom_rules: As for `inject`. Where a rule is kept, to take a derivative of a value
+                that is collected in there is refused: in reverse mode by an error, and in
+                forward mode, which computes all tangents whether needed or not, that of the value
+                is NaN. The program's own results have theirs. When it is differentiated the rule
+                runs, and beside it what of the function the values need: an effect such as
+                `jax.debug.print` does not happen twice, but an `io_callback` whose result a value
+                needs does.
 
         Returns:
             A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
@@ -349,14 +359,19 @@ class Program:
         )
 
     def _collection(
-        self, where: Any, max_steps: int | None, stack: bool, custom_rules: str = "keep"
+        self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
     ) -> Collection:
         options = options_of(custom_rules)
-        sites = select(self._sites(options), where)
+        sites = select(sites_of(self.jaxpr, options), where, to_fire=True)
         return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
 
     def until(
-        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+        self,
+        where: Any = None,
+        *,
+        max_steps: int | None = None,
+        stack: bool = False,
+        custom_rules: str = "keep",
     ) -> Program:
         """A program that runs only as far as some tags, and returns their values.
 
@@ -369,6 +384,7 @@ class Program:
             where: A selector of tags; None means all. This and the rest as for `collect`.
             max_steps: How many iterations of while loops are kept; None keeps the last one.
             stack: Whether tags may have one name.
+            custom_rules: As for `collect`.
 
         Returns:
             A program ``(*args) -> values``, the second of the two results of `collect`.
@@ -385,7 +401,7 @@ class Program:
             >>> early(jnp.zeros(())), [eqn.primitive.name for eqn in early.eqns]
             ({'s': Array(0., dtype=float32)}, ['sin'])
         """
-        program = self.collect(where, max_steps=max_steps, stack=stack)
+        program = self.collect(where, max_steps=max_steps, stack=stack, custom_rules=custom_rules)
         n_out = self.out_tree.num_leaves
         _, values = jax.tree.unflatten(program.out_tree, range(len(program.outvars)))
         return dataclasses.replace(
@@ -396,7 +412,12 @@ class Program:
         )
 
     def axes(
-        self, where: Any = None, *, max_steps: int | None = None, stack: bool = False
+        self,
+        where: Any = None,
+        *,
+        max_steps: int | None = None,
+        stack: bool = False,
+        custom_rules: str = "keep",
     ) -> dict[str, Any]:
         """What the axes are of the values that `collect` returns for the same arguments.
 
@@ -415,7 +436,7 @@ class Program:
             >>> trace(f)(jnp.ones((5, 3, 2))).axes("h")
             {'h': ('0:scan', 'vmap 0', 'token 0')}
         """
-        return axes_of(self._collection(where, max_steps, stack), max_steps)
+        return axes_of(self._collection(where, max_steps, stack, custom_rules), max_steps)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -1,19 +1,33 @@
-"""See, tag, change and run a JAX program in a notebook.
+"""See, tag, change and run a JAX program in a notebook; draw one anywhere.
 
 ``%load_ext taxpr_jupyter`` brings ``%taxpr f(x)`` and ``%%taxpr``; `panel` does the
 same as a plain function. All give a `Session`, which shows itself as a panel in
-a notebook and as text elsewhere.
+a notebook and as text elsewhere. `draw` gives a static picture, which needs no notebook and can be
+saved; so does the command ``taxpr draw``. `compare` shows what is different between two programs.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._output._drawing import Drawing
 from taxpr_jupyter._panel import panel
 from taxpr_jupyter._session._session import Session
+from taxpr_jupyter._session._two_programs import Comparison, compare
 
-__all__ = ["PanelError", "Session", "load_ipython_extension", "panel", "unload_ipython_extension"]
+__all__ = [
+    "Comparison",
+    "Drawing",
+    "PanelError",
+    "Session",
+    "compare",
+    "draw",
+    "load_ipython_extension",
+    "panel",
+    "unload_ipython_extension",
+]
 
 
 def load_ipython_extension(shell: Any) -> None:

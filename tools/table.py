@@ -1,4 +1,4 @@
-"""Prints the README's table of higher-order primitives, from the table in `taxpr._rules`.
+"""Prints the README's table of higher-order primitives, from the table in `taxpr._table`.
 
 python tools/table.py      with the newest JAX
 """
@@ -7,7 +7,8 @@ import jax.experimental.pallas  # noqa: F401  (its primitives enter the table on
 
 from taxpr import _compat
 from taxpr._errors import name_of
-from taxpr._rules import Hop, registered
+from taxpr._rules import Hop
+from taxpr._table import registered
 
 
 def injects(hop: Hop) -> str:

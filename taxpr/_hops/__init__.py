@@ -1,6 +1,6 @@
 """The entries of the table of higher-order primitives, a module for each family.
 
-Importing this package fills the table of `taxpr._rules`.
+Importing this package fills the table `taxpr._table`.
 """
 
 from taxpr._hops import (

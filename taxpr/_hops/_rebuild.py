@@ -11,10 +11,17 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._rules import Emission, nested_jaxprs, replace_nested
-from taxpr._splice import rewired, substituted
+from taxpr._rules import Emission, Thread
+from taxpr._splice import without
+from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import is_tag
 from taxpr._zeros import zeros
+
+
+def tags_in(thread: Thread, label: str) -> str:
+    """The selected tags in a nested jaxpr, the first ones, for messages."""
+    tags = thread.selected(label)
+    return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
 
 
 @functools.partial(
@@ -106,24 +113,12 @@ def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[A
 
 def untagged(eqn: _compat.JaxprEqn) -> _compat.JaxprEqn:
     """The equation without the tags in its jaxprs, for a derivative, which they do not mark."""
+
+    def kept(position: int, inner: _compat.JaxprEqn) -> _compat.JaxprEqn | None:
+        del position
+        return None if is_tag(inner) else untagged(inner)
+
     replaceable = [nested for nested in nested_jaxprs(eqn) if nested.param is not None]
-    new = {nested.label: _without_tags(nested.stored) for nested in replaceable}
+    new = {nested.label: without(nested.stored, kept) for nested in replaceable}
     changed = any(new[nested.label] is not nested.stored for nested in replaceable)
     return replace_nested(eqn, new) if changed else eqn
-
-
-def _without_tags(stored: Any) -> Any:
-    inner = _compat.open_jaxpr(stored)
-    now: dict[Any, Any] = {}
-    eqns = []
-    for eqn in inner.eqns:
-        if is_tag(eqn):
-            now.update(zip(eqn.outvars, substituted(eqn.invars, now), strict=True))
-        else:
-            eqns.append(rewired(untagged(eqn), now))
-    same = len(eqns) == len(inner.eqns) and all(
-        new is old for new, old in zip(eqns, inner.eqns, strict=True)
-    )
-    if same:
-        return stored
-    return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Nested, nested_jaxprs
+from taxpr._rules import Nested
+from taxpr._table import nested_jaxprs
 from taxpr._tag import is_tag
 
 Axes = frozenset[str]
@@ -28,8 +29,21 @@ def varying_axes(jaxpr: Any, given: Sequence[Axes]) -> list[Axes]:
     return _Analysis().of_jaxpr(jaxpr, tuple(given))
 
 
+def waiting(jaxpr: Any, given: Sequence[Axes]) -> dict[Any, tuple[_compat.JaxprEqn, Axes]]:
+    """The loops and branches that may hang, with the axes along which they may.
+
+    Those of which the devices along an axis may run another number of iterations or another
+    branch, and which hold a collective along it, for which all devices must come. The keys tell
+    which of them another jaxpr made of this one has, too.
+    """
+    analysis = _Analysis()
+    analysis.of_jaxpr(jaxpr, tuple(given))
+    return analysis.waiting
+
+
 class _Analysis:
     def __init__(self) -> None:
+        self.waiting: dict[Any, tuple[_compat.JaxprEqn, Axes]] = {}
         # A loop is looked at until nothing changes, and so are the loops in it.
         self._done: dict[Any, list[Axes]] = {}
 
@@ -52,15 +66,20 @@ class _Analysis:
     def _of_eqn(self, eqn: _compat.JaxprEqn, operands: list[Axes]) -> list[Axes]:
         nested = nested_jaxprs(eqn)
         if nested and all(None not in one.operands for one in nested):
-            return self._of_hop(nested, operands, len(eqn.outvars))
+            return self._of_hop(eqn, nested, operands)
+        for one in nested:
+            # Which operands feed it is not known, so that each may be any of them.
+            self.of_jaxpr(one.stored, (_NONE.union(*operands),) * len(one.operands))
         made = _made_by(eqn)
         if is_tag(eqn) or eqn.primitive in _compat.side_by_side:
             return [(axes | made) - _compat.made_equal(eqn) for axes in operands]
         together = _NONE.union(*operands) | made
         return [together - _compat.made_equal(eqn)] * len(eqn.outvars)
 
-    def _of_hop(self, nested: Sequence[Nested], operands: list[Axes], n_results: int) -> list[Axes]:
-        given, results = list(operands), [_NONE] * n_results
+    def _of_hop(
+        self, eqn: _compat.JaxprEqn, nested: Sequence[Nested], operands: list[Axes]
+    ) -> list[Axes]:
+        given, results = list(operands), [_NONE] * len(eqn.outvars)
         fed = {k for one in nested for k in one.operands}
         # What feeds no jaxpr chooses a branch; a predicate chooses the number of iterations.
         choice = _NONE.union(*(axes for k, axes in enumerate(operands) if k not in fed))
@@ -78,7 +97,20 @@ class _Analysis:
                     carried = given[into[invar]] | out[result] | choice
                     given[into[invar]] = results[result] = carried
             if before == (choice, given, results):
-                return results
+                break
+        if choice and (stuck := choice & _waited_for(eqn)):
+            key = eqn.primitive, eqn.source_info.traceback
+            _, known = self.waiting.get(key, (eqn, _NONE))
+            self.waiting[key] = eqn, known | stuck
+        return results
+
+
+def _waited_for(eqn: _compat.JaxprEqn) -> Axes:
+    """The axes along which collectives in an equation wait for all devices."""
+    found = _compat.waits_for(eqn)
+    for nested in nested_jaxprs(eqn):
+        found = found.union(*map(_waited_for, nested.jaxpr.eqns))
+    return found
 
 
 def _made_by(eqn: _compat.JaxprEqn) -> Axes:

@@ -8,7 +8,8 @@ import jax
 
 from taxpr import _compat
 from taxpr._hops._rebuild import counted, never
-from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._table import register
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:

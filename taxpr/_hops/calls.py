@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._table import register
 
 
 def _param(eqn: _compat.JaxprEqn) -> str:
@@ -121,53 +122,26 @@ def _inject_remat_traced(
     return inner.unpack(new(*consts, *ctx, *operands))
 
 
-register(
-    _compat.jit_p,
-    Hop(
-        nested=functools.partial(_nested_call, title="jit"),
-        inject=functools.partial(_inject_call, pad=_pad_jit),
-    ),
-)
+for _primitive, _title, _pad in (
+    (_compat.jit_p, "jit", _pad_jit),
+    (_compat.compute_on_p, "compute_on", _pad_compute_on),
+    (_compat.fused_call_p, "fused_call", _pad_fused),
+    (_compat.program_order_p, "program_order", _pad_program_order),
+    (_compat.xla_metadata_call_p, "xla_metadata_call", None),
+    # From 0.12 these three are one primitive, eval_jaxpr.
+    (_compat.core_call_p, "call", None),
+    (_compat.closed_call_p, "closed call", None),
+    (_compat.eval_jaxpr_p, "eval_jaxpr", None),
+):
+    register(
+        _primitive,
+        Hop(
+            nested=functools.partial(_nested_call, title=_title),
+            inject=functools.partial(_inject_call, pad=_pad),
+        ),
+    )
 register(
     _compat.remat_p,
     Hop(nested=_nested_remat, inject=functools.partial(_inject_call, pad=_pad_remat)),
 )
-register(
-    _compat.compute_on_p,
-    Hop(
-        nested=functools.partial(_nested_call, title="compute_on"),
-        inject=functools.partial(_inject_call, pad=_pad_compute_on),
-    ),
-)
-register(
-    _compat.fused_call_p,
-    Hop(
-        nested=functools.partial(_nested_call, title="fused_call"),
-        inject=functools.partial(_inject_call, pad=_pad_fused),
-    ),
-)
-register(
-    _compat.program_order_p,
-    Hop(
-        nested=functools.partial(_nested_call, title="program_order"),
-        inject=functools.partial(_inject_call, pad=_pad_program_order),
-    ),
-)
-register(
-    _compat.xla_metadata_call_p,
-    Hop(
-        nested=functools.partial(_nested_call, title="xla_metadata_call"),
-        inject=_inject_call,
-    ),
-)
 register(_compat.RematTraced, Hop(nested=_nested_remat_traced, inject=_inject_remat_traced))
-# From 0.12 these three are one primitive, eval_jaxpr.
-for _primitive, _title in (
-    (_compat.core_call_p, "call"),
-    (_compat.closed_call_p, "closed call"),
-    (_compat.eval_jaxpr_p, "eval_jaxpr"),
-):
-    register(
-        _primitive,
-        Hop(nested=functools.partial(_nested_call, title=_title), inject=_inject_call),
-    )

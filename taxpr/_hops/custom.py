@@ -17,8 +17,11 @@ import jax
 from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._guard import ended, guarded
-from taxpr._hops._rebuild import counted, never
-from taxpr._rules import Emits, Hop, Nested, Thread, plain, register, rule_jaxprs
+from taxpr._hops._rebuild import counted, never, tags_in
+from taxpr._prune import pruned
+from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._silent import silent
+from taxpr._table import register, rule_jaxprs
 from taxpr._zeros import zeros as zeros_of
 
 
@@ -98,10 +101,18 @@ class _Call:
                 f"rule of {_name(self.eqn)} has, and the rule is another one for these inputs. "
                 "Trace the gradient, and collect from that."
             )
-        # The tags of the function itself have the same values there.
-        own = self._primal(operands)[2] if self.inner.emitted() else {}
+        # A rule may compute something else, or run the function on something else.
+        own = jax.tree.unflatten(
+            jax.tree.structure(self.inner.emitted()), _compat.jaxpr_as_fun(self._own)(*operands)
+        )
         of_rule = {key: counted(emits[key]) for key in self.of_rule}
         return outs, [*ctx, *jax.tree.leaves({**own, **of_rule})]
+
+    @functools.cached_property
+    def _own(self) -> Any:
+        """What the tags of the function itself have, and no more: no effect happens twice."""
+        n_before = len(self.eqn.outvars) + self.n_ctx
+        return pruned(silent(self.jaxpr), range(n_before, len(self.jaxpr.out_avals)))
 
     def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
@@ -126,12 +137,13 @@ def _inject(
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
     call = _Call(eqn, label, len(ctx), thread)
-    source = _compat.source_of(eqn)
+    source, tags = _compat.source_of(eqn), tags_in(thread, "call")
     lead = guarded(
         [*call.consts, *ctx],
-        f"inject: a derivative is taken with respect to the ctx of an injector in "
-        f"{thread.address}, or to a value that it closes over"
+        f"inject: a derivative is taken with respect to the ctx of an injector in {thread.address}"
         + (f" ({source})" if source else "")
+        + ", or to a value that it closes over"
+        + (f"; it is at {tags}" if tags else "")
         + f". {_name(eqn)} has a rule of its own for derivatives, which knows nothing of it. Give "
         'custom_rules="drop" to differentiate the injected function itself, or end the '
         "derivative with jax.lax.stop_gradient.",

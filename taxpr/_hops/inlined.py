@@ -6,7 +6,8 @@ import functools
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._table import register
 
 
 def _nested(eqn: _compat.JaxprEqn, *, params: tuple[str, ...]) -> tuple[Nested, ...]:

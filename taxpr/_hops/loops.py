@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._hops._rebuild import before_loop, later, select, slotted
-from taxpr._rules import Emits, Hop, Nested, Thread, register
+from taxpr._rules import Emits, Hop, Nested, Thread
+from taxpr._table import register
 
 # ---- scan --------------------------------------------------------------------
 

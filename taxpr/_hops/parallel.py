@@ -2,7 +2,8 @@
 
 In a shard_map each device runs the body on its own shard. The context enters replicated.
 Where it leaves the same on all devices, it is one context again; where it differs along some
-mesh axes, the caller of `inject` says how these become one, or is asked to.
+mesh axes, the caller of `inject` says how these become one, or is asked to. What injectors
+only read, such as their values, goes on as it entered.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from jax.sharding import PartitionSpec
 
 from taxpr import _compat
 from taxpr._errors import InjectorError, RefusedError
-from taxpr._hops._varying import varying_axes
-from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain, register
+from taxpr._hops._rebuild import tags_in
+from taxpr._hops._varying import varying_axes, waiting
+from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain
+from taxpr._table import register
 
 _PMAP = (
     "each device would hold a context of its own; from jax 0.9 pmap is a shard_map, "
@@ -61,6 +64,7 @@ def _inject_shard_map(
             for over in varying_axes(threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
         ]
         _check_results(eqn, thread, varying_axes(params["jaxpr"], sharded), differs)
+        _check_waiting(thread, params["jaxpr"], threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
         by_axes: dict[tuple[str, ...], list[Any]] = {key: [] for key in _subsets(axes)}
 
         def place(value: Any, along: tuple[str, ...]) -> None:
@@ -74,6 +78,8 @@ def _inject_shard_map(
         for k, old, value, along in zip(
             thread.used, ctx, new, differs[n_out : n_out + n_ctx], strict=True
         ):
+            if k in thread.options.unchanged:
+                continue
             if not along or thread.options.shards == "stack":
                 place(value, along)
             else:
@@ -101,9 +107,13 @@ def _inject_shard_map(
     )
     outs, by_axes = mapped(ctx, operands)
     queues = {key: iter(values) for key, values in by_axes.items()}
-    flat = [next(queues[key]) for key in placed]
-    emits: dict[str, Emission] = jax.tree.unflatten(tree, flat[len(ctx) :])
-    return flat[: len(ctx)], list(outs), emits
+    rest = iter([next(queues[key]) for key in placed])
+    new = [
+        value if k in thread.options.unchanged else next(rest)
+        for k, value in zip(thread.used, ctx, strict=True)
+    ]
+    emits: dict[str, Emission] = jax.tree.unflatten(tree, list(rest))
+    return new, list(outs), emits
 
 
 def _check_results(
@@ -116,16 +126,29 @@ def _check_results(
     for k, spec in enumerate(eqn.params["out_specs"]):
         if more := [n for n in after[k] if n not in before[k] | _axes_of(spec)]:
             raise InjectorError(
-                f"inject: the injector at {_tags(thread)} changed result {k} of {thread.address}: "
-                f"by out_specs it is the same on all devices along {', '.join(more)}, and now it "
-                "may differ. Make what it is computed from the same on all devices, as by "
-                "jax.lax.psum."
+                f"inject: the injector at {tags_in(thread, 'body')} changed result {k} of "
+                f"{thread.address}: by out_specs it is the same on all devices along "
+                f"{', '.join(more)}, and now it may differ. Make what it is computed from the same "
+                "on all devices, as by jax.lax.psum."
             )
 
 
-def _tags(thread: Thread) -> str:
-    tags = thread.selected("body")
-    return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
+def _check_waiting(thread: Thread, old: Any, new: Any, given: Sequence[frozenset[str]]) -> None:
+    """Raise where a loop or branch with a collective in it has come to differ between devices."""
+    before = waiting(old, given[len(given) - len(_compat.open_jaxpr(old).invars) :])
+    for key, (eqn, along) in waiting(new, given).items():
+        more = along - (before[key][1] if key in before else _NONE)
+        if more:
+            source = _compat.source_of(eqn)
+            raise RefusedError(
+                f"inject: with the injector at {tags_in(thread, 'body')} the devices along "
+                f"{', '.join(sorted(more))} may no longer go the same way through the "
+                f"{eqn.primitive.name}"
+                + (f" ({source})" if source else "")
+                + f" in {thread.address}, in which a collective waits for all of them: the program "
+                "would hang. Make what it depends on the same on all devices, as by jax.lax.psum "
+                "or jax.lax.pmax in the injector, or select other tags with where=."
+            )
 
 
 def _merged(
@@ -181,8 +204,9 @@ def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) 
 def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, ...]) -> str:
     source = _compat.source_of(eqn)
     return (
-        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at {_tags(thread)} "
-        f"differs between the devices along {', '.join(along)} when it leaves {thread.address}"
+        f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at "
+        f"{tags_in(thread, 'body')} differs between the devices along {', '.join(along)} when it "
+        f"leaves {thread.address}"
         + (f" ({source})" if source else "")
         + '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
         'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and '

@@ -19,7 +19,8 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from taxpr import _compat
 from taxpr._guard import ended, guarded
 from taxpr._hops._rebuild import untagged
-from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._table import register
 
 _NO_DERIVATIVE = (
     "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "
@@ -30,8 +31,8 @@ _NO_DERIVATIVE = (
 )
 _NOT_RUN = (
     "{name} is there for derivatives and transposes, and a tag marks the primal only, so that it "
-    "never fires there. If solve calls the same function, the tag stands in solve, too, and can be "
-    "selected there by its address"
+    "never fires there. If solve calls the same function, the tag stands in solve, too: its name "
+    "selects that one"
 )
 
 
@@ -58,6 +59,7 @@ def _nested_linear_solve(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
             getattr(jaxprs, name),
             first_operand=None,
             conditional=name != "solve",
+            idle=name != "solve",
             refusal=None if name == "solve" else _NOT_RUN.format(name=name),
         )
         for index, name in enumerate(jaxprs._fields)

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain, register
+from taxpr._rules import Emits, Hop, Nested, Thread, plain
+from taxpr._table import register
 from taxpr._zeros import zeros
 
 _OUTER_REF = (

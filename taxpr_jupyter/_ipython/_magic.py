@@ -19,6 +19,7 @@ from taxpr_jupyter._ipython import _cell, _complete, _options
 from taxpr_jupyter._ipython._cells import CELLS
 from taxpr_jupyter._panel import open_session
 from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._session._tracebacks import for_the_user
 
@@ -37,7 +38,7 @@ class TaxprMagics(Magics):
     shell: Any  # for type checkers, to which it may be None
 
     budget = Int(BUDGET, help="Draw at most about this many nodes.").tag(config=True)
-    timeout = Float(20.0, help="Seconds that a layout may take.").tag(config=True)
+    timeout = Float(TIMEOUT, help="Seconds that a layout may take.").tag(config=True)
     text = Bool(False, help="Show text and a table of the tags, no picture.").tag(config=True)
     device = Unicode("", help="Where Run runs, such as cpu:0; empty: JAX's default.").tag(
         config=True
@@ -99,6 +100,7 @@ class TaxprMagics(Magics):
             timeout=self.timeout if options.timeout is None else options.timeout,
             device=options.device or self.device or None,
             text_only=options.text or self.text,
+            heat=options.heat or None,
         )
         for address in options.unfold:
             session.unfold(address)

@@ -45,6 +45,7 @@ OPTIONS = (
     Option("--fold", "address of an equation drawn closed (repeatable)", "ADDRESS", repeated=True),
     Option("--budget", "draw at most about this many nodes", "NODES", int),
     Option("--timeout", "seconds that the layout may take", "SECONDS", float),
+    Option("--heat", "colour nodes by what they cost: flops or bytes", "WHAT"),
     Option("--device", "where Run runs, such as cpu:0", "DEVICE"),
 )
 _BY_FLAG = {option.flag: option for option in OPTIONS}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Collection
 
 import taxpr
+from taxpr_jupyter._picture._annotate import Annotator
+from taxpr_jupyter._picture._compared import Compared
+from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
 from taxpr_jupyter._picture._lines import Line, Lines
-from taxpr_jupyter._picture._model import Counts, Picture
+from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._text import Tooltips, Where
 
 
@@ -26,14 +31,26 @@ class Builder:
         self, program: taxpr.Program, budget: int = BUDGET, where: Where | None = None
     ) -> None:
         self.program = program
-        self._fold = Fold(program, budget)
-        self._tooltips = Tooltips(taxpr.var_names(program), where)
+        self.budget = budget
+        self._where = where
+        self._costs = Costs()
+        self._lock = threading.Lock()  # what is open is noted in the tree
+
+    @functools.cached_property
+    def _fold(self) -> Fold:
+        return Fold(self.program, self.budget)
+
+    @functools.cached_property
+    def _tooltips(self) -> Tooltips:
+        return Tooltips(taxpr.var_names(self.program), self._where)
 
     def picture(
         self,
         unfolded: Collection[str] | None = None,
         injected: Collection[str] = frozenset(),
         added: Collection[str] = frozenset(),
+        heat: HeatKind | None = None,
+        compared: Compared | None = None,
     ) -> Picture:
         """The picture: equal for equal programs, in every process.
 
@@ -42,23 +59,35 @@ class Builder:
                 important ones, as far as the budget goes.
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
+            heat: What to colour nodes by: operations, bytes moved, or their kinds.
+            compared: What this program is compared with. Then what is different is open and marked.
         """
+        with self._lock:
+            self._fold.choose(unfolded, compared.wants if compared else None)
+            picture = self._drawn(injected, added, heat)
+            return compared.marked(picture, self._fold.root) if compared else picture
+
+    def _drawn(
+        self, injected: Collection[str], added: Collection[str], heat: HeatKind | None
+    ) -> Picture:
         fold, program = self._fold, self.program
-        fold.choose(unfolded)
         drawing = Drawing(fold, self._tooltips, injected, added)
         drawing.program(program)
         eqns, tags = fold.size(program)
         counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
+        annotator = Annotator(fold.root, self._costs)
+        nodes, scale = annotator.nodes(drawing.canvas.nodes, heat)
         return Picture(
             name=program.name,
-            nodes=tuple(drawing.canvas.nodes),
+            nodes=nodes,
             edges=tuple(drawing.canvas.edges),
-            clusters=tuple(drawing.canvas.clusters),
+            clusters=annotator.clusters(drawing.canvas.clusters),
             counts=counts,
             unfolded=frozenset(drawing.unfolded),
             foldable=frozenset(drawing.foldable),
             note=fold.note,
+            heat=scale,
         )
 
     def lines(
@@ -68,14 +97,10 @@ class Builder:
         added: Collection[str] = frozenset(),
     ) -> list[Line]:
         """What `picture` shows, as lines; the arguments are the same."""
-        self._fold.choose(unfolded)
-        return list(Lines(self._fold, self._tooltips, injected, added).folded(self.program))
-
-    def all_lines(
-        self, injected: Collection[str] = frozenset(), added: Collection[str] = frozenset()
-    ) -> list[Line]:
-        """Every equation as a line, in no groups."""
-        return list(Lines(self._fold, self._tooltips, injected, added).all(self.program))
+        with self._lock:
+            self._fold.choose(unfolded)
+            lines = Lines(self._tooltips, self._fold, injected, added)
+            return list(lines.folded(self._fold.root, self.program))
 
 
 def build_picture(
@@ -85,6 +110,8 @@ def build_picture(
     added: Collection[str] = frozenset(),
     budget: int = BUDGET,
     where: Where | None = None,
+    heat: HeatKind | None = None,
+    compared: Compared | None = None,
 ) -> Picture:
     """Draws a program once; the arguments are those of `Builder` and `Builder.picture`."""
-    return Builder(program, budget, where).picture(unfolded, injected, added)
+    return Builder(program, budget, where).picture(unfolded, injected, added, heat, compared)

@@ -61,14 +61,19 @@ _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-def to_dot(picture: Picture) -> str:
-    """Writes a picture in the DOT language."""
-    return "\n".join([*_lines(picture), ""])
+def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"]) -> str:
+    """Writes a picture in the DOT language.
+
+    Args:
+        picture: The picture.
+        background: A colour of Graphviz.
+    """
+    return "\n".join([*_lines(picture, {**_GRAPH, "bgcolor": background}), ""])
 
 
-def _lines(picture: Picture) -> Iterator[str]:
+def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
     yield f"digraph {quoted(picture.name)} {{"
-    for what, attributes in (("graph", _GRAPH), ("node", _NODE), ("edge", _EDGE)):
+    for what, attributes in (("graph", graph), ("node", _NODE), ("edge", _EDGE)):
         yield f"  {what} [{_attributes(attributes)}];"
     inside: dict[str | None, list[Node]] = {}
     for node in picture.nodes:
@@ -109,7 +114,7 @@ def _node(node: Node) -> str:
     styles = ["filled"] + ["rounded"] * look.rounded + ["dashed"] * _look.is_dashed(node)
     attributes = {
         "id": node.id,
-        "class": " ".join((node.kind, *node.marks)),
+        "class": _look.classes(node),
         "shape": look.shape,
         "style": ",".join(styles),
         "fillcolor": look.fill,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
@@ -112,8 +112,19 @@ class Fold:
             ]
         return sum(block.nodes for block, _ in item.blocks) - 1
 
-    def choose(self, unfolded: Collection[str] | None) -> None:
-        """Opens what is asked for; with None the most important, as long as it fits the budget."""
+    def choose(
+        self,
+        unfolded: Collection[str] | None,
+        wants: Callable[[Item], bool] | None = None,
+    ) -> None:
+        """Says what is open.
+
+        Args:
+            unfolded: Addresses of what is to be open; with None it is the most important, as long
+                as it fits the budget.
+            wants: With None for `unfolded`, which items may be open.
+        """
+        wants = wants or self._opens_itself
         for opened in self._opened:
             opened.open = False
         self._opened = []
@@ -124,7 +135,7 @@ class Fold:
 
         def reach(items: Sequence[Item], level: int) -> None:
             for item in items:
-                wanted = self._opens_itself(item) if unfolded is None else item.address in unfolded
+                wanted = wants(item) if unfolded is None else item.address in unfolded
                 if wanted and _can_open(item):
                     weight = self._weight(item, level) if unfolded is None else 0
                     heapq.heappush(heap, (-weight, next(order), level, item))

@@ -131,7 +131,8 @@ class Groups:
             parts = [self._by_call(a, b, depth) for a, b in spans]
             before = self._by_call(start, first, depth)
             after = self._by_call(start + repeat.stop, stop, depth)
-            return self._arranged([*before, self._repeat(parts, spans), *after], start)
+            whole = self._repeat(parts, spans, self._common_function(first, spans[-1][1]))
+            return self._arranged([*before, whole, *after], start)
         level = depth
         runs = self._call_runs(start, stop, level)
         while len(runs) == 1 and runs[0][0] is not None:
@@ -181,6 +182,18 @@ class Groups:
         """The function that most of some equations are from."""
         names = Counter(map(_text.function_name, self._sources(start, stop)))
         return names.most_common(1)[0][0] if names else "equations"
+
+    def _common_function(self, start: int, stop: int) -> str:
+        """The innermost function in a call of which all of some equations were made."""
+        calls = [self._calls_of(unit) for unit in range(start, stop)]
+        name = ""
+        for frames in zip(*calls, strict=False):
+            if len({(frame.file, frame.function) for frame in frames}) > 1:
+                break
+            name = _text.function_name(frames[0])
+            if len({frame.line for frame in frames}) > 1:  # what they call are different calls
+                break
+        return name or self._function(start, stop)
 
     def _key(self, unit: int) -> int:
         key = self._keys[unit]
@@ -282,13 +295,19 @@ class Groups:
         note = f"line {first}" if first == last else f"lines {first}–{last}"
         return self._group("run", title, start, stop, children, note)
 
-    def _repeat(self, parts: list[list[Item]], spans: list[tuple[int, int]]) -> Item:
-        """A group of what repeats itself: the first time, and a group of the other times."""
+    def _repeat(
+        self, parts: list[list[Item]], spans: list[tuple[int, int]], function: str = ""
+    ) -> Item:
+        """A group of what repeats itself: the first time, and a group of the other times.
+
+        It is called like the function that is given, or like what it consists of.
+        """
         start, stop = spans[0][0], spans[-1][1]
         times: list[list[Item]] = []
         names: list[str] = []
         for k, (part, (a, b)) in enumerate(zip(parts, spans, strict=True)):
-            name = next((item.title for item in part if item.is_group), "")
+            titles = [item.title for item in part if item.is_group]
+            name = function or (_from_to(titles[0], titles[-1]) if titles else "")
             if len(self._heads(part, a)[0]) > 1:
                 name = name or self._function(a, b)
                 note = f"{k + 1} of {len(parts)}"

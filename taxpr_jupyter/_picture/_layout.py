@@ -7,7 +7,7 @@ Two engines, tried in this order:
    in time by wasmtime's epoch interruption.
 
 `lay_out` never raises for what can go wrong with them: it returns no SVG and one sentence for the
-user.
+user. `convert` is the same for other formats, which only `dot` can write.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, BinaryIO
@@ -38,6 +39,8 @@ TOO_LONG = (
     "program, or allow more time."
 )
 CANCELLED = "No picture: the layout was cancelled."
+
+TIMEOUT = 20.0  # seconds, where nobody says how long a layout may take
 
 _POLL = 0.02  # seconds between two looks at `cancel`
 
@@ -59,7 +62,7 @@ class LaidOut:
     note: str
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
+class LayoutStopped(Exception):  # noqa: N818 - not an error: somebody asked for it
     """The time was up, or somebody cancelled. The message is for the user."""
 
 
@@ -76,14 +79,14 @@ class _Deadline:
         self._cancel = cancel
 
     def check(self) -> None:
-        """Raises `_Stopped` when it is time to stop."""
+        """Raises `LayoutStopped` when it is time to stop."""
         if self._cancel is not None and self._cancel.is_set():
-            raise _Stopped(CANCELLED)
+            raise LayoutStopped(CANCELLED)
         if time.monotonic() >= self._end:
-            raise _Stopped(TOO_LONG.format(limit=self._limit))
+            raise LayoutStopped(TOO_LONG.format(limit=self._limit))
 
 
-def lay_out(dot: str, timeout: float = 20.0, cancel: threading.Event | None = None) -> LaidOut:
+def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None = None) -> LaidOut:
     """Lays out a graph. No exception for a missing engine, a crash, or a lack of time.
 
     Safe to call from several threads at once.
@@ -107,15 +110,50 @@ def lay_out(dot: str, timeout: float = 20.0, cancel: threading.Event | None = No
             note = FELL_BACK.format(reason=reasons[0]) if reasons else ""
             return LaidOut(svg, engine, time.monotonic() - start, note)
         note = NO_ENGINE.format(reasons=", and ".join(reasons))
-    except _Stopped as stopped:
+    except LayoutStopped as stopped:
         note = str(stopped)
     return LaidOut(None, "", time.monotonic() - start, note)
+
+
+def convert(
+    dot: str, form: str, timeout: float = TIMEOUT, cancel: threading.Event | None = None
+) -> tuple[bytes | None, str]:
+    """Lays out a graph and writes it in another format than SVG, by the program `dot` only.
+
+    Args:
+        dot: The graph in the DOT language.
+        form: "png", with two pixels for one of the SVG, or "pdf".
+        timeout: The limit in seconds.
+        cancel: Set it from another thread to stop at once.
+
+    Returns:
+        The file's contents, or None; and why there are none, in a few words.
+
+    Raises:
+        LayoutStopped: The time was up, or somebody cancelled.
+    """
+    deadline = _Deadline(timeout, cancel)
+    deadline.check()
+    try:
+        return _dot_writes(dot, _OPTIONS[form], _BEGINNINGS[form], deadline), ""
+    except _Unavailable as reason:
+        return None, str(reason)
+
+
+_OPTIONS = {"svg": ["-Tsvg"], "png": ["-Tpng", "-Gdpi=192"], "pdf": ["-Tpdf"]}
+_BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
 # --- the program dot ------------------------------------------------------------------------------
 
 
 def _run_dot(dot: str, deadline: _Deadline) -> str:
+    svg = _dot_writes(dot, _OPTIONS["svg"], _BEGINNINGS["svg"], deadline)
+    return svg.decode(errors="replace")
+
+
+def _dot_writes(dot: str, options: Sequence[str], mark: bytes, deadline: _Deadline) -> bytes:
+    """What `dot` writes, which has this mark in it."""
     program = shutil.which("dot")
     if program is None:
         raise _Unavailable("there is no `dot` program on the PATH")
@@ -124,19 +162,18 @@ def _run_dot(dot: str, deadline: _Deadline) -> str:
     with tempfile.TemporaryFile() as text:
         text.write(dot.encode())
         text.seek(0)
-        out, err, status = _talk(program, text, deadline)
-    svg = out.decode(errors="replace")
-    if status != 0 or "<svg" not in svg:
+        out, err, status = _talk([program, *options], text, deadline)
+    if status != 0 or mark not in out:
         said = err.decode(errors="replace").strip().partition("\n")[0]
         raise _Unavailable(f"`dot` failed: {said or f'exit status {status}'}")
-    return svg
+    return out
 
 
-def _talk(program: str, text: BinaryIO, deadline: _Deadline) -> tuple[bytes, bytes, int]:
+def _talk(command: Sequence[str], text: BinaryIO, deadline: _Deadline) -> tuple[bytes, bytes, int]:
     """Runs `dot`; returns what it wrote, what it complained about, and its exit status."""
     try:
         process = subprocess.Popen(
-            [program, "-Tsvg"],
+            command,
             stdin=text,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,7 +184,7 @@ def _talk(program: str, text: BinaryIO, deadline: _Deadline) -> tuple[bytes, byt
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     except OSError as error:
-        raise _Unavailable(f"`{program}` cannot be started: {error.strerror}") from error
+        raise _Unavailable(f"`{command[0]}` cannot be started: {error.strerror}") from error
     with process:
         try:
             while True:

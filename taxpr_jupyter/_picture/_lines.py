@@ -69,16 +69,16 @@ class Lines:
     """Writes a program down in lines.
 
     Args:
-        fold: What is open, and how much there is in what is not.
         names: The letters of values.
+        fold: Counts equations; without it no line says how many there are.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
     """
 
     def __init__(
         self,
-        fold: Fold,
         names: _text.Tooltips,
+        fold: Fold | None = None,
         injected: Collection[str] = frozenset(),
         added: Collection[str] = frozenset(),
     ) -> None:
@@ -87,18 +87,15 @@ class Lines:
         self._injected = injected
         self._added = added
 
-    def folded(self, program: taxpr.Program) -> Iterator[Line]:
-        """What the picture shows."""
-        return self._program(self._fold.root, program)
+    def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
+        """What is open of the tree of a program, and what is folded."""
+        return self._block(root, program.in_names, program.out_names, program.consts, 0)
 
     def all(self, program: taxpr.Program) -> Iterator[Line]:
-        """Every equation, in no groups."""
-        return self._program(_plain("", program, None), program)
+        """Every equation of a program, in no groups."""
+        return self.folded(_plain("", program, None), program)
 
     # --- jaxprs -----------------------------------------------------------------------------------
-
-    def _program(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
-        return self._block(root, program.in_names, program.out_names, program.consts, 0)
 
     def _nested(self, block: Block, nested: taxpr.Nested, fold: str, depth: int) -> Iterator[Line]:
         title, *facts = _labels.block_lines(nested)
@@ -109,12 +106,15 @@ class Lines:
             "jaxpr",
             title,
             name=str(param[0]) + "".join(f"[{part}]" for part in param[1:]),
-            note=" · ".join([*facts, _labels.content(*self._fold.size(nested.jaxpr))]),
+            note=" · ".join([*facts, *self._content(nested)]),
             fold=fold,
             open=True,
         )
         ins, outs = _labels.numbered(nested.in_roles), _labels.numbered(nested.out_roles)
         yield from self._block(block, ins, outs, nested.consts, depth + 1)
+
+    def _content(self, nested: taxpr.Nested) -> list[str]:
+        return [_labels.content(*self._fold.size(nested.jaxpr))] if self._fold else []
 
     def _block(
         self,
@@ -156,7 +156,7 @@ class Lines:
             depth,
             kind,
             _text.visible(end.title),
-            made=tuple(self._names.value(a) for a in several) if kind == "input" else (),
+            made=tuple(self._names.typed(a) for a in several) if kind == "input" else (),
             used=tuple(self._names.operand(a) for a in several) if kind == "output" else (),
             note=count_of(len(several), "array"),
             types=_text.avals_text([a.aval for a in several]),
@@ -171,7 +171,7 @@ class Lines:
     def _end_line(
         self, address: str, depth: int, kind: Literal["input", "output", "const"], text: str, a: Any
     ) -> Line:
-        made = () if kind == "output" else (self._names.value(a),)
+        made = () if kind == "output" else (self._names.typed(a),)
         used = (self._names.operand(a),) if kind == "output" else ()
         types = _text.aval_text(a.aval)
         return Line(address, depth, kind, text, made=made, used=used, types=types)
@@ -189,7 +189,7 @@ class Lines:
                     yield from self._nested(inner, nested, item.address, depth + 1)
 
     def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
-        eqns, tags = self._fold.of_item(item)
+        eqns, tags = self._fold.of_item(item) if self._fold else (0, 0)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         own = {var for tag in item.tags for var in tag.eqn.outvars}  # lines behind this one
         yield Line(
@@ -197,7 +197,7 @@ class Lines:
             depth,
             "group",
             _labels.group_title(item),
-            made=tuple(self._names.value(var) for _, var in ends.outs),
+            made=tuple(self._names.typed(var) for _, var in ends.outs),
             used=tuple(self._names.operand(var) for var in ends.ins if var not in own),
             types=_text.avals_text([var.aval for var in ends.results]),
             note=_labels.content(eqns, tags),
@@ -222,10 +222,10 @@ class Lines:
             marks += ("added",) if address in self._added else ()
             text, name = _labels.tag_lines(eqn)[0], "tag"
         elif taxpr.is_hop(eqn):
-            kind, fold = "hop", address
-            inside = self._fold.inside(eqn)
-            text, note = _labels.hop_title(eqn), _labels.content(*inside)
-            hidden = 0 if item.open else sum(inside)
+            kind, fold, text = "hop", address, _labels.hop_title(eqn)
+            if self._fold:
+                inside = self._fold.inside(eqn)
+                note, hidden = _labels.content(*inside), 0 if item.open else sum(inside)
         return Line(
             address,
             depth,
@@ -233,7 +233,7 @@ class Lines:
             text,
             name=name,
             params=tuple(params),
-            made=tuple(self._names.value(var) for var in eqn.outvars),
+            made=tuple(self._names.typed(var) for var in eqn.outvars),
             used=tuple(self._names.operand(atom) for atom in eqn.invars),
             types=_text.avals_text([var.aval for var in eqn.outvars]),
             note=note,

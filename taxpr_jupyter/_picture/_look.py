@@ -61,16 +61,65 @@ LOOKS: Mapping[str, Look] = {
 
 # What computes in the backward pass of a derivative; its groups are named, besides.
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
+# From cold to hot, for people who see no red or no green, too; dark text can be read on all.
+HEATS = ("#fffaf0", "#ffecc8", "#ffd99b", "#ffc072", "#ffa052", "#fb8048", "#f26450")
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a mark of a comparison looks, whatever the kind of node.
+
+    Attributes:
+        sign: What stands before the label.
+        name: What it is called in a legend.
+        fill: The colour inside.
+        line: The colour of the border.
+        border: The width of the border, in points.
+        dashes: The dashes of the border, in points; "" for none.
+    """
+
+    sign: str
+    name: str
+    fill: str
+    line: str
+    border: float
+    dashes: str = ""
+
+
+CHANGES: Mapping[str, Change] = {
+    "new": Change("+", "added", "#c9f2c7", "#1a7f37", 2.2),
+    "gone": Change("−", "removed", "#ffd6d2", "#c02a1d", 2.2, "5 3"),
+    "changed": Change("~", "changed", "#ffecb0", "#9a6700", 2.2),
+    "follows": Change("≈", "other types, as its operands", "#e6effb", "#3f6fb5", 1.4, "1.5 2.5"),
+    "same": Change("", "the same", "#f7f8fa", "#c6ccd4", 0.8),
+}
 
 
 def look_of(node: Node) -> Look:
     """How a node looks."""
     look = LOOKS["choice" if "choice" in node.marks else node.kind]
+    step = heat_step(node)
+    if step is not None:
+        return replace(look, fill=HEATS[step])
+    for mark in node.marks:
+        if change := CHANGES.get(mark):
+            return replace(look, fill=change.fill, line=change.line, border=change.border)
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look
 
 
+def heat_step(node: Node) -> int | None:
+    """Which of `HEATS` a node has; None where it has the colour of its kind."""
+    return None if node.heat is None else round(node.heat * (len(HEATS) - 1))
+
+
+def classes(node: Node) -> str:
+    """The classes of a node, separated by spaces."""
+    step = heat_step(node)
+    return " ".join((node.kind, *node.marks, *(() if step is None else (f"heat-{step}",))))
+
+
 def is_dashed(node: Node) -> bool:
     """Whether its border is dashed."""
-    return "stub" in node.marks or "added" in node.marks
+    return not {"stub", "added", "gone", "follows"}.isdisjoint(node.marks)

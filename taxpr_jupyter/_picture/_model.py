@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, get_args
+
+from taxpr_jupyter._errors import PanelError
 
 NodeKind = Literal[
     "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
@@ -32,11 +34,25 @@ EdgeKind = Literal[
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
 ]
+HeatKind = Literal["flops", "bytes"]  # what nodes are coloured by
+HEAT_KINDS: tuple[HeatKind, ...] = get_args(HeatKind)
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr
     "group",  # open equations, or inputs or outputs, that belong together
 ]
+
+
+def checked_heat(kind: Any) -> HeatKind | None:
+    """What to colour by.
+
+    Raises:
+        PanelError: It is nothing that nodes can be coloured by.
+    """
+    if kind is not None and kind not in HEAT_KINDS:
+        known = ", ".join(map(repr, HEAT_KINDS))
+        raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
+    return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +68,14 @@ class Node:
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
-            "backward" (it is part of the backward pass of a derivative).
+            "backward" (it is part of the backward pass of a derivative),
+            "batched", "donated", "effect", "sharded" (what its equation or value is). In a
+            comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
-        pair: Of a group of the backward pass, the address of what it is the backward pass of.
+        pair: Of a group of the backward pass, the address of what it is the backward pass of. In
+            a comparison the address of its partner in the other picture.
+        cost: What it costs, in words; () where it computes nothing.
+        heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
     """
 
     id: str
@@ -66,6 +87,8 @@ class Node:
     marks: tuple[str, ...] = ()
     fold: str | None = None
     pair: str = ""
+    cost: tuple[str, ...] = ()
+    heat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +131,7 @@ class Cluster:
         fold: The address to fold, so that this becomes a node.
         marks: As of a `Node`.
         pair: As of a `Node`.
+        cost: What it costs, in words.
     """
 
     id: str
@@ -118,6 +142,7 @@ class Cluster:
     fold: str
     marks: tuple[str, ...] = ()
     pair: str = ""
+    cost: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
@@ -157,6 +182,21 @@ class Counts:
         return ", ".join(words)
 
 
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """What the colours of a picture mean.
+
+    Attributes:
+        kind: What is coloured by.
+        top: The number of the hottest node.
+        decades: Powers of ten from there to the end of the scale.
+    """
+
+    kind: HeatKind
+    top: int
+    decades: int
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture of a program.
@@ -170,6 +210,7 @@ class Picture:
         unfolded: Addresses of the open equations and groups.
         foldable: Addresses that can be folded or unfolded in this picture.
         note: One sentence for the user, such as why something stays folded; "" for none.
+        heat: What the colours mean, where nodes are coloured by cost.
     """
 
     name: str
@@ -180,6 +221,7 @@ class Picture:
     unfolded: frozenset[str]
     foldable: frozenset[str]
     note: str = ""
+    heat: Heat | None = None
     _by_address: dict[str, Node | Cluster] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -7,7 +7,9 @@ has several pictures, but `data-address`; classes instead of colours; tooltips a
 A page can change the colours by setting the CSS variables
 
     --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
-    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice".
+    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
+    --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
+    --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
 
 Without them it is readable on a light and on a dark page, also as an image of its own.
 """
@@ -15,12 +17,13 @@ Without them it is readable on a light and on a dark page, also as an image of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._dot import plain
+from taxpr_jupyter._picture._legend import legend_of
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 
 _NS = "{http://www.w3.org/2000/svg}"
@@ -45,6 +48,10 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         except KeyError:
             raise ValueError(f"the layout has lost {element.id}") from None
 
+    legend = legend_of(picture.heat) if picture.heat else None
+    if legend:  # above the graph: a panel shows that end of the picture first
+        width, height = max(width, legend.width), height + legend.height
+        top -= legend.height
     shift = re.search(r"translate\([^)]*\)", graph.get("transform") or "")
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
@@ -52,14 +59,16 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
         f"<title>{escape(plain(picture.name))}</title>",
         f"<desc>{escape(_description(picture))}</desc>",
-        f"<style>{_css()}</style>",
+        f"<style>{_css(picture.heat is not None)}</style>",
         f'<g font-family="{_FONTS}" font-size="{_look.FONT_SIZE}" text-anchor="middle" '
         f'transform="{shift.group() if shift else ""}">',
         # Edges lie above the clusters that they cross and below the nodes that they touch.
         *(_cluster(cluster, group_of(cluster)) for cluster in picture.clusters),
         *(_edge(edge, group_of(edge)) for edge in picture.edges),
         *(_node(node, group_of(node)) for node in picture.nodes),
-        "</g></svg>",
+        "</g>",
+        *([legend.drawn_at(left, top)] if legend else []),
+        "</svg>",
     ]
     return "\n".join(lines)
 
@@ -71,25 +80,21 @@ def _description(picture: Picture) -> str:
 def _node(node: Node, group: ElementTree.Element) -> str:
     look = _look.look_of(node)
     shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
-    classes = " ".join(("node", node.kind, *node.marks))
-    return _group(classes, node.address, node.fold, node.tooltip, shape, _texts(group, node.lines))
+    classes = f"node {_look.classes(node)}"
+    return _group(classes, node, shape, _texts(group, node.lines))
 
 
 def _cluster(cluster: Cluster, group: ElementTree.Element) -> str:
     texts = _texts(group, cluster.lines)
     shape = _box(group, rounded=True)
-    classes = f"cluster {cluster.kind}"
-    return _group(classes, cluster.address, cluster.fold, cluster.tooltip, shape, texts)
+    classes = " ".join(("cluster", cluster.kind, *cluster.marks))
+    return _group(classes, cluster, shape, texts)
 
 
-def _group(
-    classes: str, address: str, fold: str | None, tooltip: str, shape: str, texts: str
-) -> str:
-    folding = f" data-fold={quoteattr(plain(fold))}" if fold else ""
-    return (
-        f'<g class="{classes}" data-address={quoteattr(plain(address))}{folding}>'
-        f"{_title(tooltip)}{shape}{texts}</g>"
-    )
+def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str:
+    data = {"address": element.address, "fold": element.fold, "pair": element.pair}
+    given = "".join(f" data-{k}={quoteattr(plain(v))}" for k, v in data.items() if v)
+    return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{texts}</g>'
 
 
 def _edge(edge: Edge, group: ElementTree.Element) -> str:
@@ -172,10 +177,13 @@ def _rounded(number: float | str | None) -> str:
 _FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
 
 
-def _css() -> str:
+_FITS = "max-width:100%;height:auto"
+
+
+def _css(heated: bool) -> str:
     """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
     rules = {
-        "": "max-width:100%;height:auto",
+        "": _FITS,
         "text": _colour("fill", "text", _look.TEXT),
         ".cluster text,.edge text": _colour("fill", "muted", _look.MUTED),
         ".cluster text": "font-weight:600",
@@ -191,7 +199,7 @@ def _css() -> str:
         ".edge.back path": "stroke-dasharray:4 3",
         ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
         + _colour("stroke", "control", _look.CONTROL),
-        ".edge.control .tip": _colour("fill", "control", _look.CONTROL),
+        ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
     }
     for kind, look in _look.LOOKS.items():
         node = f".node.{kind}" if kind != "choice" else ".choice.choice"
@@ -203,7 +211,41 @@ def _css() -> str:
     for kind, fill in _look.BACKWARD_FILLS.items():
         node = f".node.{kind}.backward"
         rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
+    for step, fill in enumerate(_look.HEATS if heated else ()):
+        # Twice the class, to come before the colour of the kind.
+        selector = f".heat-{step}.heat-{step}"
+        rules[f"{selector} rect,{selector} path,rect{selector}"] = _colour(
+            "fill", f"heat-{step}", fill
+        )
+    if heated:
+        rules |= {
+            ".legend text": _colour("fill", "muted", _look.MUTED),
+            ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", _look.LINE),
+        }
+    rules[".effect rect,.effect path"] = "stroke-width:2px"
     rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    return _sheet(rules)
+
+
+def comparison_css() -> str:
+    """The rules for marks of a comparison, below an element of the class ``compared``."""
+    rules: dict[str, str] = {}
+    for mark, look in _look.CHANGES.items():
+        at, fill = f".compared .node.{mark}", _colour("fill", f"{mark}-fill", look.fill)
+        border = _colour("stroke", f"{mark}-line", look.line)
+        border += f"stroke-width:{look.border:g}px;stroke-dasharray:{look.dashes or 'none'}"
+        rules[f"{at} rect,{at} path"] = fill + border
+        rules[f".compared .cluster.{mark} rect"] = border
+    rules[".compared .node.same text"] = _colour("fill", "muted", _look.MUTED)
+    rules[".side-title"] = "font-size:13px;font-weight:600;" + _colour("fill", "muted", _look.MUTED)
+    rules[".between"] = "stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
+        "stroke", "line", _look.LINE
+    )
+    rules[".legend text"] = "text-anchor:start;" + _colour("fill", "muted", _look.MUTED)
+    return _sheet(rules)
+
+
+def _sheet(rules: Mapping[str, str]) -> str:
     return "".join(
         f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
         for selector, body in rules.items()
@@ -213,3 +255,20 @@ def _css() -> str:
 def _colour(what: str, name: str, value: str) -> str:
     # Twice, because not every program that shows SVG knows CSS variables.
     return f"{what}:{value};{what}:var(--taxpr-{name},{value});"
+
+
+def for_converters(svg: str) -> str:
+    """Our SVG for programs that know less of CSS than browsers, such as cairosvg.
+
+    They take a variable for a wrong colour, `auto` for no height at all, a colour with an alpha for
+    one without, and of several fonts only the first.
+    """
+    style, end, rest = svg.partition("</style>")
+    style = re.sub(r"(?:fill|stroke):var\([^()]*\);", "", style).replace(_FITS, "", 1)
+    style = re.sub(r"#([0-9a-f]{8})\b", lambda match: _rgba(bytes.fromhex(match[1])), style)
+    return style + end + rest.replace(_FONTS, "monospace", 1)
+
+
+def _rgba(parts: bytes) -> str:
+    *colour, alpha = parts
+    return f"rgba({','.join(map(str, colour))},{alpha / 255:.3g})"

@@ -11,6 +11,8 @@ import numpy as np
 from jax.core import Tracer
 
 import taxpr
+from taxpr_jupyter._picture._costs import quantity
+from taxpr_jupyter._picture._flops import n_bytes
 
 LINE = 28  # characters in one line of a label
 TOOLTIP = 160  # characters in one line of a tooltip
@@ -43,6 +45,15 @@ def aval_text(aval: Any) -> str:
         return aval.str_short(short_dtypes=True)
     except (AttributeError, TypeError):  # a kind of aval of somebody else's
         return without_places(str(aval))
+
+
+def size_text(aval: Any) -> str:
+    """` weak, 12 B`: what the type in a label does not say."""
+    weak = " weak" if getattr(aval, "weak_type", False) else ""
+    try:
+        return f"{weak}, {quantity(n_bytes(aval), 'B')}" if n_bytes(aval) else weak
+    except TypeError:  # its shape is known only when it runs
+        return weak
 
 
 def avals_text(avals: Sequence[Any], most: int = 2) -> str:
@@ -110,6 +121,10 @@ class Tooltips:
         self._where = where or _file_and_line
 
     def value(self, atom: Any) -> str:
+        """`d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
+        return self.typed(atom) + ("" if taxpr.is_literal(atom) else size_text(atom.aval))
+
+    def typed(self, atom: Any) -> str:
         """`d:f32[3,4]`, or `2.0` for a literal."""
         if taxpr.is_literal(atom):
             return literal_text(atom)
@@ -118,7 +133,7 @@ class Tooltips:
 
     def eqn(self, address: str, eqn: Any) -> str:
         """Address, the equation as `print(jaxpr)` shows it, tag params, scope, source line."""
-        outs = " ".join(self.value(var) for var in eqn.outvars)
+        outs = " ".join(self.typed(var) for var in eqn.outvars)
         operands = " ".join(self._letter(atom) for atom in eqn.invars)
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
         if taxpr.is_tag(eqn):

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import taxpr
@@ -112,7 +113,7 @@ def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:
 
 
 def value_code(value: Any, namespace: Mapping[str, Any]) -> str:
-    """Python for a number, an array, or a tree of these."""
+    """Python for a number, an array, a PRNG key, a dtype, or a tree of these."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     text = expression(value, namespace)
@@ -126,15 +127,44 @@ def value_code(value: Any, namespace: Mapping[str, Any]) -> str:
     if isinstance(value, dict):
         pairs = (f"{key!r}: {value_code(item, namespace)}" for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"
-    if (
-        isinstance(value, (jax.Array, np.ndarray, np.generic))
-        and np.size(value) <= _LARGEST
-        and not is_key(value)
-    ):
+    if isinstance(value, (np.dtype, type(jnp.float32), type)):
+        return _dtype_code(value, namespace)
+    if is_key(value):
+        return _key_code(value)
+    if isinstance(value, (jax.Array, np.ndarray, np.generic)) and np.size(value) <= _LARGEST:
         array = np.asarray(value)
         items = value_code(array.tolist(), {})
         return f"np.array({items}, dtype={str(array.dtype)!r})"
     return _NO_CODE
+
+
+def _key_code(key: Any) -> str:
+    """A key by the seed that gives it, or by its bits."""
+    impl, bits = jax.random.key_impl(key), np.asarray(jax.random.key_data(key))
+    if not isinstance(impl, str) or bits.size > _LARGEST:
+        return _NO_CODE
+    if key.ndim == 0:
+        seed, given = int(bits[-1]), ""
+        if jax.random.key(0).dtype != key.dtype:
+            given = f", impl={impl!r}"
+        made = jax.random.key_data(jax.random.key(seed, impl=impl))
+        if np.array_equal(made, bits):
+            return f"jax.random.key({seed}{given})"
+    return f"jax.random.wrap_key_data({value_code(bits, {})}, impl={impl!r})"
+
+
+def _dtype_code(dtype: Any, namespace: Mapping[str, Any]) -> str:
+    """A dtype, or what stands for one, such as ``jnp.bfloat16``."""
+    if dtype in (bool, int, float, complex):
+        return dtype.__name__
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        return _NO_CODE
+    scalar = getattr(jnp, found.name, None)
+    if scalar is None or jnp.dtype(scalar) != found:
+        return _NO_CODE
+    return expression(scalar, namespace) or f"jax.numpy.{found.name}"
 
 
 def _missing(call: ast.Call, namespace: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The picture of an edited program: built, written as DOT, laid out, and kept."""
+"""The drawing of an edited program, kept until there are other edits."""
 
 from __future__ import annotations
 
@@ -6,75 +6,77 @@ import dataclasses
 import threading
 from typing import Any
 
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._output._drawing import Drawing, Layouts
 from taxpr_jupyter._picture._build import Builder
-from taxpr_jupyter._picture._dot import to_dot
-from taxpr_jupyter._picture._layout import LaidOut, lay_out
-from taxpr_jupyter._picture._lines import Line
-from taxpr_jupyter._picture._model import Picture
-from taxpr_jupyter._picture._svg import finish_svg
+from taxpr_jupyter._picture._model import HeatKind, Picture
 from taxpr_jupyter._session._edits import Edited
 from taxpr_jupyter._session._inspect import Inspection
 from taxpr_jupyter._session._sources import source_text
 
 
 class Drawn:
-    """Draws edited programs. The last picture and the last layout are kept.
+    """Draws edited programs. The last drawing and the last layout are kept.
 
     Args:
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
+        heat: What nodes are coloured by.
     """
 
-    def __init__(self, budget: int, timeout: float) -> None:
+    def __init__(self, budget: int, timeout: float, heat: HeatKind | None = None) -> None:
         self.budget = budget
+        self.heat: HeatKind | None = heat
         self.timeout = timeout
+        self._layouts = Layouts()
         self._builder: Builder | None = None
-        self._picture: tuple[Any, Picture] | None = None
-        self._laid_out: tuple[str, LaidOut] | None = None
+        self._kept: tuple[Any, Drawing] | None = None
+        self._edited: Edited | None = None  # the last one asked for
+
+    def drawing(self, edited: Edited) -> Drawing:
+        """The drawing of a program with its edits."""
+        self._edited = edited
+        edits = edited.edits
+        # Values of injectors stand in the text only.
+        key = (edits.tags, frozenset(edits.attached), edits.unfolded, self.heat)
+        kept = self._kept
+        if kept is not None and kept[0] == key:
+            return kept[1]
+        if self._builder is None or self._builder.program is not edited.program:
+            self._builder = Builder(edited.program, self.budget, source_text)
+        drawing = Drawing(
+            builder=self._builder,
+            outline=self._outline,
+            timeout=self.timeout,
+            unfolded=edits.unfolded,
+            injected=frozenset(site.address for site in edited.sites if site.injector),
+            added=frozenset(site.address for site in edited.sites if site.added),
+            heat=self.heat,
+            call="session",
+            layouts=self._layouts,
+        )
+        self._kept = key, drawing
+        return drawing
+
+    def _outline(self, limit: int | None) -> list[tuple[str, str]]:
+        edited = self._edited
+        assert edited is not None
+        return edited.rows(edited.program.name, limit)
 
     def picture(self, edited: Edited) -> Picture:
         """The picture of a program with its edits."""
-        edits = edited.edits
-        key = (edits.tags, frozenset(edits.attached), edits.unfolded)
-        kept = self._picture
-        if kept is not None and kept[0] == key:
-            return kept[1]
-        injected, added = _tags(edited)
-        picture = self._builder_of(edited).picture(edits.unfolded, injected, added)
-        self._picture = key, picture
-        return picture
-
-    def lines(self, edited: Edited) -> list[Line]:
-        """What the picture shows, as lines."""
-        return self._builder_of(edited).lines(edited.edits.unfolded, *_tags(edited))
-
-    def all_lines(self, edited: Edited) -> list[Line]:
-        """Every equation as a line."""
-        return self._builder_of(edited).all_lines(*_tags(edited))
-
-    def _builder_of(self, edited: Edited) -> Builder:
-        if self._builder is None or self._builder.program is not edited.program:
-            self._builder = Builder(edited.program, self.budget, source_text)
-        return self._builder
+        return self.drawing(edited).picture
 
     def svg(self, edited: Edited, cancel: threading.Event | None = None) -> str | None:
         """The picture as SVG; None where there is no layout, and `note` says why."""
-        picture = self.picture(edited)
-        dot = to_dot(picture)
-        kept = self._laid_out
-        if kept is not None and kept[0] == dot:
-            laid_out = kept[1]
-        else:
-            laid_out = lay_out(dot, self.timeout, cancel)
-            if cancel is not None and cancel.is_set():
-                return None
-            self._laid_out = dot, laid_out
-        return None if laid_out.svg is None else finish_svg(laid_out.svg, picture)
+        try:
+            return self.drawing(edited).svg(cancel)
+        except PanelError:
+            return None
 
     def note(self, edited: Edited) -> str:
         """What the user should know about the picture and its layout; may be empty."""
-        notes = [self.picture(edited).note, self._laid_out[1].note if self._laid_out else ""]
-        return " ".join(note for note in notes if note)
+        return self.drawing(edited).note
 
     def described(self, edited: Edited, address: str, found: Inspection | None) -> Inspection:
         """An inspection, completed by what the picture knows."""
@@ -89,13 +91,8 @@ class Drawn:
                 kind=element.kind if element and group else "unknown",
                 title=lines[0] if lines else "",
                 params=tuple(("", line) for line in lines[1:]),
+                cost=getattr(element, "cost", ()),
             )
         return dataclasses.replace(
             found, foldable=fold is not None, unfolded=fold in picture.unfolded
         )
-
-
-def _tags(edited: Edited) -> tuple[set[str], set[str]]:
-    """The addresses of tags with an injector, and of those added interactively."""
-    injected = {site.address for site in edited.sites if site.injector}
-    return injected, {site.address for site in edited.sites if site.added}

@@ -10,6 +10,8 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._picture._model import HeatKind, checked_heat
+from taxpr_jupyter._picture._refold import refolded
 from taxpr_jupyter._session import _attach
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._drawn import Drawn
@@ -67,6 +69,16 @@ class Editor:
     def unfolded(self) -> frozenset[str] | None:
         """The addresses drawn open; None where the picture chooses."""
         return self._edited.edits.unfolded
+
+    @property
+    def heat(self) -> HeatKind | None:
+        """What nodes are coloured by: ``"flops"``, ``"bytes"``, or None for their kinds."""
+        return self._drawn.heat
+
+    @heat.setter
+    def heat(self, kind: HeatKind | None) -> None:
+        with self._change("folding"):
+            self._drawn.heat = checked_heat(kind)
 
     @property
     def error(self) -> str | None:
@@ -185,6 +197,7 @@ class Editor:
         with self._change("tags"):
             self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
             self.view_state = dict(old.view_state)
+            self._drawn.heat = self._drawn.heat or old.heat
             if dropped:
                 self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
 
@@ -258,13 +271,7 @@ class Editor:
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._change("folding"):
             picture = self._drawn.picture(self._edited)
-            target = address
-            if address not in picture.foldable:
-                target = getattr(picture.find(address), "fold", None) or ""
-            if target not in picture.foldable:
-                raise PanelError(f"{address} holds nothing that could be drawn open or closed")
-            now = picture.unfolded
-            self._set(unfolded=now | {target} if opened else now - {target})
+            self._set(unfolded=refolded(picture, address, opened))
 
     def _refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that mend an injector."""

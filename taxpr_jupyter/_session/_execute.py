@@ -17,6 +17,7 @@ import taxpr
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._compare import compare
+from taxpr_jupyter._session._compiled import Compiled, compiled_totals
 from taxpr_jupyter._session._devices import device_name, devices, placed_on
 from taxpr_jupyter._session._reads import reads
 from taxpr_jupyter._session._run import PHASES, Phase, Record, Run, record_of
@@ -67,7 +68,8 @@ class Executor:
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))
-        self._baselines: dict[Any, Any] = {}  # the outputs of the untouched program, by device
+        # The outputs and totals of the untouched program, by device.
+        self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
         self._compiled: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 
     def run(
@@ -105,8 +107,9 @@ class Executor:
             if target not in self._baselines:
                 key = ("untouched", target)
                 untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
-                self._baselines[target] = clock.timed(lambda: untouched(args, kwargs))
-            baseline = self._baselines[target]
+                outputs = clock.timed(lambda: untouched(args, kwargs))
+                self._baselines[target] = outputs, compiled_totals(untouched)
+            baseline, of_untouched = self._baselines[target]
             clock.program = "injected"
             ctx = jax.device_put(ctx, target) if target else ctx
             key = ("injected", target, plan.tags, _structure(plan.attached, ctx))
@@ -118,6 +121,7 @@ class Executor:
                 alive=plan.attached,
             )
             outputs, ctx = clock.timed(lambda: injected(args, kwargs, ctx))
+        xla = {"untouched": of_untouched, "injected": compiled_totals(injected)}
         leaves = jax.tree.leaves(baseline), jax.tree.leaves(outputs)
         reports = {site.address: one.report_of(ctx[site.address]) for site, one in watched.items()}
         where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
@@ -129,6 +133,7 @@ class Executor:
             differences=tuple(map(compare, plan.program.out_names, *leaves)),
             records={site.key: _record(site, reports.get(site.address)) for site in plan.sites},
             ctx={site.key: _own(ctx[site.address]) for site in plan.sites if site.injector},
+            xla={name: totals for name, totals in xla.items() if totals is not None},
         )
 
     def _target(self, device: str | None) -> Any:

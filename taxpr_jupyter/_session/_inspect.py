@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._index import Home, Index
 from taxpr_jupyter._picture._model import count_of
 from taxpr_jupyter._picture._text import aval_text, literal_text, shortened, visible
@@ -57,6 +58,7 @@ class Inspection:
         foldable: Whether it can be folded or unfolded.
         unfolded: Whether it is open now.
         refused: Why no injector can be attached here; None where one can.
+        cost: What it costs, in lines: operations and bytes moved, and what must be said of them.
     """
 
     address: str
@@ -75,6 +77,7 @@ class Inspection:
     foldable: bool = False
     unfolded: bool = False
     refused: str | None = None
+    cost: tuple[str, ...] = ()
 
 
 class Inspector:
@@ -90,6 +93,7 @@ class Inspector:
         self._program = program
         self._index = index
         self._letters = taxpr.var_names(program.jaxpr)
+        self._costs = Costs()
         self._by_address = {site.address: site for site in sites}
         self._by_key = {site.key: site for site in sites}
 
@@ -142,6 +146,7 @@ class Inspector:
             site=site,
             values=() if site else self._values(address, home),
             refused=home.refused,
+            cost=() if site else self._costs.of_eqn(eqn).lines(eqn),
         )
 
     def _jaxpr(self, home: Home) -> Inspection:
@@ -154,6 +159,7 @@ class Inspector:
             outputs=tuple(self._text(atom) for atom in home.jaxpr.outvars),
             values=self._values(home.address, home),
             refused=home.refused,
+            cost=self._costs.of_jaxpr(home.jaxpr).lines(),
         )
 
     def _output(self, address: str, home: Home, number: str) -> Inspection | None:

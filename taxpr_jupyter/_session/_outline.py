@@ -33,22 +33,35 @@ def listing(
         color: Whether to use the colours of a terminal.
         limit: At most this many lines of the program; None for all.
     """
+    made = rows(lines, sites, call=call, color=color, limit=limit)
+    return "\n".join(text for _, text in made)
+
+
+def rows(
+    lines: Sequence[Line],
+    sites: Sequence[SiteRow],
+    *,
+    call: str,
+    color: bool = False,
+    limit: int | None = None,
+) -> list[tuple[str, str]]:
+    """The lines of `listing`, each with the address of what it is about, or ""."""
     injectors = {site.address: _injector_text(site) for site in sites if site.injector}
     eqns = sum(line.kind in ("eqn", "hop") for line in lines)
     more = 0 if limit is None else max(0, len(lines) - limit)
     lines = lines[: len(lines) - more]
     places = [f"{'  ' * line.depth}{_place(line)}" for line in lines]
     width = max(map(len, places), default=0)
-    out = [_headed(call, eqns, len(sites), color)]
+    out = [("", _headed(call, eqns, len(sites), color))]
     for line, place in zip(lines, places, strict=True):
         text = _listed(line)
         if line.kind in _MARKS:
             text += f" ← {injectors[line.address]}" if line.address in injectors else ""
-            text = f"{_MARKS[line.kind]} {place.ljust(width)}  {text}"
-            out.append(_styled(text, line.kind, color))
+            text = _styled(f"{_MARKS[line.kind]} {place.ljust(width)}  {text}", line.kind, color)
         else:
-            out.append(f"  {_styled(place.ljust(width), 'dim', color)}  {text}".rstrip())
-    return "\n".join([*out, *_more(more, "session.text() shows all")])
+            text = f"  {_styled(place.ljust(width), 'dim', color)}  {text}".rstrip()
+        out.append((line.address, text))
+    return out + [("", text) for text in _more(more, ".text() shows all")]
 
 
 def folded_text(

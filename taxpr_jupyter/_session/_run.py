@@ -12,6 +12,7 @@ import jax
 from taxpr_jupyter._picture._model import count_of
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._compare import Difference, stats, value_text
+from taxpr_jupyter._session._compiled import Compiled
 from taxpr_jupyter._session._sites import SiteRow
 
 __all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
@@ -89,6 +90,8 @@ class Run:
         exception: The exception itself, for ``raise run.exception``; None where there is none.
         cancelled: Whether it was stopped.
         ctx: The contexts of the injectors after the run, by key.
+        xla: What XLA says of each compiled program, ``"untouched"`` and ``"injected"``, which has
+            what records values besides; without those of which it says nothing.
     """
 
     number: int
@@ -104,12 +107,18 @@ class Run:
     error: str | None = None
     cancelled: bool = False
     ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    xla: Mapping[str, Compiled] = dataclasses.field(default_factory=dict)
     exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
         """Whether it came to its end."""
         return self.error is None and not self.cancelled
+
+    @property
+    def xla_lines(self) -> tuple[str, ...]:
+        """What XLA says of the compiled programs."""
+        return tuple(f"XLA, {name}: {compiled}" for name, compiled in self.xla.items())
 
     def __str__(self) -> str:
         if not self.ok:
@@ -120,6 +129,7 @@ class Run:
             f"Run {self.number} on {self.device} with "
             f"{count_of(len(self.injectors), 'injector')} ({seconds})"
         ]
+        lines += [f"  {line}" for line in self.xla_lines]
         lines += [f"  {_difference_text(difference)}" for difference in self.differences]
         if self.records:
             lines.append("Values at the tags")

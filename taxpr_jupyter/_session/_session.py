@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import pathlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._output import _files
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._picture._lines import Line
-from taxpr_jupyter._picture._model import Picture, count_of
+from taxpr_jupyter._picture._model import HeatKind, Picture, checked_heat, count_of
 from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
 from taxpr_jupyter._session._devices import devices
@@ -29,6 +31,7 @@ from taxpr_jupyter._session._names import call_text
 from taxpr_jupyter._session._run import Run
 from taxpr_jupyter._session._sites import SiteRow
 from taxpr_jupyter._session._trace import traced
+from taxpr_jupyter._session._two_programs import Comparison
 from taxpr_jupyter._view import _show
 
 __all__ = ["Attached", "Choice", "Session", "SiteRow"]
@@ -52,6 +55,7 @@ class Session(Editor):
         timeout: Seconds that a layout may take.
         device: Where `run` runs unless told otherwise; by default where JAX would.
         text_only: Show text, no picture.
+        heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
 
     Attributes:
         name: The name of the program.
@@ -79,16 +83,17 @@ class Session(Editor):
         static_argnums: int | Iterable[int] = (),
         static_argnames: str | Iterable[str] = (),
         budget: int = BUDGET,
-        timeout: float = 20.0,
+        timeout: float = TIMEOUT,
         device: str | None = None,
         text_only: bool = False,
+        heat: HeatKind | None = None,
     ) -> None:
         if device is not None and device not in devices():
             raise PanelError(f"There is no device {device!r}. There are {', '.join(devices())}")
         start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
         program = dataclasses.replace(start.program, name=name or start.program.name)
         names = {} if namespace is None else namespace
-        super().__init__(program, names, Drawn(budget, timeout))
+        super().__init__(program, names, Drawn(budget, timeout, checked_heat(heat)))
         self.name = program.name
         self.call = call or call_text(fn, args, kwargs or {}, names)
         self.notes = start.notes
@@ -208,7 +213,7 @@ class Session(Editor):
     def lines(self) -> list[Line]:
         """What the picture shows as lines, in plain data."""
         with self._lock:
-            return self._drawn.lines(self._edited)
+            return self._drawn.drawing(self._edited).lines()
 
     def text(self, color: bool = False, limit: int | None = None, folded: bool = False) -> str:
         """The program as text, with its tags marked.
@@ -232,7 +237,7 @@ class Session(Editor):
         if folded:
             return self._folded_text(False, color, limit)
         with self._lock:
-            lines, sites = self._drawn.all_lines(self._edited), self._edited.sites
+            lines, sites = self._edited.lines(), self._edited.sites
         return _outline.listing(lines, sites, call=self.call, color=color, limit=limit)
 
     def outline(self, color: bool = False, limit: int | None = None) -> str:
@@ -251,27 +256,61 @@ class Session(Editor):
             lines, sites, outline=outline, call=self.call, color=color, limit=limit
         )
 
+    def changes(self) -> Comparison:
+        """The program with the added tags and the injectors, compared with the untouched one.
+
+        Raises:
+            PanelError: An injector cannot work.
+        """
+        with self._lock:
+            attached = {site.site: site.injector for site in self._edited.sites if site.injector}
+            for site, injector in attached.items():
+                if injector.error:
+                    raise PanelError(
+                        f"The injector at {site.address} cannot work: {injector.error}"
+                    )
+            after = self.edited
+            if attached:
+                after = after.inject({s: one.injector for s, one in attached.items()})
+            return Comparison(
+                self.program,
+                dataclasses.replace(after, name=f"{self.name}, edited"),
+                budget=self._drawn.budget,
+                timeout=self._drawn.timeout,
+            )
+
     def tags_table(self, color: bool = False) -> str:
         """A table of all tags."""
         return _outline.tags_table(self.sites(), color=color)
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Writes the picture (.svg, .dot), the text (.txt) or the code (.py) to a file."""
-        file = pathlib.Path(path)
-        writers: dict[str, Callable[[], str | None]] = {
-            ".svg": self.svg,
-            ".dot": self.dot,
+    def html(self) -> str:
+        """The picture as a page that needs nothing else; see `Drawing.html`.
+
+        Raises:
+            PanelError: If the picture could not be laid out.
+        """
+        with self._lock:
+            drawing = self._drawn.drawing(self._edited)
+        return drawing.html()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the picture, the text (.txt) or the code (.py) to a file.
+
+        Args:
+            path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
+                .html, .dot or .gv.
+
+        Raises:
+            PanelError: If the name ends otherwise, or nothing here can write it.
+            OSError: If the file cannot be written.
+        """
+        with self._lock:
+            drawing = self._drawn.drawing(self._edited)
+        own = {
             ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
             ".py": self.code,
         }
-        if file.suffix not in writers:
-            raise PanelError(
-                f"{file.name} cannot be written: the name must end in {', '.join(writers)}"
-            )
-        text = writers[file.suffix]()
-        if text is None:
-            raise PanelError(f"There is no picture to write. {self.layout_note}")
-        file.write_text(text, encoding="utf-8")
+        _files.save(path, {**drawing.writers(), **own})
 
     def __repr__(self) -> str:
         with self._lock:

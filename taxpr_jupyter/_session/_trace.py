@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 from jax.core import Tracer
+from jax.extend import core
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
@@ -93,6 +94,32 @@ def traced(
         static_argnums=argnums,
         static_argnames=argnames,
         notes=tuple(notes),
+    )
+
+
+def traced_before(f: Any) -> taxpr.Program | None:
+    """The program that ``f`` is, or is the trace of; None for functions and all else."""
+    if isinstance(f, taxpr.Program):
+        return f
+    if isinstance(f, jax.stages.Traced):
+        return _of_jaxpr(f.jaxpr, f.fun_name)
+    return _of_jaxpr(f, "jaxpr") if isinstance(getattr(f, "jaxpr", f), core.Jaxpr) else None
+
+
+def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
+    """A jaxpr, open or closed, as a program, to be drawn only."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    ins, outs = len(inner.invars), len(inner.outvars)
+    letters = taxpr.var_names(inner)
+    known = inner.debug_info.arg_names or ()
+    names = known if len(known) == ins else [""] * ins
+    return taxpr.Program(
+        jaxpr=jaxpr,
+        in_tree=jax.tree.structure((tuple(range(ins)), {})),
+        out_tree=jax.tree.structure(tuple(range(outs))),
+        in_names=tuple(n or letters.get(v, "_") for n, v in zip(names, inner.invars, strict=True)),
+        out_names=tuple("out" if outs == 1 else f"out[{k}]" for k in range(outs)),
+        name=name,
     )
 
 

@@ -20,8 +20,8 @@ def running_shell() -> Any:
 def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Data and metadata for IPython: always text, a picture and a panel where they can be shown."""
     shell = running_shell()
-    plain = session.text_only or not _shows(shell, SVG)
-    color = shell is not None and not _shows(shell, SVG) and sys.stdout.isatty()
+    plain = session.text_only or not shows(shell, SVG)
+    color = shell is not None and not shows(shell, SVG) and sys.stdout.isatty()
     data: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     notes = list(session.notes)
@@ -42,7 +42,7 @@ def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, A
     return data, metadata
 
 
-def _shows(shell: Any, mime: str) -> bool:
+def shows(shell: Any, mime: str) -> bool:
     """Whether outputs of this kind are shown; a terminal's shell leaves only text."""
     formatter = getattr(shell, "display_formatter", None)
     return formatter is None or mime in formatter.active_types

@@ -51,6 +51,7 @@ class Graph(anywidget.AnyWidget):
     counts = traitlets.Unicode().tag(sync=True)
     view = traitlets.Unicode("picture").tag(sync=True)
     rows = traitlets.Dict().tag(sync=True)
+    heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
@@ -171,6 +172,7 @@ class PanelView(ipywidgets.VBox):
         self.graph.svg = svg or ""
         self.graph.note = " ".join(filter(None, [*self.session.notes, self.session.layout_note]))
         self.graph.call = self.session.call
+        self.graph.heat = self.session.heat or ""
         self.graph.counts = str(self.session.picture().counts)
         if not svg and self.graph.view == "picture":
             self._instead = True
@@ -222,6 +224,7 @@ class PanelView(ipywidgets.VBox):
             "fold": session.fold,
             "unfold": session.unfold,
             "toggle": self._toggle,
+            "heat": self._set_heat,
             "cancel": lambda _: self.cancel(),
         }
         action = actions.get(content.get("do", ""))
@@ -233,6 +236,9 @@ class PanelView(ipywidgets.VBox):
         node = self.session.inspect(address)
         if node.foldable:
             (self.session.fold if node.unfolded else self.session.unfold)(address)
+
+    def _set_heat(self, kind: str) -> None:
+        self.session.heat = kind or None  # pyright: ignore[reportAttributeAccessIssue] - it checks
 
     def start_run(self, device: str | None = None) -> Task:
         """Runs the session on a thread of its own. Returns the task, which can be waited for.

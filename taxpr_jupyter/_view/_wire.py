@@ -40,6 +40,7 @@ def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
         "tagParams": [
             [name, _short(repr(value))] for name, value in (node.tag_params or {}).items()
         ],
+        "cost": list(node.cost),
         "toggle": toggle,
         "note": node.refused or "",
     }
@@ -74,6 +75,7 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
             {"address": key, "text": f"{names.get(key) or key}: {describe(injector)}"}
             for key, injector in run.injectors.items()
         ],
+        "xla": list(run.xla_lines),
         "times": [[phase, seconds] for phase, seconds in run.times.items()],
         "outputs": [_output(row) for row in run.differences],
         "records": [_record(record) for record in run.records.values()],

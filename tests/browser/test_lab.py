@@ -250,6 +250,26 @@ def test_a_cell_that_is_run_again_has_the_same_panel(page, opened):
     assert book.python(2) == {f"{TANH}.0": {"name": "h"}}
 
 
+def test_the_colours_of_costs_are_kept_when_a_cell_is_run_again(page, opened):
+    book, panel = opened(in_python("p.heat"))
+    chosen = panel.root.get_by_label("Colour by")
+    expect(chosen).to_have_value("")
+    expect(panel.stage.locator(".legend")).to_have_count(0)
+    chosen.select_option("flops")
+    expect(panel.stage.locator(".legend")).to_contain_text("operations (FLOP)")
+    expect(panel.node("1:scan/body/0:dot_general")).to_have_class(re.compile("heat-6"))
+    panel.select(TANH)
+    expect(panel.inspector).to_contain_text("4 transcendental · 32 B moved")
+    assert book.python(2) == "flops"
+    book.run(1)
+    panel = book.panel(1)
+    expect(panel.root.get_by_label("Colour by")).to_have_value("flops")
+    expect(panel.stage.locator(".legend")).to_be_visible()
+    panel.run(1)
+    expect(panel.results).to_contain_text("XLA, untouched: ")
+    panel.screenshot(BUILD / "panel-lab-heat.png")
+
+
 def test_an_injector_that_changes_a_shape(opened):
     book, panel = opened(in_python("[p.last.ok, p.last.error, list(p.tags)]"))
     panel.select(TANH)

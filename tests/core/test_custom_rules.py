@@ -379,6 +379,92 @@ def test_collected_values_of_a_rule_say_whether_it_ran():
     assert_close(found.value, np.cos(V) + W)
 
 
+def floats(values):
+    return [x for x in jax.tree.leaves(values) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+
+@EVERY
+@pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_derivative_of_what_a_kept_rule_hands_out_is_refused(fn, mode):
+    """And that of the program's own results is what it was."""
+    program = mode(taxpr.trace(fn)(V).collect(stack=True))
+
+    def loss(v):
+        out, values = program(v)
+        return total(out), values
+
+    plain = jax.grad(lambda v: total(fn(v)))(V)
+    gradient, values = mode(jax.grad(loss, has_aux=True))(V)
+    assert_close(gradient, plain)
+    assert_close(jax.vmap(jax.grad(loss, has_aux=True))(V[None])[0][0], plain)
+    looped = jax.checkpoint(lambda v: lax.map(loss, v[None])[0].sum())
+    assert_close(jax.grad(looped)(V), plain)
+    text = (
+        r"a derivative is taken of the value of the tag '\w+' at \S*custom_\w+_call/.* \(\S*test_cu"
+        r"stom_rules.*The rule for derivatives of custom_\w+_call is kept.*custom_rules=\"drop\""
+    )
+    for k in range(len(floats(values))):
+        with pytest.raises(taxpr.RefusedError, match=text):
+            mode(jax.grad(lambda v, k=k: jnp.sum(floats(program(v)[1])[k])))(V)
+    held = jax.grad(lambda v: total(floats(lax.stop_gradient(program(v)[1]))))(V)
+    assert not held.any()
+    if fn in JVP:
+        out, tangents = jax.jvp(program, (V,), (V,))[1]
+        assert_close(out, jax.jvp(fn, (V,), (V,))[1])
+        assert all(np.isnan(x).all() for x in floats(tangents))
+
+
+def test_derivatives_along_what_a_value_does_not_depend_on_are_zero():
+    def f(x, y):
+        return jvp_primal(x) * y
+
+    program = taxpr.trace(f)(V, V).collect()
+    gradient = jax.grad(lambda y: total(program(V, y)[1]) + total(program(V, y)[0]))(V)
+    assert_close(gradient, np.sin(V) * W)
+    assert_close(jax.jvp(lambda y: program(V, y)[1]["h"], (V,), (V,))[1], np.zeros(3, np.float32))
+
+
+def test_an_argument_that_is_donated_after_its_rule():
+    later = jax.jit(lambda x: x + 1.0, donate_argnums=0)
+    program = taxpr.trace(lambda v: later(later(jvp_primal(v)) + later(v)))(V).collect()
+    assert_close(program(jnp.array(V))[1]["h"], np.sin(V) * W)
+    with pytest.raises(taxpr.RefusedError, match="is taken of the value of the tag 'h'"):
+        jax.grad(lambda v: program(v)[1]["h"].sum())(jnp.array(V))
+    gradient = jax.grad(lambda v: program(v)[0].sum())(jnp.array(V))
+    assert_close(gradient, np.cos(V) * np.float32(0.9) + 1)
+
+
+@pytest.mark.parametrize("with_rule", [with_jvp, with_vjp], ids=["jvp", "vjp"])
+@pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_collecting_makes_no_effect_happen_twice(with_rule, mode, capfd):
+    def primal(x):
+        jax.debug.callback(lambda x: print("function"), x)
+
+        def step(c, x):
+            jax.debug.callback(lambda c: print("step"), c)
+            return tag(jnp.sin(c), name="h"), x
+
+        jax.jit(lambda: jax.debug.callback(lambda: print("only")))()
+        return lax.scan(step, x, length=2)[0]
+
+    if with_rule is with_jvp:
+        f = with_jvp(primal, lambda f, p, t: (f(*p), t[0]))
+    else:
+        f = with_vjp(primal, lambda f, x: (f(x), None), lambda _, ct: (ct,))
+    program = taxpr.trace(f)(1.0).collect()
+    _, values = mode(jax.grad(program, has_aux=True))(1.0)
+    jax.effects_barrier()
+    happened = sorted(capfd.readouterr().out.split())
+    assert happened == ["function", "only", "step", "step"]
+    assert_close(values["h"], np.float32([np.sin(1), np.sin(np.sin(1))]))
+
+
+def test_values_are_those_of_the_function_where_the_rule_runs_it_elsewhere():
+    f = with_jvp(lambda x: tag(jnp.sin(x), name="h"), lambda f, p, t: (f(2 * p[0]), t[0]))
+    program = taxpr.trace(f)(1.0).collect()
+    assert_close(jax.jit(jax.grad(program, has_aux=True))(1.0)[1]["h"], jnp.sin(1.0))
+
+
 def test_a_tag_that_the_rule_does_not_have_is_refused_when_it_is_differentiated():
     program = taxpr.trace(lambda x: jax.nn.relu(x) * 2.0)(V)
     [inner] = [a for a, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "max"]

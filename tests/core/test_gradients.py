@@ -347,5 +347,9 @@ def test_what_may_run_other_code_is_refused_by_name():
         taxpr.RefusedError, match=r"grad_at: the tag 's' .* custom_jvp_call may run"
     ):
         taxpr.grad_at(in_a_custom_rule)(XS)
+    found = taxpr.grad_at(in_a_custom_rule, custom_rules="drop")(XS)["s"]
+    assert_close(found, jnp.ones(3))
+    squared = taxpr.grad_at(lambda x: in_a_custom_rule(x) ** 2, custom_rules="drop")
+    assert_close(squared(XS)["s"], jnp.full(3, 2 * jnp.sin(XS).sum()))
     with pytest.raises(taxpr.RefusedError, match=r"counting iterations: the tag 's' at .*/body/t0"):
         taxpr.trace(in_a_custom_rule)(XS).plant({"s": XS})

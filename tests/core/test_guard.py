@@ -8,7 +8,7 @@ from checks import as_bits, check_types
 from jax import lax
 
 from taxpr import RefusedError
-from taxpr._guard import ended, guarded
+from taxpr._guard import ended, guarded, underived
 
 TEXT = "derivative refused: here, for this reason; do that"
 LEAVES = [
@@ -131,3 +131,39 @@ def test_it_keeps_the_mesh_axes_over_which_a_value_varies():
     x = jnp.arange(3.0)
     assert jnp.array_equal(f(x), x * 2)
     assert jnp.array_equal(jax.jit(f)(x), x * 2)
+
+
+# ---- underived ---------------------------------------------------------------
+
+
+def with_aux(x):
+    return x * x, underived(jnp.sin(x), [x], TEXT)
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_an_aux_may_be_without_derivative_and_a_result_may_not(mode):
+    x = jnp.float32(3)
+    assert mode(with_aux)(x) == (9, jnp.sin(x))
+    check_types(jax.make_jaxpr(with_aux)(x))
+    assert mode(jax.grad(with_aux, has_aux=True))(x) == (6, jnp.sin(x))
+    second = jax.grad(lambda x: jax.grad(with_aux, has_aux=True)(x)[0])
+    assert mode(second)(x) == 2
+    lanes = mode(jax.vmap(jax.grad(with_aux, has_aux=True)))(jnp.arange(2.0))
+    assert lanes[0].tolist() == [0, 2]
+    out, tangents = mode(lambda x: jax.jvp(with_aux, (x,), (x,)))(x)
+    assert (out[0], tangents[0]) == (9, 18)
+    assert jnp.isnan(tangents[1])
+    for f in (
+        lambda x: with_aux(x)[1],
+        lambda x: jnp.cos(with_aux(x)[1]) + x,
+        lambda x: jax.vmap(with_aux)(x[None])[1][0],
+        lambda x: jax.jvp(with_aux, (x,), (x,))[1][1],
+    ):
+        with pytest.raises(RefusedError, match=TEXT):
+            mode(jax.grad(f))(x)
+
+
+def test_it_is_nothing_where_nothing_has_a_derivative():
+    assert underived(3, [1.0], TEXT) == 3
+    assert jax.grad(lambda x: x * underived(jnp.float32(2), [jnp.float32(1)], TEXT))(1.0) == 2
+    assert "underived" not in str(jax.make_jaxpr(lambda x: underived(x, [3], TEXT))(1.0))

@@ -1,5 +1,6 @@
 """What is special in some higher-order primitives: kept rules, dropped rules, params, Refs."""
 
+import functools
 import re
 import warnings
 
@@ -222,7 +223,7 @@ def test_a_context_that_depends_on_an_argument_is_refused_and_not_dropped():
     assert np.isfinite(jax.grad(lambda a: injected(injected.ctx, a, AT[1])[0].sum())(AT[0]))
 
 
-def test_tags_that_a_solve_does_not_run_are_refused_and_stay():
+def test_tags_that_a_solve_does_not_run_are_passed_over_unless_named_by_address():
     def f(b):
         return lax.custom_linear_solve(
             lambda x: tag(2.0 * x, name="A x"),
@@ -237,13 +238,29 @@ def test_tags_that_a_solve_does_not_run_are_refused_and_stay():
         "0:custom_linear_solve/matvec/t0",
         "0:custom_linear_solve/solve/t0",
     ]
-    for where, name in (("A x", "matvec"), ("back", "transpose_solve")):
-        with pytest.raises(taxpr.RefusedError, match=f"{name} is there for derivatives and tran"):
-            program.inject(taxpr.count(), where=where)
-    injected = program.inject(affine, jnp.float32(0), where=addresses[1])
-    out, ctx = injected(injected.ctx, AT[1])
-    assert_close(out, AT[1] - 1.5 * 2.0 * AT[1] / 4.0)
-    assert ctx == 1.0
+    assert [site.idle for site in program.tags()] == [True, False, True]
+    [matvec, _] = program.tags("A x")
+    refused = [
+        (matvec, "matvec"),
+        (addresses[0], "matvec"),
+        ([addresses[0], taxpr.maybe("A y")], "matvec"),
+        ("*:custom_linear_solve/matvec/*", "matvec"),
+        ("back", "transpose_solve"),
+    ]
+    for where, name in refused:
+        for change in (functools.partial(program.inject, taxpr.count()), program.collect):
+            with pytest.raises(taxpr.RefusedError, match=f"{name} is there for derivatives and t"):
+                change(where=where)
+    expected = (AT[1] - 1.5 * 2.0 * AT[1] / 4.0, jnp.float32(1.0))
+    for where in (addresses[1], "A x", None, "*", lambda site: True, ["A x", taxpr.maybe("back")]):
+        injected = program.inject(affine, jnp.float32(0), where=where)
+        assert_close(injected(injected.ctx, AT[1]), expected)
+        assert_close(program.collect(where)(AT[1]), (AT[1] / 2.0, {"A x": 2.0 * AT[1]}))
+    jaxpr = taxpr.inject(program.jaxpr, affine, jnp.float32(0))
+    assert_close(tuple(jex.jaxpr_as_fun(jaxpr)(jnp.float32(0), AT[1])), expected)
+    _, params, _ = taxpr.transpose(program.jaxpr)
+    assert params == [{"name": "A x"}]
+    assert [site.name for site in program.dissolve("A x").tags()] == ["back"]
 
 
 def test_the_gradient_of_a_solve_is_a_program_of_its_own():
@@ -258,15 +275,15 @@ def test_the_gradient_of_a_solve_is_a_program_of_its_own():
         ).sum()
 
     program = taxpr.trace(jax.grad(f))(AT[1])
-    [runs] = [site for site in program.tags("back") if "/solve/" in site.address]
-    injected = program.inject(affine, jnp.float32(0), where=runs)
+    [idle] = [site for site in program.tags("back") if site.idle]
+    injected = program.inject(affine, jnp.float32(0), where="back")
     check_types(injected.jaxpr)
     reference = Reference(affine, jnp.float32(0), lambda params: params["name"] == "back")
     expected = reference(program.jaxpr, AT[1])
     assert reference.fired == ["back"]
     assert_close(jax.jit(injected)(injected.ctx, AT[1]), (*expected, reference.ctx))
     with pytest.raises(taxpr.RefusedError, match="transpose_solve is there for derivatives"):
-        program.inject(affine, jnp.float32(0), where="back")
+        program.inject(affine, jnp.float32(0), where=idle)
 
 
 @needs_root

@@ -233,7 +233,8 @@ def test_several_tags_get_their_own_part_or_all_the_same():
     [
         (
             lambda: plant(jnp.ones(4)),
-            r"value is float32\[4\] and the token float32\[\].*loop, \d+:scan",
+            r"value is float32\[4\] and the token float32\[\]\. Right are float32\[\], one value "
+            r"for all, or float32\[3,3\], with a leading axis for each of loop \d:scan, loop \d:sc",
         ),
         (lambda: plant(jnp.ones((1, 3, 3))), r"value is float32\[1,3,3\]"),
         (lambda: plant(jnp.ones((3, 3), jnp.int32)), r"value is int32\[3,3\]"),
@@ -247,12 +248,115 @@ def test_several_tags_get_their_own_part_or_all_the_same():
         (lambda: plant(1.0, at=1.5), r"at=1.5 is float32, not a number of an iteration"),
         (lambda: plant(1.0, mask=jnp.ones(2, bool)), r"the mask has shape \(2,\)"),
         (lambda: plant(1.0, mask=jnp.ones(3)), r"the mask is float32, not bool"),
+        (lambda: plant(1.0, mask=jnp.ones((3, 3, 1), bool)), r"first of those of \(3, 3\)"),
         (lambda: plant(taxpr.Last(1.0, 3)), r"Collect with max_steps="),
+        (
+            lambda: plant(taxpr.Steps(1.0, jnp.ones((3, 3), bool), 9)),
+            r"the Steps has a value float32\[\] and a mask of shape \(3, 3\)",
+        ),
+        (
+            lambda: plant(taxpr.Steps(jnp.ones((3, 3)), jnp.ones(3, bool), 9)),
+            r"the Steps has a value float32\[3,3\] and a mask of shape \(3,\)",
+        ),
+        (
+            lambda: plant(taxpr.Masked(1.0, jnp.ones(3, bool))),
+            r"the Masked has a value float32\[\] and a mask of shape \(3,\)",
+        ),
     ],
 )
 def test_what_does_not_fit(make, message):
     with pytest.raises(taxpr.InjectorError, match=message):
         taxpr.trace(nested)(XS).inject({"c": make()})
+
+
+def test_lengths_of_one_and_none_and_scalars():
+    """The number of axes tells one value from one for each iteration, whatever the lengths."""
+
+    def f(xs):
+        return jax.lax.scan(lambda c, x: (tag(c + x, name="c"), c), jnp.float32(0), xs)
+
+    for n in (0, 1, 2):
+        p = taxpr.trace(f)(XS[:n])
+        each = jnp.arange(5.0, 5 + n)
+        assert_close(p.plant({"c": each})(XS[:n])[0], each[-1] if n else jnp.float32(0))
+        assert_close(p.plant({"c": 9.0})(XS[:n])[0], jnp.float32(9 if n else 0))
+        right = rf"float32\[\], one value for all, or float32\[{n}\], with a leading axis"
+        with pytest.raises(taxpr.InjectorError, match=right):
+            p.plant({"c": jnp.ones(n + 1)})
+        with pytest.raises(taxpr.InjectorError, match=right):
+            p.plant({"c": jnp.ones((1, n))})
+
+
+def test_all_arrays_of_a_token_are_read_in_one_way():
+    def f(xs):
+        def step(c, x):
+            return tag({"a": c + x, "b": jnp.stack([c, x])}, name="t")["a"], None
+
+        return jax.lax.scan(step, jnp.float32(0), xs)[0]
+
+    p = taxpr.trace(f)(XS)
+    p.plant({"t": {"a": jnp.ones(3), "b": jnp.ones((3, 2))}})
+    for a, b in (((3,), (2,)), ((), (3, 2))):
+        with pytest.raises(taxpr.InjectorError, match=r"Right are float32\[\], float32\[2\], one"):
+            p.plant({"t": {"a": jnp.ones(a), "b": jnp.ones(b)}})
+
+
+def test_all_tags_are_read_in_one_way():
+    def f(xs):
+        h = tag(xs.sum(), name="h")
+        return jax.lax.scan(lambda c, x: (tag(c + x, name="h"), None), h, xs[:2])[0]
+
+    p = taxpr.trace(f)(XS)
+    # Two parts for the one in front, two iterations for the one in the loop.
+    with pytest.raises(taxpr.InjectorError, match="All 2 tags that are selected read the values"):
+        p.plant({"h": jnp.ones(2)})
+    assert_close(p.plant({"h": 4.0})(XS), jnp.float32(4))
+
+
+def test_while_loops_take_any_number_of_values():
+    def f(x):
+        return jax.lax.while_loop(lambda c: c < 9, lambda c: tag(c + 1, name="c") * 1.5, x)
+
+    p = taxpr.trace(f)(0.0)
+    with pytest.raises(
+        taxpr.InjectorError, match=r"or float32\[k\], .* loop 0:while, k any number"
+    ):
+        p.plant({"c": jnp.ones((2, 2))})
+    assert p.plant({"c": jnp.float32([8.0])})(0.0) == 12.0
+
+
+# ---- custom rules ------------------------------------------------------------
+
+
+def in_rules(xs):
+    @jax.custom_jvp
+    def f(xs):
+        flat = tag(xs * 2, name="flat")
+        return jax.lax.map(lambda x: tag(jnp.sin(x), name="s"), flat)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), 5 * tangents[0]))
+    return f(xs)
+
+
+def test_a_counter_is_asked_for_only_where_the_iteration_matters():
+    p = taxpr.trace(in_rules)(XS)
+    assert_close(p.plant({"flat": XS})(XS), jnp.sin(XS))
+    one = p.plant({"s": 3.0})
+    assert_close(one(XS), jnp.full(3, 3.0))
+    assert_close(jax.grad(lambda xs: one(xs).sum())(XS), jnp.full(3, 5.0))
+    for value in (XS, plant(3.0, at=1), plant(3.0, mask=jnp.ones(3, bool))):
+        with pytest.raises(
+            taxpr.RefusedError, match=r'counting iterations: the tag .s. .*Give custom_rules="drop"'
+        ):
+            p.plant({"s": value})
+
+
+def test_rules_may_be_dropped():
+    p = taxpr.trace(in_rules)(XS)
+    planted = p.plant({"s": plant(XS, at=[0, 2])}, custom_rules="drop")
+    assert_close(planted(XS), jnp.where(jnp.arange(3) == 1, jnp.sin(2 * XS), XS))
+    gradient = jax.grad(lambda xs: planted(xs).sum())(XS)
+    assert_close(gradient, jnp.where(jnp.arange(3) == 1, 2 * jnp.cos(2 * XS), 0))
 
 
 def test_a_plant_is_attached_and_not_called():

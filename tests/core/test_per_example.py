@@ -1,5 +1,7 @@
 """Injection for each example of a batch, against vmap of the injected function."""
 
+import zlib
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -87,8 +89,91 @@ def test_statistics_differ_between_examples():
     p = taxpr.trace(jax.vmap(lambda x: tag(x, name="x").sum()))(X[0])
     changed = p.inject({"x": per_example(taxpr.stats())})
     _, ctx = changed(changed.ctx, X[0])
-    [state] = ctx["x"]["state"].values()
-    assert_close(state["mean"], X[0].mean(1))
+    [report] = changed.report(ctx)["x"].values()
+    assert set(report) == {"count", "mean", "min", "max", "nonfinite", "std", "norm"}
+    assert_close(report["mean"], X[0].mean(1))
+    assert_close(report["std"], X[0].std(1))
+    assert_close(report["norm"], jnp.linalg.norm(X[0], axis=1))
+    assert report["count"].tolist() == [1, 1, 1]
+
+
+def test_reports_have_all_axes_of_the_batch():
+    p = taxpr.trace(jax.vmap(jax.vmap(lambda x: tag(x, name="x").sum())))(X)
+    changed = p.inject([per_example(taxpr.stats()), per_example(taxpr.from_function(counting, 0))])
+    _, ctx = changed(changed.ctx, X)
+    stats, counted = changed.report(ctx)
+    assert_close(stats["t0"]["max"], X.max(2))
+    assert counted["*"]["ctx"].tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def counting(n, token, params):
+    return token, n + 1
+
+
+def test_reports_that_differ_in_shape_are_a_list():
+    @taxpr.injector(
+        state=lambda site: jnp.zeros(site.avals.shape),
+        report=lambda state: {"above": state[state > 0.5], "of": "x"},
+    )
+    def above(token, state):
+        return token, token
+
+    p = taxpr.trace(jax.vmap(lambda x: tag(x, name="x")))(X[0])
+    changed = p.inject({"x": per_example(above())})
+    _, ctx = changed(changed.ctx, X[0])
+    [report] = changed.report(ctx)["x"].values()
+    assert [one["above"].tolist() for one in report] == [x[x > 0.5].tolist() for x in X[0]]
+
+
+# ---- keys --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "key", [3, jax.random.key(3), jax.random.PRNGKey(3)], ids=["seed", "key", "raw"]
+)
+def test_each_example_draws_noise_with_a_key_of_its_own(key):
+    zeros = jnp.zeros((3, 4))
+
+    def g(x):
+        return jax.lax.scan(lambda c, t: (tag(c + t, name="c"), None), F(0), x)[0]
+
+    p = taxpr.trace(jax.vmap(g))(zeros)
+    changed = p.inject({"c": per_example(taxpr.noise(key, 0.5))})
+    out, ctx = jax.jit(changed)(changed.ctx, zeros)
+    assert len(set(out.tolist())) == 3
+    assert_close(changed(changed.ctx, zeros)[0], out)
+    keys = ctx["c"]["values"]["key"]
+    assert keys.shape == (3, *jnp.shape(key))
+    assert jax.tree.map(jax.typeof, ctx) == jax.tree.map(jax.typeof, changed.ctx)
+
+    [site] = p.tags()
+    fold = jax.random.fold_in
+
+    def by_hand(x, number):
+        at_tag = fold(fold(jax.random.key(3), number), zlib.crc32(site.address.encode()))
+        for fired, t in enumerate(x):
+            leaf = fold(fold(at_tag, fired), 0)
+            x = x.at[0].add(t + 0.5 * jax.random.normal(leaf))
+        return x[0]
+
+    assert_close(out, jax.vmap(by_hand)(zeros, jnp.arange(3)))
+
+
+def test_each_example_of_nested_vmaps_has_a_number_of_its_own():
+    zeros = jnp.zeros((2, 3))
+    p = taxpr.trace(jax.vmap(jax.vmap(lambda x: tag(x, name="x"))))(zeros)
+    changed = p.inject({"x": per_example(taxpr.noise(7))})
+    out, _ = changed(changed.ctx, zeros)
+    flat = taxpr.trace(jax.vmap(lambda x: tag(x, name="x")))(zeros.ravel())
+    other = flat.inject({"x": per_example(taxpr.noise(7))})
+    assert_close(out.ravel(), other(other.ctx, zeros.ravel())[0])
+    assert len(set(out.ravel().tolist())) == 6
+
+
+def test_what_is_no_key_is_said_with_its_tag():
+    p = taxpr.trace(jax.vmap(lambda x: tag(x, name="x")))(W)
+    with pytest.raises(taxpr.InjectorError, match=r"noise: key is float32\[\]\. Give .* tag 'x'"):
+        p.inject({"x": per_example(taxpr.noise(0.5))})
 
 
 def test_a_part_that_is_the_same_for_all_examples():

@@ -53,6 +53,24 @@ def test_static_arguments_by_position_and_shapes_instead_of_arrays():
     assert p(jnp.asarray([1, 2])).tolist() == [3, 6]
 
 
+def test_results_are_arrays_also_where_the_program_holds_a_number():
+    def f(x):
+        numbers = 2.0, 3, True, 1j, jnp.float32(1.5), jnp.int8(4), np.ones(2, np.float32)
+        return numbers, tag(jnp.zeros((), jnp.bfloat16), name="zero"), x
+
+    program = taxpr.trace(f)(1.0)
+    collected, injected = program.collect("zero"), program.inject({"zero": taxpr.add(1.0)})
+    called = [
+        (program, program(1.0)),
+        (collected, collected(1.0)),
+        (injected, injected(injected.ctx, 1.0)),
+    ]
+    for one, results in called:
+        for result, aval in zip(jax.tree.leaves(results), one.out_avals, strict=True):
+            assert isinstance(result, jax.Array)
+            assert jax.typeof(result) == aval
+
+
 def test_keyword_arguments():
     p = taxpr.trace(lambda a, b=2.0, *, c: a - b * c)(1.0, c=5.0, b=3.0)
     assert p(1.0, b=3.0, c=5.0) == -14.0
@@ -395,6 +413,28 @@ def test_a_slider_does_not_compile_again():
         out, _ = run(ctx, *ARGS)
         assert_close(out["out"], (jnp.tanh(jnp.arange(2.0)) * factor) ** 2)
     assert len(traces) == 1
+
+
+def test_a_predicate_as_a_key_has_a_name_that_is_the_same_in_each_run():
+    def is_h(site):
+        return site.name == "h"
+
+    line = is_h.__code__.co_firstlineno
+    is_c, never = lambda site: site.name == "c", taxpr.maybe(lambda site: False)
+    both = taxpr.maybe("no"), taxpr.maybe(lambda site: False)
+    changed = program().inject({where: taxpr.count() for where in (is_h, is_c, never, both)})
+    here = is_h.__qualname__.removesuffix("is_h")
+    names = [
+        f"{here}is_h:{line}",
+        f"{here}<lambda>:{line + 4}",
+        f"{here}<lambda>:{line + 4} #2",
+        f"(no, {here}<lambda>:{line + 5})",
+    ]
+    assert list(changed.report(changed.ctx)) == names
+    _, ctx = changed(changed.ctx, *ARGS)
+    assert [len(report) for report in changed.report(ctx).values()] == [1, 1, 0, 0]
+    [counted] = changed.report(ctx)[names[1]].values()
+    assert counted == {"count": 3}
 
 
 def test_two_selectors_of_one_tag():

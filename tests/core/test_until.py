@@ -87,3 +87,23 @@ def test_closed_over_arrays_tags_on_inputs_and_injected_programs():
     assert [const.shape for const in early.consts] == [(3,)]
     changed = p.inject(taxpr.scale(3.0), where="in")
     assert changed.until("sum")(changed.ctx, x)["sum"].tolist() == [3.0, 4.0, 5.0]
+
+
+def test_rules_may_be_dropped():
+    @jax.custom_jvp
+    def f(x):
+        return tag(jnp.sin(x), name="h")
+
+    def rule(primals, tangents):
+        slope = tag(jnp.cos(primals[0]), name="slope")
+        return f(*primals), 5 * slope * tangents[0]
+
+    f.defjvp(rule)
+    p = taxpr.trace(lambda x: jnp.exp(f(x)))(1.0)
+    early = p.until("h", custom_rules="drop")
+    assert_close(jax.grad(lambda x: early(x)["h"])(1.0), jnp.cos(1.0))
+    with pytest.raises(taxpr.RefusedError, match="is taken of the value of the tag 'h'"):
+        jax.grad(lambda x: p.until("h")(x)["h"])(1.0)
+    assert set(p.until()(1.0)) == set(p.axes()) == {"h", "slope"}
+    assert set(p.until(custom_rules="drop")(1.0)) == {"h"}
+    assert p.axes(custom_rules="drop") == {"h": ()}

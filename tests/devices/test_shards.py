@@ -307,7 +307,8 @@ def test_without_a_policy_the_error_names_tag_axes_and_ways_out(check_vma):
         injected(f, (X,))
     for part in (
         "a ctx leaf float32[] of the injector at tag 'c', 0:shard_map/body/",
-        "/body/t0 differs between the devices along i, j when it leaves 0:shard_map",
+        "/body/t0 (",
+        ") differs between the devices along i, j when it leaves 0:shard_map",
         'shards="psum" adds up what each device changed',
         '"pmax" takes the greatest',
         '"stack" keeps all, with a new leading axis for each of these',

@@ -111,6 +111,60 @@ def test_every_kind_of_injector(injector, values, names):
     same(session, namespace)
 
 
+KEYS = [
+    (jax.random.key(7), "jax.random.key(7)"),
+    (jax.random.key(2**32 - 1), "jax.random.key(4294967295)"),
+    (jax.random.key(3, impl="rbg"), "jax.random.key(3, impl='rbg')"),
+    (
+        jax.random.fold_in(jax.random.key(0), 1),
+        "jax.random.wrap_key_data(np.array([928981903, 3453687069], dtype='uint32'), "
+        "impl='threefry2x32')",
+    ),
+    (jax.random.PRNGKey(5), "np.array([0, 5], dtype='uint32')"),
+]
+
+
+@pytest.mark.parametrize(("key", "text"), KEYS, ids=[text for _, text in KEYS])
+def test_keys_are_written(key, text):
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
+    session.attach("h", taxpr.noise(key, stddev=0.25))
+    assert f"'h': taxpr.noise(key={text}, stddev=0.25)," in session.code()
+    same(session, NAMESPACE)
+
+
+@pytest.mark.parametrize("namespace", [{}, {"jnp": jnp}], ids=["none", "jnp"])
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        (jnp.float16, "jnp.float16"),
+        (np.float16, "jnp.float16"),
+        (np.dtype("float16"), "jnp.float16"),
+        (jnp.dtype(jnp.float8_e4m3fn), "jnp.float8_e4m3fn"),
+        ("float16", "'float16'"),
+        (int, "int"),
+    ],
+    ids=str,
+)
+def test_dtypes_are_written(dtype, text, namespace):
+    namespace = {**NAMESPACE, **namespace}
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=namespace)
+    session.attach("h", taxpr.cast(dtype))
+    text = text if "jnp" in namespace else text.replace("jnp.", "jax.numpy.")
+    assert f"'h': taxpr.cast(dtype={text})," in session.code()
+    same(session, namespace)
+
+
+def test_a_key_and_a_dtype_in_a_ctx_are_written():
+    def draws(ctx, token, params):
+        return token + jax.random.normal(ctx["key"], token.shape), ctx
+
+    namespace = {**NAMESPACE, "draws": draws}
+    session = Session(nested, (W, XS), call="f(w, xs)", namespace=namespace)
+    session.attach("h", draws, ctx={"key": jax.random.key(1), "rest": jax.random.split(KEYS[0][0])})
+    assert "'key': jax.random.key(1), 'rest': jax.random.wrap_key_data(" in session.code()
+    same(session, namespace)
+
+
 def test_names_that_are_no_selectors():
     def f(x):
         x = taxpr.tag(x, name="a*")

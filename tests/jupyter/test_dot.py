@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -135,3 +136,12 @@ def test_the_graphviz_package_can_take_it():
     graphviz = pytest.importorskip("graphviz")
     dot = to_dot(build_picture(taxpr.trace(lambda x: x + 1)(1.0)))
     assert graphviz.Source(dot).source.startswith("digraph")
+
+
+def test_heat_changes_colours_and_nothing_else():
+    program = PROGRAMS["scan_plain"]()
+    cold, hot = (to_dot(build_picture(program, heat=heat)) for heat in (None, "flops"))
+    assert cold != hot
+    look = re.compile(r' heat-\d|fillcolor="[^"]*"')
+    assert look.sub("", cold) == look.sub("", hot)
+    assert 'class="eqn heat-6"' in hot

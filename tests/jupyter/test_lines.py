@@ -16,6 +16,7 @@ from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._jaxpr_text import jaxpr_rows
 from taxpr_jupyter._picture._rows import outline_rows, plain
+from taxpr_jupyter._session._edits import Edited, Edits
 
 EQUATIONS = {"eqn", "hop", "tag", "injected"}
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
@@ -81,7 +82,7 @@ def test_every_equation_has_a_line_when_all_is_open(name):
     program = PROGRAMS[name]()
     total = list(addresses(program))
     assert equations(all_open(program)) == total
-    assert equations(Builder(program).all_lines()) == total
+    assert equations(Edited(program, Edits()).lines()) == total
 
 
 @every_program

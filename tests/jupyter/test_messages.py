@@ -188,7 +188,7 @@ def test_the_hint_follows_the_users_frames(notebook):
         (lambda s: s.set_value("tag1", "by", 1), "scale has factor, and no parameter 'by' to set"),
         (lambda s: s.set_value("tag1", "factor", None), "scale: factor must be a number, not None"),
         (lambda s: s.unfold("in0"), "in0 holds nothing that could be drawn open or closed"),
-        (lambda s: s.save("p.png"), r"p.png cannot be written: the name must end in .svg, .dot"),
+        (lambda s: s.save("p.gif"), r"p.gif cannot be written: the name must end in .svg, .png"),
     ],
 )
 def test_messages_of_the_session(mistake, message):
@@ -263,19 +263,19 @@ def test_injectors_that_cannot_work(injector, message):
 
 
 def test_no_engine_and_a_layout_that_takes_too_long(monkeypatch):
+    from taxpr_jupyter._output import _drawing
     from taxpr_jupyter._picture._layout import LaidOut
-    from taxpr_jupyter._session import _drawn
 
     late = Session(nested, (W, XS), timeout=0.0)
     assert late.svg() is None
     assert late.layout_note
     assert "\n" not in late.layout_note
     note = "There is no layout engine: install Graphviz."
-    monkeypatch.setattr(_drawn, "lay_out", lambda *_: LaidOut(None, "", 0.0, note))
+    monkeypatch.setattr(_drawing, "lay_out", lambda *_: LaidOut(None, "", 0.0, note))
     session = Session(nested, (W, XS))
     data, _ = session._repr_mimebundle_()
     assert "image/svg+xml" not in data
     assert note in data["text/plain"]
-    with pytest.raises(PanelError, match=r"There is no picture to write. There is no layout eng"):
+    with pytest.raises(PanelError, match=r"There is no layout eng"):
         session.save("p.svg")
     assert session.run().ok

@@ -510,6 +510,8 @@ def test_save(session, tmp_path):
     for suffix, start in (
         (".svg", "<svg"),
         (".dot", "digraph"),
+        (".gv", "digraph"),
+        (".html", "<!DOCTYPE html>"),
         (".txt", "nested("),
         (".py", "import"),
     ):

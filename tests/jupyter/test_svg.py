@@ -162,3 +162,51 @@ def test_no_text_is_wider_than_its_node():
         if box is not None:
             widest = max(len(line) for line in drawn.lines) * 6.02
             assert widest <= float(box.get("width"))
+
+
+def boxes_of(group):
+    """Left, top, right and bottom of all in a group, in the coordinates of the picture."""
+    numbers = []
+    for shape in group.iter(f"{NS}rect"):
+        x, y, width, height = (float(shape.get(k)) for k in ("x", "y", "width", "height"))
+        numbers.append((x, y, x + width, y + height))
+    return numbers
+
+
+@pytest.mark.parametrize("name", ["flat", "scan_plain", "identity"])
+def test_the_legend_is_in_the_picture_and_above_the_graph(name):
+    plain_picture, without = finished(name)
+    picture, svg = finished(name, heat="flops")
+    assert not elements(without, "legend")
+    (legend,) = elements(svg, "legend")
+    colours = [rect.get("class") for rect in legend.iter(f"{NS}rect")]
+    assert colours == [f"heat-{step}" for step in range(7)]
+    assert "operations (FLOP)" in "".join(legend.itertext())
+    left, top, width, height = map(float, ElementTree.fromstring(svg).get("viewBox").split())
+    graph = ElementTree.fromstring(without).get("viewBox").split()
+    for x, y, right, bottom in boxes_of(legend):
+        assert top <= y
+        assert bottom <= float(graph[1])
+        assert left <= x
+        assert right <= left + width
+    assert top + height == pytest.approx(float(graph[1]) + float(graph[3]))
+    assert picture.counts == plain_picture.counts
+
+
+def test_heat_is_a_class_with_a_colour_that_a_page_can_change():
+    picture, svg = finished("flat", heat="bytes")
+    steps = {
+        e.get("data-address"): re.search(r"heat-(\d)", e.get("class"))
+        for e in elements(svg, "node")
+    }
+    for node in picture.nodes:
+        found = steps[node.address]
+        assert (found is None) == (node.heat is None)
+        assert found is None or int(found[1]) == round(node.heat * 6)
+    assert "fill:var(--taxpr-heat-6,#" in svg
+    assert "heat" not in finished("flat")[1]
+
+
+def test_marks_are_classes():
+    _, svg = finished("effects")
+    assert len(elements(svg, "effect")) == 1

@@ -510,3 +510,21 @@ def test_the_next_session_of_a_cell_shows_the_same_node_and_place(session, view,
         assert view_for(new).graph.inspection["title"] == "tanh"
     finally:
         view_for(new).close()
+
+
+def test_the_colours_can_be_chosen_in_the_browser_and_in_python(view, remote, session):
+    assert view.graph.heat == ""
+    remote.send("heat", "flops")
+    assert session.heat == view.graph.heat == "flops"
+    assert 'class="legend"' in view.graph.svg
+    assert remote.select(TANH)["cost"][0].endswith(" moved")
+    session.heat = None
+    assert view.wait(SECONDS)
+    assert view.graph.heat == ""
+    assert 'class="legend"' not in view.graph.svg
+
+
+def test_colours_that_there_are_not_are_a_message(view, remote, session):
+    remote.send("heat", "<b>")
+    assert "not by '<b>'" in view.graph.message["text"]
+    assert session.heat is None

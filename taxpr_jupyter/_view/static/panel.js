@@ -18,12 +18,12 @@
  * @typedef {[string, string][]} Facts
  * @typedef {{ address: string, title: string, kind: string, facts: Facts, inputs: string[],
  *   outputs: string[], values: Value[], source: string, line: string, scope: string,
- *   tag: Tag | null, tagParams: Facts, toggle: "" | "fold" | "unfold", note: string }} Inspection
+ *   cost: string[], tag: Tag | null, tagParams: Facts, toggle: "" | "fold" | "unfold", note: string }} Inspection
  * @typedef {{ name: string, type: string, before: string, after: string, largest: string,
  *   mean: string, same: boolean, note: string }} Output
  * @typedef {{ name: string, address: string, facts: Facts, values: string, note: string }} Recorded
  * @typedef {{ title: string, status: string, error: string, times: [string, number][],
- *   injectors: { address: string, text: string }[], outputs: Output[], records: Recorded[] }} Results
+ *   xla: string[], injectors: { address: string, text: string }[], outputs: Output[], records: Recorded[] }} Results
  */
 
 /** @typedef {import("./picture.js").Place} Place */
@@ -163,6 +163,7 @@ function drawInspection(node, send, close) {
     node.kind === "jaxpr" ? section("Out", ...node.outputs.map(line)) : null,
     node.inputs.length ? section("In", ...node.inputs.map(line)) : null,
     node.facts.length ? section("Params", facts(node.facts)) : null,
+    node.cost.length ? section("Cost", ...node.cost.map((words) => h("div", {}, words))) : null,
     node.source ? section("Source", node.line ? line(node.line) : null, node.source) : null,
     node.scope ? section("Scope", line(node.scope)) : null,
   ];
@@ -228,6 +229,7 @@ function drawResults(run) {
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.status === "cancelled" ? h("p", { class: "tx-note" }, "This run was cancelled.") : null,
     drawTimes(run.times),
+    ...run.xla.map((words) => h("p", { class: "tx-hint" }, words)),
     outputs.length ? table(outputHeads, outputs, "Outputs") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
   ];
@@ -323,6 +325,20 @@ async function render({ model, el }) {
     },
   };
   const picture = new Picture(stage, act, model.get("place"));
+  const heat = /** @type {HTMLSelectElement} */ (
+    h(
+      "select",
+      {
+        class: "tx-button tx-heat",
+        "aria-label": "Colour by",
+        title: "Colour by",
+        change: () => send({ do: "heat", address: heat.value }),
+      },
+      h("option", { value: "" }, "Colour by kind"),
+      h("option", { value: "flops" }, "Colour by FLOPs"),
+      h("option", { value: "bytes" }, "Colour by bytes"),
+    )
+  );
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
@@ -335,13 +351,20 @@ async function render({ model, el }) {
   const text = new Lines("Text of the program", "tx-text", onRow);
   const outline = new Lines("Outline of the program", "tx-outline", onRow);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
-    { name: "picture", title: "Picture", panel: stage, shown: () => picture.revealSelected() },
+    { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "text", title: "Text", panel: text.panel, shown: () => text.reveal() },
     { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
   ]);
   el.classList.add("taxpr-view");
   el.append(
-    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tabs.list, tools),
+    h(
+      "div",
+      { class: "tx-bar" },
+      h("span", { class: "tx-title" }, call, counts),
+      tabs.list,
+      heat,
+      tools,
+    ),
     stage,
     text.panel,
     outline.panel,
@@ -374,11 +397,12 @@ async function render({ model, el }) {
     note: (words) => (note.textContent = words),
     call: (words) => (call.textContent = words),
     counts: (words) => (counts.textContent = words),
+    heat: (kind) => (heat.value = kind),
     marks: (marks) => picture.mark(marks),
     rows: (sent) => sent.view && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
-      tools.hidden = name !== "picture";
+      for (const tool of [heat, tools]) tool.classList.toggle("tx-unseen", name !== "picture");
     },
     selected: (address) => {
       for (const view of [picture, text, outline]) view.select(address);

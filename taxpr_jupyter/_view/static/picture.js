@@ -95,11 +95,10 @@ export class Picture {
     if (after && focused) this.#focus(after);
   }
 
-  /** Marks all elements of this address as selected; of an open equation that has none, its box. */
+  /** Marks all elements of this address as selected. */
   select(/** @type {string} */ address) {
     this.selected = address;
-    const drawn = this.#find(address);
-    const shown = new Set(drawn.length ? drawn : this.#boxes(address));
+    const shown = new Set(this.#shown(address));
     for (const item of this.#items()) item.setAttribute("aria-selected", String(shown.has(item)));
     for (const edge of this.svg?.querySelectorAll("[data-value]") ?? []) {
       const value = edge.getAttribute("data-value") ?? "";
@@ -108,12 +107,6 @@ export class Picture {
     }
     const [first = this.#items()[0]] = shown;
     this.#makeReachable(first);
-  }
-
-  /** Moves the picture if what is selected is out of sight. */
-  revealSelected() {
-    const [item] = this.svg?.querySelectorAll("[aria-selected=true]") ?? [];
-    if (item) this.#reveal(item);
   }
 
   /** Gives the elements of these addresses the class `tx-…`, and takes the old ones away. */
@@ -143,6 +136,12 @@ export class Picture {
     const least = clientWidth - MARGIN - width * scale; // then its right end is in sight
     x = Math.min(Math.max(x + clientWidth / 2 - start, least), MARGIN);
     this.#put({ x, y, scale }, false);
+  }
+
+  /** Moves the picture if the element of this address is out of sight. */
+  reveal(/** @type {string} */ address) {
+    const [first] = this.#shown(address);
+    if (first) this.#reveal(first);
   }
 
   zoomIn() {
@@ -179,8 +178,10 @@ export class Picture {
     return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
   }
 
-  #boxes(/** @type {string} */ address) {
-    if (!address || !this.svg) return [];
+  /** The elements of an address; of an open equation that has none, its boxes. */
+  #shown(/** @type {string} */ address) {
+    const drawn = this.#find(address);
+    if (drawn.length || !address || !this.svg) return drawn;
     return [...this.svg.querySelectorAll(`.cluster[data-fold="${CSS.escape(address)}"]`)];
   }
 

@@ -1,0 +1,131 @@
+"""Rules of custom_jvp and custom_vjp, which an equation holds as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax._src import ad_util as _ad_util
+from jax._src import linear_util as _linear_util
+from jax._src.interpreters import ad as _ad
+
+from taxpr._compat._avals import tangent_aval
+from taxpr._compat._jaxprs import ONE_JAXPR_CLASS, ClosedJaxpr, JaxprEqn, consts_of, open_jaxpr
+from taxpr._compat._primitives import custom_vjp_call_p
+
+# What JAX raises when a value that a custom_vjp function closed over is differentiated.
+CustomVJPException = _ad.CustomVJPException
+
+
+class Rule(NamedTuple):
+    """A rule of an equation, traced.
+
+    Attributes:
+        jaxpr: Closed. Of a jvp: from primals and the tangents that are not zero to primals and
+            tangents. Of a fwd: from primals to residuals and primals.
+        out_zeros: Of a jvp: which of the tangents that come out are zero, and so left out.
+    """
+
+    jaxpr: Any
+    out_zeros: Sequence[bool] = ()
+
+
+def all_differentiated(eqn: JaxprEqn) -> list[bool]:
+    """The argument of `jvp_rule` or `fwd_rule` when all inputs that can be are differentiated."""
+    avals = [atom.aval for atom in eqn.invars[eqn.params["num_consts"] :]]
+    varied = [tangent_aval(aval).dtype != jax.dtypes.float0 for aval in avals]
+    if eqn.primitive is custom_vjp_call_p:
+        return varied
+    # A rule without symbolic zeros gets all tangents, those without a value as well.
+    return [eqn.params["symbolic_zeros"] and not varies for varies in varied]
+
+
+def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> Rule:
+    """The rule of a custom_jvp when some of the tangents are symbolic zeros."""
+    jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
+    return Rule(_with_consts(jaxpr, consts), out_zeros)
+
+
+def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
+    """The forward rule of a custom_vjp when some of the inputs are differentiated."""
+    return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
+
+
+def _with_consts(jaxpr: Any, consts: Sequence[Any]) -> Any:
+    return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else ClosedJaxpr(jaxpr, list(consts))
+
+
+def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
+    """The params of a custom_jvp that say what its rule is."""
+
+    def thunk(*zeros: bool) -> Any:
+        jaxpr, out_zeros = rule(*zeros)
+        return open_jaxpr(jaxpr), consts_of(jaxpr), list(out_zeros)
+
+    info = params["jvp_jaxpr_fun"].debug_info
+    return {"jvp_jaxpr_fun": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
+
+
+def fwd_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
+    """The params of a custom_vjp that say what its forward rule is."""
+
+    def thunk(*nonzeros: bool) -> Any:
+        jaxpr, _ = rule(*nonzeros)
+        return open_jaxpr(jaxpr), consts_of(jaxpr)
+
+    info = params["fwd_jaxpr_thunk"].debug_info
+    return {"fwd_jaxpr_thunk": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
+
+
+def vjp_params(
+    params: dict[str, Any],
+    rule: Callable[..., Rule],
+    *,
+    more_in: Sequence[Any],
+    n_more_out: int,
+) -> dict[str, Any]:
+    """The params of a custom_vjp that say what its rules are, when it gets a longer signature.
+
+    Args:
+        params: The params as they are.
+        rule: The new forward rule.
+        more_in: The avals of the operands that come before those which the rules are about;
+            these get no cotangents.
+        n_more_out: The number of results that follow; their cotangents are dropped.
+    """
+    n_consts = params["num_consts"]
+    old_trees, old_bwd = params["out_trees"], params["bwd"]
+
+    def out_trees() -> Any:
+        out_tree, res_tree, forwarded = old_trees()
+        # Residuals that are inputs are given as the number of the operand.
+        shift = len(more_in) - n_consts
+        return out_tree, res_tree, [k if k is None else k + shift for k in forwarded]
+
+    def bwd(*residuals_and_cotangents: Any) -> Any:
+        kept = residuals_and_cotangents[: len(residuals_and_cotangents) - n_more_out]
+        out = old_bwd.call_wrapped(*kept)
+        zeros: list[Any] = [_ad_util.Zero(tangent_aval(aval)) for aval in more_in]
+        # From 0.12 a backward rule also returns its logs.
+        if isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (list, tuple)):
+            return [*zeros, *out[0]], out[1]
+        return [*zeros, *out]
+
+    return {
+        **fwd_params(params, rule),
+        "out_trees": out_trees,
+        "bwd": _linear_util.wrap_init(bwd, debug_info=old_bwd.debug_info),
+    }
+
+
+def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
+    """Each rule is traced once, so that its jaxpr keeps its identity."""
+    done: dict[Any, Any] = {}
+
+    def once(*flags: bool) -> Any:
+        if flags not in done:
+            done[flags] = thunk(*flags)
+        return done[flags]
+
+    return once

@@ -1,0 +1,123 @@
+"""Equations: of which kind they are, their params and effects, and how they are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax._src import effects as _effects
+from jax._src import sharding_impls as _sharding_impls
+
+from taxpr._compat._jaxprs import JaxprEqn, Primitive, Var
+from taxpr._compat._primitives import call_hi_primitive_p, hijax_bases
+
+UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
+
+# What tells the entries of the table of higher-order primitives apart.
+Kind = Primitive | type
+
+
+def kind_of(eqn: JaxprEqn) -> Kind:
+    """The primitive of an equation; of a hijax one the class."""
+    if eqn.primitive is call_hi_primitive_p:
+        return type(eqn.params["_prim"])
+    return eqn.primitive
+
+
+# The param with the object in which an equation hides what it holds.
+HIDING_PARAM = "_prim"
+
+
+def hidden(eqn: JaxprEqn) -> dict[str, Any]:
+    """What an equation keeps in an object and not in its params, by attribute name.
+
+    From 0.12 custom_root keeps its jaxpr so, and JAX means to move remat, scan and the
+    custom rules there too; these keep a traced function.
+    """
+    held = eqn.params.get(HIDING_PARAM)
+    return {} if held is None else _held_by(held)
+
+
+def _held_by(holder: Any) -> dict[str, Any]:
+    def shown(value: Any) -> Any:
+        if isinstance(value, jax.stages.Traced):
+            return value.jaxpr
+        # Up to 0.11 the batched version of such an object holds the object.
+        return _held_by(value) if isinstance(value, hijax_bases) else value
+
+    # Its `params` repeat its attributes.
+    return {key: shown(value) for key, value in vars(holder).items() if key != "params"}
+
+
+def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
+    """``(num_consts, num_carry)`` of a scan."""
+    params = eqn.params
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    # From 0.11 the split of the operands is a flat tree, (consts, carry, xs).
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
+    """The keywords with which `jax.lax.scan` rebuilds this scan.
+
+    ``linear`` (up to 0.8), a hint that JAX ignores and later dropped, is not
+    among them. ``_split_transpose`` exists up to 0.8.
+    """
+    names = ("length", "reverse", "unroll", "_split_transpose")
+    return {name: eqn.params[name] for name in names if name in eqn.params}
+
+
+def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Bind a call-like primitive with eqn params; always a list of results."""
+    bound = prim.get_bind_params(params)
+    # Until 0.10 `get_bind_params` returns (subfuns, params), later only params.
+    subfuns, bind_params = bound if isinstance(bound, tuple) else ([], bound)
+    out = prim.bind(*subfuns, *operands, **bind_params)
+    return list(out) if prim.multiple_results else [out]
+
+
+class _TagEffect(_effects.Effect):
+    """Marks a kept tag, so that dead code elimination leaves it in place."""
+
+    def __repr__(self) -> str:
+        return "taxpr.keep"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TagEffect)
+
+    def __hash__(self) -> int:
+        return hash(_TagEffect)
+
+
+tag_effect = _TagEffect()
+
+# Each of these sets names the effects that one part of JAX lets through.
+for _allowed in (
+    _effects.lowerable_effects,
+    _effects.control_flow_allowed_effects,
+    _effects.custom_derivatives_allowed_effects,
+    _effects.remat_allowed_effects,
+):
+    _allowed.add_type(_TagEffect)
+
+
+def moved_effects(effects: Any, now: Mapping[Any, Any]) -> Any:
+    """The effects of an equation whose variables are replaced.
+
+    From 0.10 an effect on a Ref names the variable of the Ref; before, its position.
+    """
+
+    def moved(effect: Any) -> Any:
+        var = getattr(effect, "input", None)
+        return effect.replace(now[var]) if isinstance(var, Var) and var in now else effect
+
+    return {moved(effect) for effect in effects} if effects else effects
+
+
+def is_ref_effect(effect: Any) -> bool:
+    """Whether an effect is that on a Ref among the operands."""
+    # Only these say which operand they are about: `input` from 0.10, `input_index` before.
+    return hasattr(effect, "input") or hasattr(effect, "input_index")

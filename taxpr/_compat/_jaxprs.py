@@ -1,0 +1,144 @@
+"""Jaxprs: their classes, their parts, and how they are rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax._src import core as _core
+from jax._src.interpreters import partial_eval as _pe
+
+from taxpr._compat._avals import ShapedArray, with_weak_type
+
+# `jax.extend.core` has these, too, but from 0.12 importing it imports Pallas.
+Jaxpr = _core.Jaxpr
+ClosedJaxpr: Any = getattr(_core, "ClosedJaxpr", Jaxpr)
+JaxprEqn = _core.JaxprEqn
+Literal = _core.Literal
+Primitive = _core.Primitive
+Var = _core.Var
+DropVar = _core.DropVar
+
+# Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
+# two classes. From 0.11 they are one, which holds the consts.
+ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether ``value`` is a jaxpr, open or closed."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def open_jaxpr(jaxpr: Any) -> Jaxpr:
+    """The open view of a jaxpr: something with eqns, invars and outvars."""
+    return jaxpr if isinstance(jaxpr, Jaxpr) else jaxpr.jaxpr
+
+
+def consts_of(jaxpr: Any) -> Sequence[Any]:
+    """The values of the constvars; empty for an open jaxpr."""
+    # From 0.11 a jaxpr without bound consts has `consts` None or ().
+    return getattr(jaxpr, "consts", None) or ()
+
+
+def rebuilt(
+    jaxpr: Any,
+    *,
+    eqns: Sequence[JaxprEqn],
+    invars: Sequence[Any] | None = None,
+    outvars: Sequence[Any] | None = None,
+    constvars: Sequence[Any] | None = None,
+    consts: Sequence[Any] | None = None,
+) -> Any:
+    """``jaxpr`` with other parts and fitting effects; closed stays closed.
+
+    In its debug info new arguments, which come first, have empty names. The names of
+    results are kept where their number still fits and dropped otherwise.
+    """
+    inner = open_jaxpr(jaxpr)
+    invars = list(inner.invars if invars is None else invars)
+    outvars = list(inner.outvars if outvars is None else outvars)
+    constvars = list(inner.constvars if constvars is None else constvars)
+    debug: Any = inner.debug_info
+    if debug.arg_names is not None and len(debug.arg_names) != len(invars):
+        # Not None: the derivative of a while loop adds to these names.
+        more = len(invars) - len(debug.arg_names)
+        names = ("",) * more + tuple(debug.arg_names) if more > 0 else ("",) * len(invars)
+        debug = debug._replace(arg_names=names)
+    if debug.result_paths is not None and len(debug.result_paths) != len(outvars):
+        debug = debug._replace(result_paths=None)
+    parts: dict[str, Any] = {
+        "constvars": constvars,
+        "invars": invars,
+        "outvars": outvars,
+        "eqns": list(eqns),
+        "effects": _pe.make_jaxpr_effects(constvars, invars, outvars, eqns),
+        "debug_info": debug,
+    }
+    values = list(consts_of(jaxpr) if consts is None else consts)
+    if ONE_JAXPR_CLASS:
+        # `Jaxpr(constvars, ...)` without `consts=` loses them; `replace` does not.
+        return inner.replace(consts=values, **parts)
+    new = inner.replace(**parts)
+    return ClosedJaxpr(new, values) if isinstance(jaxpr, ClosedJaxpr) else new
+
+
+def hoisted(jaxpr: Any) -> tuple[Any, list[Any]]:
+    """A closed jaxpr whose consts are leading arguments, and those consts.
+
+    Consts of a rebuilt jaxpr may be tracers (an injector that closes over them), and
+    these must reach a call-like equation as operands.
+    """
+    inner = open_jaxpr(jaxpr)
+    consts = list(consts_of(jaxpr))
+    if not consts:
+        return jaxpr, []
+    invars = [*inner.constvars, *inner.invars]
+    new = rebuilt(jaxpr, eqns=inner.eqns, invars=invars, constvars=(), consts=())
+    return new, consts
+
+
+def closed(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
+    """An open jaxpr closed over ``consts``; a closed one as it is."""
+    if ONE_JAXPR_CLASS:
+        return jaxpr.replace(consts=list(consts)) if consts else jaxpr
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, list(consts))
+
+
+def as_stored(jaxpr: Any, like: Any) -> Any:
+    """A jaxpr without consts in the class that ``like``, a param, is stored in."""
+    if isinstance(like, ClosedJaxpr):
+        return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+    return open_jaxpr(jaxpr)
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether an operand is a literal and not a variable."""
+    return isinstance(atom, Literal)
+
+
+def is_dropped(var: Any) -> bool:
+    """Whether a result of an equation is not used, shown as ``_``."""
+    return isinstance(var, DropVar)
+
+
+def fresh_var(aval: Any) -> Var:
+    """A new variable."""
+    return Var(aval)
+
+
+def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
+    """A closed jaxpr as a function of flat arguments, which returns arrays."""
+    run, outvars = _core.jaxpr_as_fun(jaxpr), open_jaxpr(jaxpr).outvars
+
+    def as_array(value: Any, aval: Any) -> Any:
+        if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):
+            return value
+        # Of a literal JAX returns what it holds, such as a `TypedFloat` (up to 0.7
+        # `LiteralFloat`, whose weak type is lost), and of a closed-over numpy array that.
+        return with_weak_type(jnp.asarray(value, aval.dtype), aval.weak_type)
+
+    return lambda *args: [
+        as_array(value, atom.aval) for value, atom in zip(run(*args), outvars, strict=True)
+    ]

@@ -1,0 +1,118 @@
+"""Mesh axes: over which a shard_map maps, and over which a value varies."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.core
+from jax._src import config as _config
+from jax._src import core as _core
+
+from taxpr._compat._jaxprs import JaxprEqn, is_literal
+from taxpr._compat._primitives import primitive
+
+
+def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes that a shard_map maps over."""
+    # "manual_axes" up to 0.9.
+    names = "newly_manual_axes" if "newly_manual_axes" in eqn.params else "manual_axes"
+    return frozenset(eqn.params[names])
+
+
+def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
+    """The sizes of the mesh axes that a shard_map maps over, in the order of the mesh."""
+    manual = manual_axes(eqn)
+    return {name: n for name, n in eqn.params["mesh"].shape.items() if name in manual}
+
+
+def varying(x: Any) -> frozenset[str]:
+    """The mesh axes over which a value, or an aval, is known to vary in a shard_map."""
+    aval = x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
+    # `vma` up to 0.11; from 0.12 `mat` says more, `varying` among it.
+    mat = getattr(aval, "mat", None)
+    return frozenset(mat.varying if mat is not None else getattr(aval, "vma", ()))
+
+
+def pvary(x: Any, axes: Sequence[str]) -> Any:
+    """``x`` as a value that may vary over some more mesh axes."""
+    return _core.pvary(x, tuple(axes)) if axes else x
+
+
+def resharded(x: Any, aval: Any) -> Any:
+    """``x`` with the sharding of an aval, where mesh axes are explicit and part of the type."""
+    found, expected = jax.typeof(x).sharding, aval.sharding
+    if found == expected or found.spec == expected.spec:
+        return x
+    mesh = found.mesh if expected.mesh.empty else expected.mesh
+    return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, expected.spec))
+
+
+@contextlib.contextmanager
+def as_traced(eqn: JaxprEqn) -> Iterator[None]:
+    """What surrounded the equation when it was traced: the mesh, and in a shard_map its axes.
+
+    A rule of custom_jvp or custom_vjp is traced when it is first asked for, and kept: outside of
+    the shard_map that it is in its collectives would have no axes, and its types would be wrong.
+    """
+    mesh = eqn.ctx.cur_abstract_mesh
+    if mesh.empty:
+        yield
+        return
+    sizes = zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types, strict=True)
+    manual = [(name, size) for name, size, kind in sizes if kind == jax.sharding.AxisType.Manual]
+    checked = any(varying(atom.aval) for atom in eqn.invars if not is_literal(atom))
+    with (
+        eqn.ctx.manager,
+        _core.extend_axis_env_nd(manual),
+        _config._check_vma(checked or _config._check_vma.value),
+    ):
+        yield
+
+
+_PARALLEL = "jax._src.lax.parallel"
+# Those that JAX takes to be the same on all devices. `all_gather` is not among them: in a
+# shard_map its result counts as one that may differ.
+_EQUALISING = tuple(
+    primitive(_PARALLEL, name)
+    for name in ("psum_p", "psum_invariant_p", "pmax_p", "pmin_p", "all_gather_invariant_p")
+)
+# Primitives of which each result depends on its own operand only.
+side_by_side = (
+    *_EQUALISING,
+    primitive("jax._src.core", "pvary_p"),
+    primitive("jax._src.lax.lax", "optimization_barrier_p"),
+)
+
+
+def made_equal(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes along which a collective leaves the same on all devices."""
+    if eqn.primitive not in _EQUALISING or eqn.params.get("axis_index_groups") is not None:
+        return frozenset()
+    return _axis_names(eqn)
+
+
+def made_different(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes that an equation names without making devices equal, as axis_index does."""
+    return _axis_names(eqn) - made_equal(eqn)
+
+
+# Those that name mesh axes and wait for no other device.
+_WAITING_FOR_NONE = (
+    primitive(_PARALLEL, "axis_index_p"),
+    primitive("jax._src.core", "pvary_p"),
+)
+
+
+def waits_for(eqn: JaxprEqn) -> frozenset[str]:
+    """The mesh axes along which an equation waits for all devices, as a collective does."""
+    return frozenset() if eqn.primitive in _WAITING_FOR_NONE else _axis_names(eqn)
+
+
+def _axis_names(eqn: JaxprEqn) -> frozenset[str]:
+    found = [eqn.params[key] for key in ("axes", "axis_name") if key in eqn.params]
+    names = [name for one in found for name in (one if isinstance(one, tuple) else (one,))]
+    # `axes` also holds the numbers of positional axes, in a collective and elsewhere.
+    return frozenset(name for name in names if isinstance(name, str))

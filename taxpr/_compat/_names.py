@@ -1,0 +1,144 @@
+"""How people know an equation: its place in their code, its scope, its letters."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from types import CodeType
+from typing import Any, NamedTuple
+
+from jax._src import core as _core
+from jax._src import source_info_util as _source_info_util
+
+from taxpr._compat._jaxprs import JaxprEqn, Var, open_jaxpr
+
+# `source_of` passes over the frames of all of taxpr.
+_source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
+
+
+class Source(NamedTuple):
+    """A place in the user's code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def source_of(eqn: JaxprEqn) -> Source | None:
+    """Where the user's code made this equation; None when it is not known."""
+    frame = _source_info_util.user_frame(eqn.source_info.traceback)
+    if frame is None:
+        return None
+    return Source(frame.file_name, frame.start_line, frame.function_name)
+
+
+def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
+    """The calls in the user's code that led to this equation, innermost first.
+
+    Empty where they are not known. The first one is `source_of`.
+    """
+    traceback = eqn.source_info.traceback
+    if traceback is None:
+        return ()
+    frames = zip(*traceback.raw_frames(), strict=True)
+    found = (_source_at(code, instruction) for code, instruction in frames)
+    return tuple(source for source in found if source is not None)
+
+
+# By the id of the code, which is kept, so that its id stays its own: its hash takes long.
+_sources: dict[tuple[int, int], tuple[CodeType, Source | None]] = {}
+
+
+def _source_at(code: CodeType, instruction: int) -> Source | None:
+    """A frame, or None where it is none of the user's."""
+    known = _sources.get((id(code), instruction))
+    if known is None:
+        source = None
+        if _source_info_util.is_user_filename(code.co_filename):
+            frame = _source_info_util.raw_frame_to_frame(code, instruction)
+            source = Source(frame.file_name, frame.start_line, frame.function_name)
+        known = _sources[id(code), instruction] = code, source
+    return known[1]
+
+
+def scope_of(eqn: JaxprEqn) -> str:
+    """The name stack of an equation, such as ``"block_0/attention"``."""
+    return str(eqn.source_info.name_stack)
+
+
+def scopes_of(eqn: JaxprEqn) -> tuple[str, ...]:
+    """The scopes in the name stack of an equation, such as ``("block_0", "attention")``.
+
+    Outermost first; without the transformations, which are `transformations_of`.
+    """
+    return _names(eqn.source_info.name_stack)[0]
+
+
+def transformations_of(eqn: JaxprEqn) -> tuple[str, ...]:
+    """The transformations in the name stack of an equation, such as ``("transpose", "jvp")``.
+
+    Outermost first. JAX notes jvp, transpose and vmap there.
+    """
+    return _names(eqn.source_info.name_stack)[1]
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _names(name_stack: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the scopes and of the transformations in a name stack."""
+    scopes: list[str] = []
+    transformations: list[str] = []
+    for element in name_stack.stack:
+        if isinstance(element, _source_info_util.Scope):
+            scopes += element.name.split("/")
+        else:
+            transformations.append(element.name)
+    return tuple(scopes), tuple(transformations)
+
+
+def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
+    """The components of `scope_of`, each as it is shown and without transformations.
+
+    For ``"jvp(block_0)/attention"`` these are ``("jvp(block_0)", "block_0")`` and
+    ``("attention", "attention")``.
+    """
+    parts: list[tuple[str, str]] = []
+    around: list[str] = []
+    for element in eqn.source_info.name_stack.stack:
+        if not isinstance(element, _source_info_util.Scope):
+            around.append(element.name)
+            continue
+        for name in element.name.split("/"):
+            shown = name
+            for transformation in reversed(around):
+                shown = f"{transformation}({shown})"
+            parts.append((shown, name))
+            around = []
+    return parts
+
+
+_printing = threading.Lock()
+
+
+def var_names(jaxpr: Any) -> dict[Var, str]:
+    """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr."""
+    inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
+    made: list[Any] = []
+
+    class Context(_core.JaxprPpContext):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    # The printer keeps the letters in a context that it makes itself. Which letters it
+    # gives depends on which nested jaxprs it lists first, and that differs by version.
+    with _printing:
+        original, _core.JaxprPpContext = _core.JaxprPpContext, Context
+        try:
+            _core.pp_toplevel_jaxpr(inner, print_shapes=False)  # they take half the time
+        finally:
+            _core.JaxprPpContext = original
+    return {var: str(name) for var, name in made[0].var_names.items()}

@@ -1,0 +1,7 @@
+"""`python -m taxpr_jupyter`: the command `taxpr`."""
+
+import sys
+
+from taxpr_jupyter._cli._main import main
+
+sys.exit(main())

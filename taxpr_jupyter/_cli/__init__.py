@@ -1,0 +1,1 @@
+"""The command `taxpr`: arguments, the function, the drawing, messages."""

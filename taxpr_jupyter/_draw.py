@@ -1,0 +1,123 @@
+"""`draw`: a picture of a program without a notebook."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._output._drawing import Drawing
+from taxpr_jupyter._picture._build import Builder
+from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._picture._layout import TIMEOUT
+from taxpr_jupyter._picture._model import HeatKind, checked_heat
+from taxpr_jupyter._picture._text import visible
+from taxpr_jupyter._session._edits import Edited, Edits
+from taxpr_jupyter._session._sources import source_text
+from taxpr_jupyter._session._trace import traced, traced_before
+
+
+def draw(
+    f: Callable[..., Any] | taxpr.Program | Any,
+    /,
+    *args: Any,
+    budget: int = BUDGET,
+    unfold: str | Iterable[str] = (),
+    fold: str | Iterable[str] = (),
+    timeout: float = TIMEOUT,
+    heat: HeatKind | None = None,
+    name: str | None = None,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    **kwargs: Any,
+) -> Drawing:
+    """Draws a function, or what was traced of one. Nothing is run.
+
+    Args:
+        f: A function; or a `taxpr.Program`, an open or closed jaxpr, or what
+            `jax.jit(f).trace(x)` returns, which take no arguments.
+        *args: Example arguments of the function: arrays, numbers, `jax.ShapeDtypeStruct`, PyTrees
+            of them. Strings and functions among them are static.
+        budget: About how many nodes to show.
+        unfold: Addresses of what is to be open besides what fits the budget, in this order.
+        fold: Addresses of what is to be closed.
+        timeout: Seconds that a layout may take.
+        heat: What to colour nodes by: "flops", "bytes", or None for their kinds.
+        name: What to call it; by default the function's name.
+        static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
+        static_argnames: Names of arguments that are not traced, as in `jax.jit`.
+        **kwargs: Keyword arguments of the function. One that is called like an option above
+            cannot be given here: trace the function yourself, ``draw(taxpr.trace(f)(x, name=y))``.
+
+    Returns:
+        The drawing. It shows itself in a notebook; `Drawing.save` writes it to a file.
+
+    Raises:
+        PanelError: If ``f`` is nothing that can be drawn, or an argument nothing to trace, or
+            an address in ``unfold`` or ``fold`` is not in the picture.
+        Exception: What the function itself raises while it is traced.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr_jupyter import draw
+        >>> drawing = draw(lambda x, *, y: jnp.sin(x) * y, jnp.ones(3), y=jnp.ones(3))
+        >>> drawing
+        <drawing of <lambda>: 2 equations>
+        >>> print(drawing.text())
+        <lambda>: 2 equations, 0 tags
+          in0    a:f32[3]  x
+          in1    b:f32[3]  y
+          0:sin  c:f32[3] = sin a
+          1:mul  d:f32[3] = mul c b
+          out0   d  out
+        >>> draw(jax.make_jaxpr(jnp.sin)(1.0))
+        <drawing of jaxpr: 1 equation>
+    """
+    options = {
+        "budget": budget != BUDGET,
+        "unfold": bool(unfold),
+        "fold": bool(fold),
+        "timeout": timeout != TIMEOUT,
+        "heat": heat is not None,
+        "name": name is not None,
+    }
+    _check_names(f, [option for option, given in options.items() if given])
+    notes: tuple[str, ...] = ()
+    program = traced_before(f)
+    if program is None:
+        start = traced(f, args, kwargs, static_argnums, static_argnames)
+        program, notes = start.program, start.notes
+    elif args or kwargs:
+        raise PanelError(f"A {type(f).__name__} is traced already: draw takes no arguments with it")
+    if name is not None:
+        program = dataclasses.replace(program, name=name)
+    edited = Edited(program, Edits())
+    drawing = Drawing(
+        builder=Builder(program, budget, source_text),
+        outline=lambda limit: edited.rows(visible(program.name), limit),
+        timeout=timeout,
+        heat=checked_heat(heat),
+        notes=notes,
+    )
+    return drawing.unfold(*_several(unfold)).fold(*_several(fold))
+
+
+def _check_names(f: Any, given: Sequence[str]) -> None:
+    """Refuses what could be meant for `draw` and for the function."""
+    try:
+        parameters = inspect.signature(f).parameters if given and callable(f) else {}
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    for option in given:
+        if option in parameters and not isinstance(f, taxpr.Program):
+            raise PanelError(
+                f"{option} is an option of draw, and an argument of the function, too. Trace the "
+                f"function yourself: draw(taxpr.trace(f)(..., {option}=...), {option}=...)"
+            )
+
+
+def _several(addresses: str | Iterable[str]) -> Iterable[str]:
+    return [addresses] if isinstance(addresses, str) else addresses

@@ -1,0 +1,1 @@
+"""A picture as text, SVG and files, outside of the panel."""

@@ -1,0 +1,38 @@
+"""Writes files, by the ending of their name."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+
+from taxpr_jupyter._errors import PanelError
+
+Writers = Mapping[str, Callable[[], str | bytes]]
+
+
+def save(path: str | os.PathLike[str], writers: Writers) -> pathlib.Path:
+    """Writes what the ending of a file's name asks for, all of it or nothing.
+
+    Args:
+        path: The file.
+        writers: For each ending what makes the contents.
+
+    Returns:
+        The file.
+
+    Raises:
+        PanelError: If the ending is another one, or what a writer raises.
+        OSError: If the file cannot be written.
+    """
+    file = pathlib.Path(path)
+    writer = writers.get(file.suffix.lower())
+    if writer is None:
+        raise PanelError(
+            f"{file.name} cannot be written: the name must end in {', '.join(writers)}"
+        )
+    contents = writer()
+    if isinstance(contents, str):
+        contents = contents.encode("utf-8", errors="replace")
+    file.write_bytes(contents)
+    return file

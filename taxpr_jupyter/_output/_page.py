@@ -1,0 +1,147 @@
+"""A drawing as one HTML file that needs nothing else, no network and no Python.
+
+The picture stands in the page as SVG, to be seen without scripts. Beside it stand, as data, a
+picture of what is inside of each folded node, as many as there is room and time for. The browser
+shows them one at a time; `static/page.js` says how. It shares the code for moving in a picture and
+the looks with the panel.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import pathlib
+import re
+import string
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._output._inner import walk
+from taxpr_jupyter._picture._dot import plain, to_dot
+from taxpr_jupyter._picture._layout import lay_out
+from taxpr_jupyter._picture._model import Picture, count_of
+from taxpr_jupyter._picture._svg import finish_svg
+from taxpr_jupyter._picture._text import visible
+
+if TYPE_CHECKING:
+    from taxpr_jupyter._output._drawing import Drawing
+
+LEVELS = 6  # how deep one can walk
+MAX_BYTES = 2_000_000
+_LINES = 2000  # of the program as text
+
+_STATIC = pathlib.Path(__file__).parent / "static"
+_PANEL = pathlib.Path(__file__).parents[1] / "_view" / "static"
+_STYLE = re.compile(r"<style>(.*?)</style>\n?", re.DOTALL)
+
+
+def page(
+    drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None = None
+) -> str:
+    """Writes the page; see `Drawing.html`."""
+    svg = drawing.svg(cancel)
+    style = _STYLE.search(svg)
+    lines = drawing.outline(_LINES)
+    script, looks = _script(), _looks(style[1] if style else "")
+    outline = "".join(map(_outline_line, lines))
+    main = _STYLE.sub("", svg)
+    size = sum(len(part.encode(errors="replace")) for part in (main, script, looks, outline))
+    data: dict[str, Any] = {
+        "pages": {"": {"ends": _ends(drawing.picture), "counts": str(drawing.picture.counts)}},
+        "left": {},
+        "call": drawing.call,
+    }
+    until = time.monotonic() + drawing.timeout
+
+    def room() -> bool:
+        return size < max_bytes
+
+    for inner in walk(drawing.picture, drawing.opened, levels, until, room):
+        if cancel is not None and cancel.is_set():
+            raise PanelError("No page: it was cancelled.")
+        shown = _inner_svg(inner.picture, until, cancel) if inner.picture else None
+        if shown is None or inner.picture is None:
+            reason = inner.reason or "there was no time to draw it"
+            data["left"][inner.address] = {"reason": reason, "path": inner.path}
+            continue
+        data["pages"][inner.address] = {
+            "outer": inner.outer,
+            "title": inner.title,
+            "ends": _ends(inner.picture),
+            "counts": _counts(inner.picture, tagged=drawing.picture.counts.tags > 0),
+            "svg": shown,
+        }
+        size += len(_embedded(data["pages"][inner.address]))
+    return string.Template((_STATIC / "page.html").read_text("utf-8")).substitute(
+        title=_escaped(drawing.program.name),
+        counts=_escaped(str(drawing.picture.counts)),
+        note=_escaped(drawing.note),
+        looks=looks,
+        svg=main,
+        outline=outline,
+        data=_embedded(data),
+        script=script,
+        hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _inner_svg(picture: Picture, until: float, cancel: threading.Event | None) -> str | None:
+    """The SVG of a picture without its style sheet, which the page has; None without the time."""
+    laid_out = lay_out(to_dot(picture), max(0.0, until - time.monotonic()), cancel)
+    return None if laid_out.svg is None else _STYLE.sub("", finish_svg(laid_out.svg, picture))
+
+
+def _ends(picture: Picture) -> list[tuple[int, int]]:
+    """For each edge the numbers of its nodes; both stand in the SVG in the order of the picture."""
+    numbers = {node.id: number for number, node in enumerate(picture.nodes)}
+    return [(numbers[edge.source], numbers[edge.target]) for edge in picture.edges]
+
+
+def _counts(picture: Picture, tagged: bool) -> str:
+    hidden = sum(picture.counts.folded.values())
+    words = f"{count_of(picture.counts.total, 'equation')} here"
+    words += ", any tags among them" if tagged else ""
+    return f"{words}, {hidden:,} of them folded" if hidden else words
+
+
+def _outline_line(line: tuple[str, str]) -> str:
+    address, text = line
+    return f'<span data-line="{_escaped(address)}">{_escaped(text)}\n</span>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(plain("\n".join(map(visible, text.split("\n")))))
+
+
+def _embedded(data: Any) -> str:
+    """JSON that cannot end the script element it stands in, nor begin a comment or a script there.
+
+    Other tags stay as they are: the SVGs are full of them.
+    """
+    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return re.sub(r"<(?=[!?sS])", r"\\u003c", text)
+
+
+def _script() -> str:
+    """The two modules as one: a page opened from a file may load no other.
+
+    The first becomes a function that returns what it exports, and the import a call of it.
+    """
+    picture, own = (
+        folder.joinpath(name).read_text("utf-8")
+        for folder, name in ((_PANEL, "picture.js"), (_STATIC, "page.js"))
+    )
+    exports = re.findall(r"^export (?:class|function) (\w+)", picture, re.MULTILINE)
+    body = re.sub(r"^export ", "", picture, flags=re.MULTILINE)
+    module = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
+    imported = re.compile(r"^import (.*) from .*;$", re.MULTILINE)
+    return imported.sub(lambda match: f"const {match[1]} = {module};", own)
+
+
+def _looks(svg_style: str) -> str:
+    panel = (_PANEL / "panel.css").read_text("utf-8")
+    return "\n".join([svg_style, panel, (_STATIC / "page.css").read_text("utf-8")])

@@ -1,0 +1,472 @@
+// @ts-check
+/**
+ * A drawing in a page of its own: one picture at a time, and a way from each to what is folded in it.
+ *
+ * The address of the picture shown is the fragment of the page's URL, so that the browser's own
+ * buttons go back and forth. Texts of the program become text nodes and nothing else.
+ *
+ * @typedef {{ ends: [number, number][], counts: string, svg?: string, outer?: string,
+ *   title?: string }} Page
+ * @typedef {{ pages: Record<string, Page>, call: string,
+ *   left: Record<string, { reason: string, path: string[] }> }} Data
+ * @typedef {{ page: string, address: string, text: string }} Entry something that can be found
+ */
+
+import { parseSvg, Picture } from "../../_view/static/picture.js";
+
+const FEW = 12; // ends of a value that are listed at first
+const TYPING = 120; // milliseconds without a key before the search begins
+
+const byId = /** @type {(id: string) => HTMLElement} */ ((id) => document.getElementById(id));
+/** @type {Data} */
+const data = JSON.parse(byId("taxpr-data").textContent ?? "");
+// Not by plain access: an address may be the name of something that every object has.
+const has = (/** @type {object} */ object, /** @type {string} */ key) => Object.hasOwn(object, key);
+const $ = /** @type {(selector: string) => HTMLElement} */ ((selector) =>
+  document.querySelector(selector));
+
+/**
+ * @param {string} name
+ * @param {Record<string, any>} attributes
+ * @param {...(Node | string | null | undefined)} children
+ */
+function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(key, value);
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** @param {string} label @param {() => void} act @param {Record<string, string>} more */
+const button = (label, act, more = {}) =>
+  h("button", { type: "button", class: "tx-button", ...more, click: act }, label);
+
+/** @param {string} title @param {...(Node | string | null)} children */
+const section = (title, ...children) =>
+  h("section", { class: "tx-section" }, h("h4", {}, title), ...children);
+
+const stage = $(".tx-stage");
+const inspector = $(".tx-inspector");
+const path = $(".tx-path");
+const message = $(".tx-message");
+const lines = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-line]")]);
+const first = stage.querySelector("svg");
+data.pages[""].svg = first ? new XMLSerializer().serializeToString(first) : "";
+first?.remove();
+
+let shown = ""; // the address of the picture
+let selected = ""; // of a node, or of a value
+/** @type {SVGGElement[]} */
+let nodes = [];
+/** @type {SVGGElement[]} */
+let edges = [];
+
+const scale = h("span", { class: "tx-scale" });
+const picture = new Picture(
+  stage,
+  {
+    select,
+    toggle: open,
+    placed: ({ scale: now }) => {
+      scale.textContent = `${Math.round(100 * now)}%`;
+    },
+  },
+  {},
+);
+
+/** @param {string} words */
+const say = (words) => {
+  message.textContent = words;
+};
+/** @param {Element | undefined} node */
+const addressOf = (node) => node?.getAttribute("data-address") ?? "";
+/** @param {Element} node */
+const labelOf = (node) => [...node.querySelectorAll("text")].map((text) => text.textContent ?? "");
+/** @param {Element} element */
+const tipOf = (element) => element.querySelector("title")?.textContent ?? "";
+
+/** Where an address leads when it is opened: the picture of that name, if there is one. */
+const foldOf = (/** @type {string} */ address) =>
+  nodes.find((node) => addressOf(node) === address)?.getAttribute("data-fold") ?? address;
+
+// --- one picture at a time -----------------------------------------------------------------------
+
+/** Shows the picture that the URL names. */
+function follow() {
+  const wanted = decodeURIComponent(location.hash.slice(1));
+  const address = has(data.pages, wanted) ? wanted : "";
+  const from = shown;
+  if (address === shown && picture.svg) return;
+  draw(address);
+  // On the way out the eye finds the node that it came from.
+  if (from && nodes.some((node) => addressOf(node) === from)) select(from);
+}
+
+/** @param {string} address */
+function draw(address) {
+  shown = address;
+  selected = "";
+  picture.mark({});
+  picture.selected = "";
+  picture.moved = false;
+  picture.svg?.remove();
+  picture.svg = null;
+  const page = data.pages[address];
+  picture.show(page.svg ?? "");
+  nodes = [...(picture.svg?.querySelectorAll("g.node") ?? [])];
+  edges = [...(picture.svg?.querySelectorAll("g.edge") ?? [])];
+  for (const edge of edges) {
+    const line = edge.querySelector("path")?.cloneNode();
+    if (!(line instanceof Element)) continue;
+    line.setAttribute("class", "tx-hit"); // wide and unseen: a thin line is hard to point at
+    edge.append(line);
+  }
+  picture.fit(false);
+  drawPath(address);
+  markLines(address);
+  inspect();
+  say("");
+}
+
+/** @param {string} address */
+function drawPath(address) {
+  const chain = [];
+  for (let at = address; at; at = data.pages[at].outer ?? "") chain.unshift(at);
+  const step = (/** @type {string} */ at) => {
+    const title = at ? (data.pages[at].title ?? at) : "whole program";
+    return at === address ? h("b", { title: at }, title) : button(title, () => go(at), { title: at });
+  };
+  const parts = ["", ...chain].flatMap((at) => [step(at), h("span", { "aria-hidden": "true" }, "›")]);
+  parts.pop();
+  const counts = h("span", { class: "tx-hint" }, address ? data.pages[address].counts : "");
+  path.replaceChildren(...(chain.length ? [...parts, counts] : []));
+}
+
+/** @param {string} address */
+function go(address) {
+  if (address === shown) return;
+  location.hash = address ? `#${encodeURIComponent(address)}` : "#";
+}
+
+/** Opens what is folded at an address, or says why it cannot. @param {string} address */
+function open(address) {
+  const fold = foldOf(address);
+  const node = nodes.find((one) => addressOf(one) === address);
+  if (has(data.pages, fold) && fold !== shown) go(fold);
+  else if (has(data.left, fold)) say(whyNot(fold));
+  else if (!node) say(`${address} is open. To fold it: ${data.call}.fold(${python(address)})`);
+  else say(`${address} holds nothing more.`);
+}
+
+const python = (/** @type {string} */ text) => JSON.stringify(text);
+
+/** @param {string} fold */
+const whyNot = (fold) => {
+  const { reason, path: steps } = data.left[fold];
+  const call = `${data.call}.unfold(${steps.map(python).join(", ")})`;
+  return `The inside of this is not in this file: ${reason}. In Python: ${call}`;
+};
+
+function up() {
+  if (shown) go(data.pages[shown].outer ?? "");
+}
+
+// --- selecting -----------------------------------------------------------------------------------
+
+/** @param {string} address of a node, a cluster or a value; "" for none */
+function select(address) {
+  selected = address;
+  say("");
+  picture.select(address);
+  const marks = /** @type {Record<string, string>} */ ({});
+  const { entering, leaving } = around(address);
+  edges.forEach((edge, k) => edge.classList.toggle("tx-entering", entering.includes(k)));
+  for (const k of leaving) marks[addressOf(nodes[data.pages[shown].ends[k][1]])] = "user";
+  for (const k of entering) marks[addressOf(nodes[data.pages[shown].ends[k][0]])] = "producer";
+  delete marks[address];
+  if (!nodes.some((node) => addressOf(node) === address)) {
+    // A value: what makes it is where its edges begin.
+    for (const k of leaving) marks[addressOf(nodes[data.pages[shown].ends[k][0]])] = "producer";
+  }
+  picture.mark(marks);
+  markLines(address);
+  inspect();
+}
+
+/** Marks what the text says of an address. @param {string} address */
+function markLines(address) {
+  const its = (/** @type {HTMLElement} */ line) => Boolean(address) && line.dataset.line === address;
+  for (const line of lines) line.setAttribute("aria-selected", String(its(line)));
+  lines.find(its)?.scrollIntoView({ block: "nearest" });
+}
+
+/** The edges that enter a node and that leave it; of a value, those that carry it. */
+function around(/** @type {string} */ address) {
+  /** @type {number[]} */
+  const entering = [];
+  /** @type {number[]} */
+  const leaving = [];
+  if (address) {
+    data.pages[shown].ends.forEach(([source, target], k) => {
+      const value = edges[k].getAttribute("data-value");
+      if (addressOf(nodes[source]) === address || value === address) leaving.push(k);
+      else if (addressOf(nodes[target]) === address) entering.push(k);
+    });
+  }
+  return { entering, leaving };
+}
+
+/** The other ends of edges, as buttons that lead there. @param {number[]} which @param {0 | 1} end */
+function listed(which, end) {
+  const rows = which.map((k) => {
+    const node = nodes[data.pages[shown].ends[k][end]];
+    const row = button("", () => select(addressOf(node)), { title: tipOf(node) });
+    const value = tipOf(edges[k]);
+    row.append(h("b", {}, labelOf(node)[0] ?? addressOf(node)), value ? h("code", {}, value) : "");
+    return row;
+  });
+  const list = h("div", { class: "tx-ends" }, ...rows.slice(0, FEW));
+  if (rows.length > FEW) {
+    const more = button(`${rows.length - FEW} more`, () => more.replaceWith(...rows.slice(FEW)));
+    list.append(more);
+  }
+  return list;
+}
+
+/** Shows what there is to know about the selection, or how to move about. */
+function inspect() {
+  if (!selected) return inspector.replaceChildren(...help());
+  const element = [...(picture.svg?.querySelectorAll("[data-address]") ?? [])].find(
+    (one) => addressOf(one) === selected,
+  );
+  const { entering, leaving } = around(selected);
+  const close = button("×", () => select(""), {
+    "aria-label": "Clear the selection",
+    class: "tx-button tx-close",
+  });
+  if (!element) {
+    const makers = leaving.filter((k, i) => {
+      const source = (/** @type {number} */ at) => data.pages[shown].ends[at][0];
+      return leaving.findIndex((other) => source(other) === source(k)) === i;
+    });
+    const tip = leaving.length ? tipOf(edges[leaving[0]]) : "";
+    return inspector.replaceChildren(
+      h("header", { class: "tx-head" }, h("h3", {}, tip || selected), close),
+      h("code", { class: "tx-address" }, selected),
+      section("Made by", listed(makers, 0)),
+      section("Used by", listed(leaving, 1)),
+    );
+  }
+  const [title, ...more] = labelOf(element);
+  const kind = element.classList[1] ?? "";
+  const fold = element.classList.contains("node") ? element.getAttribute("data-fold") : null;
+  const opens = fold && has(data.pages, fold) && fold !== shown;
+  const tip = tipOf(element).split("\n").slice(1).join("\n"); // the first line is the address
+  inspector.replaceChildren(
+    h(
+      "header",
+      { class: "tx-head" },
+      h("h3", {}, title ?? selected),
+      h("b", { class: `tx-chip tx-chip-${kind}` }, kind),
+      opens ? button("Open", () => open(selected), { title: "Key o, or double-click" }) : null,
+      close,
+    ),
+    h("code", { class: "tx-address" }, selected),
+    h("div", {}, ...more.map((line) => h("code", { class: "tx-line" }, line))),
+    fold && has(data.left, fold) ? h("p", { class: "tx-note" }, whyNot(fold)) : "",
+    tip ? h("pre", { class: "tx-tip" }, tip) : "",
+    entering.length ? section("From", listed(entering, 0)) : "",
+    leaving.length ? section("To", listed(leaving, 1)) : "",
+  );
+}
+
+function help() {
+  const key = (/** @type {string} */ name, /** @type {string} */ what) =>
+    h("div", {}, h("kbd", {}, name), ` ${what}`);
+  return [
+    h("p", { class: "tx-hint" }, "Select a node or a line between two to see what it is."),
+    section(
+      "Folded nodes",
+      h("p", {}, "Double-click a node with a number of equations on it to see what is inside."),
+    ),
+    section(
+      "Keys",
+      key("Tab", "to the picture, the text, the search"),
+      key("← ↑ → ↓", "to the next node or line"),
+      key("Enter", "select"),
+      key("o", "open what is folded"),
+      key("u", "back out"),
+      key("/", "search"),
+      key("+ − 0", "zoom; Ctrl and the wheel, too"),
+      key("Esc", "clear the selection"),
+    ),
+  ];
+}
+
+// --- searching -----------------------------------------------------------------------------------
+
+/** @type {Entry[] | null} */
+let index = null;
+/** @type {Entry[]} */
+let found = [];
+let at = -1;
+
+/** All that is drawn in some picture, then what stands only in the text. */
+function entries() {
+  if (index) return index;
+  index = [];
+  /** @type {Set<string>} */
+  const drawn = new Set();
+  for (const [page, { svg }] of Object.entries(data.pages)) {
+    const root = parseSvg(svg ?? "");
+    for (const node of root?.querySelectorAll("[data-address]") ?? []) {
+      const address = addressOf(node);
+      if (drawn.has(address) || node.classList.contains("outside")) continue;
+      drawn.add(address);
+      index.push({ page, address, text: [...labelOf(node), tipOf(node)].join("\n").toLowerCase() });
+    }
+  }
+  for (const line of lines) {
+    const address = line.dataset.line ?? "";
+    if (!address || drawn.has(address)) continue;
+    index.push({ page: "-", address, text: (line.textContent ?? "").toLowerCase() });
+  }
+  return index;
+}
+
+const field = /** @type {HTMLInputElement} */ (
+  h("input", {
+    class: "tx-field",
+    type: "search",
+    placeholder: "Search",
+    "aria-label": "Search names, types, addresses",
+    spellcheck: "false",
+    autocomplete: "off",
+  })
+);
+const number = h("span", { class: "tx-found", "aria-live": "polite" });
+let typing = 0;
+
+function search() {
+  clearTimeout(typing);
+  typing = 0;
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  found = words.length
+    ? entries().filter(({ text }) => words.every((word) => text.includes(word)))
+    : [];
+  // Begin with what can be seen.
+  const here = found.findIndex(({ page }) => page === shown);
+  at = -1;
+  if (found.length) step(Math.max(here, 0) + 1);
+  else number.textContent = words.length ? "none" : "";
+}
+
+/** @param {number} by */
+function step(by) {
+  if (typing) return search();
+  if (!found.length) return;
+  at = (at + by + found.length) % found.length;
+  number.textContent = `${at + 1} of ${found.length}`;
+  reach(found[at].page, found[at].address);
+}
+
+/** Shows and selects an address in a picture; "-" is for none. */
+function reach(/** @type {string} */ page, /** @type {string} */ address) {
+  if (page === "-") {
+    select(address);
+    say(`${address} is folded, and its picture is not in this file.`);
+    return;
+  }
+  if (page !== shown) {
+    draw(page);
+    location.hash = page ? `#${encodeURIComponent(page)}` : "#"; // which draws nothing again
+  }
+  select(address);
+  picture.reveal(address);
+}
+
+/** A line of the text: what it is about in the picture shown, else in the first that has it. */
+function fromText(/** @type {string} */ address) {
+  const places = entries().filter((entry) => entry.address === address);
+  const here = nodes.some((node) => addressOf(node) === address);
+  reach(here ? shown : (places[0]?.page ?? "-"), address);
+}
+
+field.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(search, TYPING);
+});
+field.addEventListener("keydown", (event) => {
+  if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
+  else if (event.key === "Escape" && !field.value) stage.querySelector("svg")?.focus();
+  else return;
+  event.preventDefault();
+});
+$(".tx-search").append(
+  field,
+  button("↑", () => step(-1), { "aria-label": "Previous match", title: "Shift+Enter" }),
+  button("↓", () => step(1), { "aria-label": "Next match", title: "Enter" }),
+  number,
+);
+
+// --- the page ------------------------------------------------------------------------------------
+
+$(".tx-tools").append(
+  button("−", () => picture.zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
+  scale,
+  button("+", () => picture.zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
+  button("Fit", () => picture.fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+);
+
+stage.addEventListener("click", (event) => {
+  const edge = event.target instanceof Element && event.target.closest("g.edge");
+  const value = edge && edge.getAttribute("data-value");
+  if (value) select(value);
+});
+
+const text = $(".tx-outline pre");
+text.setAttribute("role", "listbox");
+text.setAttribute("aria-label", "Program as text");
+for (const line of lines) {
+  line.setAttribute("role", "option");
+  line.setAttribute("aria-selected", "false");
+}
+lines.filter((line) => line.dataset.line)[0]?.setAttribute("tabindex", "0");
+text.addEventListener("click", (event) => {
+  const line = event.target instanceof Element && event.target.closest("[data-line]");
+  const address = line instanceof HTMLElement && line.dataset.line;
+  // Who marks text with the mouse wants to copy it.
+  if (address && getSelection()?.isCollapsed) fromText(address);
+});
+text.addEventListener("keydown", (event) => {
+  const line = event.target instanceof HTMLElement ? event.target : null;
+  if (!line?.dataset.line || event.ctrlKey || event.metaKey || event.altKey) return;
+  const reachable = lines.filter((one) => one.dataset.line);
+  const here = reachable.indexOf(line);
+  const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: reachable.length - 1 }[event.key];
+  if (event.key === "Enter" || event.key === " ") fromText(line.dataset.line);
+  else if (to === undefined) return;
+  else if (reachable[to]) {
+    line.setAttribute("tabindex", "-1");
+    reachable[to].setAttribute("tabindex", "0");
+    reachable[to].focus();
+  }
+  event.preventDefault();
+});
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target === field) return;
+  const focused = event.target instanceof Element && event.target.closest("[data-address]");
+  const node = focused ? addressOf(focused) : selected;
+  if (event.key === "/") field.focus();
+  else if (event.key === "o" && node) open(node);
+  else if (event.key === "u") up();
+  else return;
+  event.preventDefault();
+});
+addEventListener("hashchange", follow);
+new ResizeObserver(() => picture.resized()).observe(stage);
+follow();

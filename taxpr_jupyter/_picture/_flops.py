@@ -1,0 +1,287 @@
+"""How much one first-order equation computes and moves: a table by primitive.
+
+The numbers follow from shapes alone and mean what XLA's own cost analysis means by them: one
+operation for each element of a result, whatever its dtype; two for each multiply-add of a
+contraction; and functions such as `exp`, which take many instructions, in a count of their own.
+What a compiler does about it (fusing, sharing, dropping) is not foreseen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax.extend.core.primitives as p
+import jax.lax
+import numpy as np
+
+Operations = tuple[int, int]  # plain ones, and transcendental ones
+Rule = Callable[[Any], Operations]
+
+# 20 rounds of add, rotate (three operations) and xor, and the key added 5 times, for two words.
+_THREEFRY = 60  # operations for a word of 32 bits
+_EXACT_POSITIONS = 1_000_000  # up to here, positions of a window in the padding are not counted
+
+
+def size(aval: Any) -> int:
+    """How many elements a value has; 0 for what is no array.
+
+    Raises:
+        TypeError: Its shape is not known before it runs.
+    """
+    shape = getattr(aval, "shape", None)
+    number = 0 if shape is None else math.prod(shape)
+    if not isinstance(number, int):
+        raise TypeError(f"the size of {aval} is not known before it runs")
+    return number
+
+
+def n_bytes(aval: Any) -> int:
+    """How many bytes a value takes; 0 for what is no array, and for a Ref, which is a place.
+
+    Raises:
+        TypeError: Its shape is not known before it runs.
+    """
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None or is_ref(aval):
+        return 0
+    return size(aval) * getattr(dtype, "itemsize", 0)
+
+
+def is_ref(aval: Any) -> bool:
+    """Whether it is a Ref: memory that is read and written in place."""
+    return hasattr(aval, "inner_aval")
+
+
+def operations(eqn: Any) -> Operations | None:
+    """What an equation computes; None where its primitive is not in the table."""
+    rule = RULES.get(eqn.primitive) or _NAMED.get(eqn.primitive.name)
+    return rule(eqn) if rule else None
+
+
+def moved(eqn: Any) -> int:
+    """Bytes of operands and results of an equation.
+
+    What takes or changes a part of an array touches that part and not all of it.
+    """
+    ins, outs = [atom.aval for atom in eqn.invars], [var.aval for var in eqn.outvars]
+    if eqn.primitive in _TAKES_PART:
+        return 2 * sum(map(n_bytes, outs)) + sum(map(n_bytes, ins[1:]))
+    if eqn.primitive in _CHANGES_PART:
+        update = 2 if eqn.primitive in _SCATTERS else 1
+        rest = [aval for k, aval in enumerate(ins) if k not in (0, update)]
+        return 2 * n_bytes(ins[update]) + sum(map(n_bytes, rest))
+    return sum(map(n_bytes, ins)) + sum(map(n_bytes, outs))
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def _nothing(eqn: Any) -> Operations:
+    return 0, 0
+
+
+def _out(eqn: Any) -> int:
+    return size(eqn.outvars[0].aval)
+
+
+def _in(eqn: Any) -> int:
+    return size(eqn.invars[0].aval)
+
+
+def _each(eqn: Any) -> Operations:
+    return _out(eqn), 0
+
+
+def _each_transcendental(eqn: Any) -> Operations:
+    return 0, _out(eqn)
+
+
+def _integer_pow(eqn: Any) -> Operations:
+    power = eqn.params["y"]
+    squares = max(abs(power).bit_length() - 1, 0)
+    products = max(abs(power).bit_count() - 1, 0)
+    return _out(eqn) * (squares + products + (power < 0)), 0
+
+
+def _reduce(eqn: Any) -> Operations:
+    return _in(eqn) - _out(eqn), 0
+
+
+def _window(eqn: Any) -> Operations:
+    return _out(eqn) * (math.prod(eqn.params["window_dimensions"]) - 1), 0
+
+
+def _select_and_scatter(eqn: Any) -> Operations:
+    return _in(eqn) * math.prod(eqn.params["window_dimensions"]), 0
+
+
+def _cumulative(eqn: Any) -> Operations:
+    axis = eqn.invars[0].aval.shape[eqn.params["axis"]]
+    return (_in(eqn) - _in(eqn) // axis if axis else 0), 0
+
+
+def _cumlogsumexp(eqn: Any) -> Operations:
+    steps, _ = _cumulative(eqn)
+    return 2 * steps, 2 * steps
+
+
+def _sort(eqn: Any) -> Operations:
+    length = eqn.invars[0].aval.shape[eqn.params["dimension"]]
+    return _in(eqn) * max(length - 1, 0).bit_length(), 0
+
+
+def _top_k(eqn: Any) -> Operations:
+    return _in(eqn) * max(eqn.params["k"].bit_length(), 1), 0
+
+
+def _scattered(eqn: Any) -> Operations:
+    return size(eqn.invars[2].aval), 0
+
+
+def _dot_general(eqn: Any) -> Operations:
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    shape = eqn.invars[0].aval.shape
+    return 2 * _out(eqn) * math.prod(shape[d] for d in contracted), 0
+
+
+def _ragged_dot(eqn: Any) -> Operations:
+    """Each element of the left operand meets one row of the group that it belongs to."""
+    numbers = eqn.params["ragged_dot_dimension_numbers"]
+    (_, contracted), (_, batch) = numbers.dot_dimension_numbers
+    not_free = {*contracted, *batch, *numbers.rhs_group_dimensions}
+    shape = eqn.invars[1].aval.shape
+    return 2 * _in(eqn) * math.prod(n for d, n in enumerate(shape) if d not in not_free), 0
+
+
+def _conv(eqn: Any) -> Operations:
+    """Two for each product of an element of the input with one of the kernel; none for padding."""
+    lhs, rhs, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
+    params, numbers = eqn.params, eqn.params["dimension_numbers"]
+    products = out.shape[numbers.out_spec[1]] * rhs.shape[numbers.rhs_spec[1]]
+    products *= lhs.shape[numbers.lhs_spec[0]] // params["batch_group_count"]
+    dims = zip(numbers.lhs_spec[2:], numbers.rhs_spec[2:], numbers.out_spec[2:], strict=True)
+    for k, (of_lhs, of_rhs, of_out) in enumerate(dims):
+        products *= _positions(
+            lhs.shape[of_lhs],
+            rhs.shape[of_rhs],
+            out.shape[of_out],
+            params["window_strides"][k],
+            params["padding"][k][0],
+            params["lhs_dilation"][k],
+            params["rhs_dilation"][k],
+        )
+    return 2 * products, 0
+
+
+def _positions(
+    length: int, kernel: int, out: int, stride: int, pad: int, lhs_dilation: int, rhs_dilation: int
+) -> int:
+    """How often, along one dimension, an element of the kernel meets one of the input."""
+    if kernel * out > _EXACT_POSITIONS:
+        return kernel * out
+    at = np.arange(out)[:, None] * stride + np.arange(kernel) * rhs_dilation - pad
+    inside = (at >= 0) & (at < length * lhs_dilation) & (at % lhs_dilation == 0)
+    return int(inside.sum())
+
+
+def _fft(eqn: Any) -> Operations:
+    """The usual 5 n log n, half of that where one side is real."""
+    points = max(_in(eqn), _out(eqn))
+    log = math.log2(max(math.prod(eqn.params["fft_lengths"]), 1))
+    real = any(np.dtype(a.aval.dtype).kind != "c" for a in (eqn.invars[0], eqn.outvars[0]))
+    return round((2.5 if real else 5) * points * log), 0
+
+
+def _cholesky(eqn: Any) -> Operations:
+    return _in(eqn) * eqn.invars[0].aval.shape[-1] // 3, 0
+
+
+def _triangular_solve(eqn: Any) -> Operations:
+    return size(eqn.invars[1].aval) * eqn.invars[0].aval.shape[-1], 0
+
+
+def _lu(eqn: Any) -> Operations:
+    rows, columns = eqn.invars[0].aval.shape[-2:]
+    short, long = min(rows, columns), max(rows, columns)
+    batch = _in(eqn) // max(rows * columns, 1)
+    return batch * (short * short * long - short**3 // 3), 0
+
+
+def _random(eqn: Any) -> Operations:
+    """Words of 32 bits from a counter; generators of the hardware count as XLA counts them."""
+    avals = [*(atom.aval for atom in eqn.invars), *(var.aval for var in eqn.outvars)]
+    words = -(-sum(n_bytes(var.aval) for var in eqn.outvars) // 4)
+    keys = [str(aval.dtype) for aval in avals if str(aval.dtype).startswith("key<")]
+    if keys and keys[0] != "key<fry>":
+        return 0, words
+    return _THREEFRY * words, 0
+
+
+def _of_module(names: Iterable[str]) -> set[Any]:
+    """The primitives of these names, as far as this JAX has them."""
+    found = (getattr(p, f"{n}_p", None) or getattr(jax.lax, f"{n}_p", None) for n in names)
+    return {primitive for primitive in found if primitive is not None}
+
+
+_FREE = """after_all all_gather all_to_all axis_index bitcast_convert_type broadcast_in_dim
+    complex concatenate copy create_token device_put dynamic_slice dynamic_update_slice
+    empty2 gather get imag iota name pad ppermute ragged_all_to_all real reshape rev scatter
+    sharding_constraint slice split squeeze stack stop_gradient swap tile transpose
+    unstack"""
+_ELEMENTWISE = """abs add add_jaxvals and ceil clamp clz conj convert_element_type div eq eq_to
+    floor ge gt is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not
+    one_minus_square or pmax pmin population_count psum reduce_precision rem round
+    select_n shift_left shift_right_arithmetic shift_right_logical sign square sub xor"""
+_TRANSCENDENTAL = """acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt cos cosh
+    digamma erf erf_inv erfc exp exp2 expm1 igamma igamma_grad_a igammac lgamma log log1p log2
+    logistic polygamma pow regularized_incomplete_beta rng_uniform rsqrt sin sinh sqrt tan tanh
+    zeta"""
+_RULES_OF: dict[Rule, str] = {
+    _nothing: _FREE,
+    _each: _ELEMENTWISE,
+    _each_transcendental: _TRANSCENDENTAL,
+    _reduce: """argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum
+        reduce_xor""",
+    _window: "reduce_window_max reduce_window_min reduce_window_sum select_and_gather_add",
+    _select_and_scatter: "select_and_scatter_add",
+    _cumulative: "cummax cummin cumprod cumsum",
+    _cumlogsumexp: "cumlogsumexp",
+    _sort: "sort",
+    _top_k: "approx_top_k top_k",
+    _scattered: "scatter_add scatter_max scatter_min scatter_mul scatter_sub",
+    _integer_pow: "integer_pow",
+    _dot_general: "dot_general",
+    _conv: "conv_general_dilated",
+    _fft: "fft",
+    _cholesky: "cholesky",
+    _triangular_solve: "triangular_solve",
+    _lu: "lu",
+    _random: """random_bits random_fold_in random_seed random_split rng_bit_generator
+        threefry2x32""",
+}
+RULES: dict[Any, Rule] = {
+    primitive: rule for rule, names in _RULES_OF.items() for primitive in _of_module(names.split())
+}
+"""The table. What is not in it, and holds no jaxpr, is not counted, and marked so."""
+
+# Those that JAX gives no public object, in all its versions or in some. One that is renamed is not
+# counted any more, and marked so.
+_NAMED_FREE = """all_gather_invariant all_gather_reduced dce_sink debug_callback debug_print
+    dimension_size empty empty2 freeze from_edtype get layout_constraint name new_ref
+    optimization_barrier pbroadcast pin platform_index preduced pvary random_clone random_unwrap
+    random_wrap reduced_vary_cast reshard swap tie to_edtype unpin vary_unreduced_cast
+    with_memory_space_constraint zeros_like"""
+_NAMED: dict[str, Rule] = {
+    **dict.fromkeys(_NAMED_FREE.split(), _nothing),
+    "addupdate": lambda eqn: (size(eqn.invars[1].aval), 0),
+    "psum_invariant": _each,
+    "ragged_dot_general": _ragged_dot,
+    "reduce_scatter": _reduce,
+    "threefry4x32": _random,
+}
+
+_TAKES_PART = _of_module(["dynamic_slice", "gather", "slice"])
+_SCATTERS = _of_module(f"scatter{kind}" for kind in ("", "_add", "_max", "_min", "_mul", "_sub"))
+_CHANGES_PART = _SCATTERS | _of_module(["dynamic_update_slice"])

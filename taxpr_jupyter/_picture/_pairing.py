@@ -1,0 +1,80 @@
+"""Pairs lists of inputs, outputs, operands: in order, by what is equal."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+
+QUADRATIC = 250_000  # how many comparisons of two sequences may take
+
+Pairs = dict[int, int]
+
+
+def in_order(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
+    """Pairs equal items of two sequences without crossings; many, if not always most.
+
+    Where the sequences are long only items are paired that are there once in both.
+    """
+    if len(before) * len(after) > QUADRATIC:
+        return dict(_unique_in_order(before, after))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    return {a + n: b + n for a, b, size in matcher.get_matching_blocks() for n in range(size)}
+
+
+def ends(
+    before: Sequence[Hashable],
+    after: Sequence[Hashable],
+    types_before: Sequence[Hashable],
+    types_after: Sequence[Hashable],
+    known: Pairs | None = None,
+) -> Pairs:
+    """Pairs inputs or outputs.
+
+    First those that are known; then those whose name is there once in both; then, in order, those
+    of one type; then, where as many are left over on both sides, all the others.
+    """
+    pairs = dict(known or {})
+    taken = set(pairs.values())
+    once_before, once_after = _once(before), _once(after)
+    for name, a in once_before.items():
+        b = once_after.get(name)
+        if b is not None and a not in pairs and b not in taken:
+            pairs[a] = b
+            taken.add(b)
+    left = [a for a in range(len(before)) if a not in pairs]
+    free = [b for b in range(len(after)) if b not in taken]
+    if len(left) != len(free):
+        typed = in_order([types_before[a] for a in left], [types_after[b] for b in free])
+        pairs |= {left[a]: free[b] for a, b in typed.items()}
+        return pairs
+    return pairs | dict(zip(left, free, strict=True))
+
+
+def _once(items: Sequence[Hashable]) -> dict[Hashable, int]:
+    count = Counter(items)
+    return {item: k for k, item in enumerate(items) if count[item] == 1 and item is not None}
+
+
+def _unique_in_order(
+    before: Sequence[Hashable], after: Sequence[Hashable]
+) -> Iterator[tuple[int, int]]:
+    """The longest run of pairs without crossings, of items that are there once in both."""
+    once = _once(after)
+    pairs = [(a, once[item]) for item, a in _once(before).items() if item in once]
+    tails: list[int] = []  # of the best run of each length, the last partner
+    ends_at: list[int] = []
+    came_from: list[int | None] = []
+    for n, (_, b) in enumerate(pairs):
+        length = bisect.bisect_left(tails, b)
+        if length == len(tails):
+            tails.append(b)
+            ends_at.append(n)
+        else:
+            tails[length], ends_at[length] = b, n
+        came_from.append(ends_at[length - 1] if length else None)
+    n = ends_at[-1] if ends_at else None
+    while n is not None:
+        yield pairs[n]
+        n = came_from[n]

@@ -1,0 +1,145 @@
+"""Two jaxprs compared: what became of each equation, input and output. Plain data."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+Status = Literal[
+    "same",
+    "inside",  # the same but for something in its jaxprs
+    "follows",  # other types, because the types of its operands are others
+    "changed",  # other params, literals, types or operands
+    "added",
+    "removed",
+]
+STATUSES: tuple[Status, ...] = ("same", "inside", "follows", "changed", "added", "removed")
+QUIET = frozenset({"same", "follows"})  # nothing was done here
+
+
+class End(NamedTuple):
+    """An input, constant or output.
+
+    Attributes:
+        status: What became of it.
+        partner: Its partner, such as ``in2``; None where it has none.
+        what: What is different, for people.
+    """
+
+    status: Status
+    partner: str | None
+    what: str = ""
+
+
+@dataclass(eq=False)
+class Side:
+    """One of two jaxprs.
+
+    Attributes:
+        jaxpr: The jaxpr.
+        names: The equations' own parts of their addresses.
+        eqns: The equations.
+        status: What became of each.
+        partner: The position of the partner of each; -1 where it has none.
+        ends: Inputs, constants and outputs, such as ``in0``, ``const0``, ``out0``.
+    """
+
+    jaxpr: Any
+    names: Sequence[str]
+    eqns: Sequence[Any]
+    status: list[Status]
+    partner: Sequence[int]
+    ends: dict[str, End] = field(default_factory=dict)
+
+    @functools.cached_property
+    def position(self) -> Mapping[str, int]:
+        """The position of an equation by its name."""
+        return {name: i for i, name in enumerate(self.names)}
+
+
+class Inner(NamedTuple):
+    """Two nested jaxprs of two equations that are partners.
+
+    Attributes:
+        labels: Their labels; None where there is one only.
+        part: Their comparison; None where they are equal, or there is one only.
+    """
+
+    labels: tuple[str | None, str | None]
+    part: Part | None
+
+
+@dataclass(eq=False)
+class Part:
+    """Two jaxprs compared.
+
+    Attributes:
+        sides: Before and after.
+        what: What is different, for people, by the position in the first.
+        inside: Nested jaxprs, by the position in the first, where they are not all equal.
+        counts: How many equations became what, those inside included.
+    """
+
+    sides: tuple[Side, Side]
+    what: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    inside: dict[int, tuple[Inner, ...]] = field(default_factory=dict)
+    counts: Counter[Status] = field(default_factory=Counter)
+
+    @functools.cached_property
+    def is_quiet(self) -> bool:
+        """Whether nothing is different but types that come from outside."""
+        return all(
+            QUIET.issuperset(side.status) and all(end.status in QUIET for end in side.ends.values())
+            for side in self.sides
+        )
+
+    @functools.cached_property
+    def near(self) -> tuple[frozenset[int], frozenset[int]]:
+        """For each side the equations next to something that the other side alone has."""
+        return _next_to(self.sides[1]), _next_to(self.sides[0])
+
+    def inner(self, side: int, position: int) -> tuple[Inner, ...]:
+        """The nested jaxprs of an equation of a side."""
+        first = position if side == 0 else self.sides[1].partner[position]
+        return self.inside.get(first, ())
+
+
+def _next_to(side: Side) -> frozenset[int]:
+    """The partners of the equations next to those that have none."""
+    found, last, alone = set(), -1, False
+    for partner in side.partner:
+        if partner < 0:
+            alone = True
+            continue
+        if alone:
+            found |= {last, partner}
+        last, alone = partner, False
+    return frozenset(found | ({last} if alone else set())) - {-1}
+
+
+def pairs(part: Part, prefixes: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+    """The addresses of all equations that have a partner, nested ones after their own."""
+    before, after = part.sides
+    for i, j in enumerate(before.partner):
+        if j < 0:
+            continue
+        here, there = f"{prefixes[0]}{before.names[i]}", f"{prefixes[1]}{after.names[j]}"
+        yield here, there
+        for (ours, theirs), inner in part.inside.get(i, ()):
+            if inner is not None:
+                yield from pairs(inner, (f"{here}/{ours}/", f"{there}/{theirs}/"))
+
+
+def statuses(part: Part, side: int, prefix: str = "") -> Iterator[tuple[str, Status]]:
+    """The addresses of all that was compared on one side, with what became of it."""
+    own = part.sides[side]
+    for name, end in own.ends.items():
+        yield f"{prefix}{name}", end.status
+    for i, (name, status) in enumerate(zip(own.names, own.status, strict=True)):
+        yield f"{prefix}{name}", status
+        for labels, inner in part.inner(side, i):
+            if inner is not None:
+                yield from statuses(inner, side, f"{prefix}{name}/{labels[side]}/")

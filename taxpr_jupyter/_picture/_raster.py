@@ -1,0 +1,70 @@
+"""PNG and PDF of a picture.
+
+The program `dot` draws them from the DOT text of the SVG, with the same shapes, colours and sizes.
+Where it cannot, the package `cairosvg` converts the finished SVG, if somebody has installed it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._picture._layout import TIMEOUT, LayoutStopped, convert
+from taxpr_jupyter._picture._model import Picture
+from taxpr_jupyter._picture._svg import for_converters
+
+NO_RASTER = (
+    "No {form}: {reasons}. Install Graphviz (the program `dot`, with its Cairo plugin), or "
+    "`pip install cairosvg`; or write .svg, which needs neither."
+)
+_PAPER = "white"  # what shows an image may be dark, and texts outside of nodes are of a middle tone
+_DENSITY = 2  # pixels of a PNG for one of the SVG
+
+
+def raster(
+    picture: Picture,
+    form: str,
+    svg: Callable[[], str],
+    timeout: float = TIMEOUT,
+    cancel: threading.Event | None = None,
+) -> bytes:
+    """A picture as PNG or PDF.
+
+    Args:
+        picture: The picture.
+        form: "png" or "pdf".
+        svg: Makes its finished SVG; called only where `dot` fails.
+        timeout: Seconds that the layout may take.
+        cancel: Set it from another thread to stop at once.
+
+    Raises:
+        PanelError: If nothing here can write it, or the layout took too long.
+    """
+    try:
+        data, reason = convert(to_dot(picture, _PAPER), form, timeout, cancel)
+    except LayoutStopped as stopped:
+        raise PanelError(str(stopped)) from None
+    if data is not None:
+        return data
+    try:
+        return _by_cairosvg(svg(), form)
+    except (ImportError, OSError) as error:  # OSError: without the library cairo
+        lacking = isinstance(error, ImportError)
+        other = "is not installed" if lacking else f"cannot be loaded: {one_line(error)}"
+    reasons = f"{reason}, and the package cairosvg {other}"
+    raise PanelError(NO_RASTER.format(form=form.upper(), reasons=reasons))
+
+
+def _by_cairosvg(svg: str, form: str) -> bytes:
+    import cairosvg  # pyright: ignore[reportMissingImports] - no dependency of ours
+
+    write = {"png": cairosvg.svg2png, "pdf": cairosvg.svg2pdf}[form]
+    # A PDF has no pixels: there the same factor would only make the page larger.
+    options = {"scale": _DENSITY} if form == "png" else {}
+    try:
+        return write(bytestring=for_converters(svg).encode(), background_color=_PAPER, **options)
+    except Exception as error:
+        LOG.warning("cairosvg failed", exc_info=True)
+        raise PanelError(f"No {form.upper()}: cairosvg failed: {one_line(error)}") from error

@@ -1,0 +1,109 @@
+"""What is special about equations and values: batched, sharded, donated, with effects.
+
+Each of these is a class of the node, a short sign on its label, and words in its tooltip.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+import taxpr
+
+# In a nested jaxpr the name stack begins anew, so there nothing is known of a vmap around it.
+_VMAP = re.compile(r"\bvmap\(")
+_EFFECTS = {
+    "AccumEffect": "adds to a Ref",
+    "DebugEffect": "debug print or callback, in any order",
+    "IOEffect": "input and output, in any order",
+    "InternalMutableArrayEffect": "makes a Ref",
+    "OrderedDebugEffect": "debug print or callback, in order",
+    "OrderedIOEffect": "input and output, in order",
+    "ReadEffect": "reads a Ref",
+    "WriteEffect": "writes a Ref",
+}
+_NO_EFFECTS = {"NamedAxisEffect"}  # that of a collective: it talks to other devices, no more
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """Something special about a node.
+
+    Attributes:
+        mark: The class: "batched", "donated", "effect" or "sharded".
+        sign: What stands on the label.
+        words: What stands in the tooltip.
+    """
+
+    mark: str
+    sign: str
+    words: str
+
+
+def traits(eqn: Any) -> Iterator[Trait]:
+    """What is special about an equation."""
+    if _VMAP.search(taxpr.scope_of(eqn)):
+        yield Trait("batched", "vmap", "batched by vmap")
+    if effects := _effects(eqn):
+        yield Trait("effect", "effect", f"effect: {'; '.join(effects)}")
+    if specs := _specs(eqn):
+        yield Trait("sharded", specs[0], f"sharded {', '.join(specs)}")
+    if donated := [str(k) for k in range(len(eqn.invars)) if _donates(eqn, k)]:
+        word = "operand" if len(donated) == 1 else "operands"
+        yield Trait("donated", "donates", f"takes the memory of {word} {', '.join(donated)}")
+
+
+def traits_of_operand(eqn: Any, k: int) -> Iterator[Trait]:
+    """What an equation with nested jaxprs makes of its operand."""
+    if _donates(eqn, k):
+        yield Trait("donated", "donated", f"donated: {eqn.primitive.name} may reuse its memory")
+    for param in ("in_shardings", "in_specs"):
+        shardings = eqn.params.get(param)
+        spec = spec_text(shardings[k]) if _reaches(shardings, k) else ""
+        if spec:
+            yield Trait("sharded", spec, f"sharded {spec}")
+
+
+def traits_of_value(aval: Any) -> Iterator[Trait]:
+    """What the type of an input says of it."""
+    if spec := spec_text(getattr(aval, "sharding", None)):
+        yield Trait("sharded", "", f"sharded {spec}")  # its type says it
+
+
+def spec_text(sharding: Any) -> str:
+    """`P('x', None)`; "" where nothing is split, or nothing is known.
+
+    Args:
+        sharding: A sharding, a spec, or anything else.
+    """
+    spec = getattr(sharding, "spec", sharding)
+    parts = tuple(spec) if isinstance(spec, jax.sharding.PartitionSpec) else ()
+    return f"P({', '.join(map(repr, parts))})" if any(part is not None for part in parts) else ""
+
+
+def _effects(eqn: Any) -> list[str]:
+    kinds = {type(effect) for effect in eqn.effects}
+    names = {kind.__name__ for kind in kinds if not kind.__module__.startswith("taxpr.")}
+    return sorted(_EFFECTS.get(name, name) for name in names - _NO_EFFECTS)
+
+
+def _specs(eqn: Any) -> Sequence[str]:
+    """The shardings of results; of an equation that asks for one, what it asks for."""
+    asked = spec_text(eqn.params.get("sharding"))
+    if asked:
+        return [asked]
+    found = (spec_text(getattr(var.aval, "sharding", None)) for var in eqn.outvars)
+    return list(dict.fromkeys(text for text in found if text))
+
+
+def _donates(eqn: Any, k: int) -> bool:
+    donated = eqn.params.get("donated_invars")
+    return _reaches(donated, k) and bool(donated[k])
+
+
+def _reaches(values: Any, k: int) -> bool:
+    return isinstance(values, tuple) and k < len(values)

@@ -1,0 +1,249 @@
+"""A drawing saved as a page, opened from its file."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD, MISSING
+from drawn_programs import HOSTILE, PROGRAMS
+
+from taxpr_jupyter import draw
+
+sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
+
+
+@pytest.fixture(autouse=True)
+def _no_kernels_left():
+    """These tests need no server."""
+
+
+@pytest.fixture(scope="module")
+def browser_context_args() -> dict:
+    return {"viewport": {"width": 1400, "height": 900}}
+
+
+def model(w, xs):
+    def step(c, x):
+        return jax.jit(lambda c: jnp.tanh(c * w))(c) + x, jnp.sum(c)
+
+    last, sums = jax.lax.scan(step, jnp.zeros(4), xs)
+    return jax.lax.cond(jnp.sum(sums) > 0, jnp.sin, lambda v: v * 2, last)
+
+
+SCAN = "1:scan"
+JIT = "1:scan/body/0:jit"
+
+
+def drawing():
+    shapes = [jax.ShapeDtypeStruct(shape, "float32") for shape in ((4,), (3, 4))]
+    return draw(model, *shapes)
+
+
+class Opened:
+    """A page opened from a file, and all that it complained about or asked for."""
+
+    def __init__(self, page, file):
+        self.page = page
+        self.trouble = []
+        page.on("console", lambda message: self.trouble.append(message.text))
+        page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        page.on("dialog", lambda dialog: (self.trouble.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: self._asked(request.url, file.as_uri()))
+        page.goto(file.as_uri())
+        self.inspector = page.locator(".tx-inspector")
+        self.path = page.locator(".tx-path")
+        self.message = page.locator(".tx-message")
+        self.found = page.locator(".tx-found")
+        self.nodes = page.locator(".tx-stage svg g.node")
+        expect(self.nodes).not_to_have_count(0)
+
+    def _asked(self, url, own):
+        if url.partition("#")[0] != own:
+            self.trouble.append(url)
+
+    def node(self, address):
+        return self.page.locator(f'.tx-stage svg g[data-address="{address}"]').first
+
+    def classed(self, name):
+        nodes = self.page.locator(f".tx-stage svg g.{name}[data-address]")
+        return {node.get_attribute("data-address") for node in nodes.all()}
+
+    def line(self, address):
+        return self.page.locator(f'[data-line="{address}"]')
+
+
+@pytest.fixture
+def opened(page, tmp_path):
+    made = []
+
+    def open_page(drawing, **more):
+        file = tmp_path / "it.html"
+        file.write_text(drawing.html(**more), "utf-8")
+        made.append(Opened(page, file))
+        return made[-1]
+
+    yield open_page
+    for one in made:
+        assert one.trouble == []
+
+
+@pytest.fixture
+def walked(opened):
+    """The page of a scan with a jit in it, both folded."""
+    start = drawing()
+    assert JIT in start.picture.unfolded
+    return opened(start.fold(JIT, SCAN))
+
+
+def test_a_click_shows_what_makes_and_what_uses_a_value(walked):
+    walked.node(SCAN).locator("text").first.click()
+    expect(walked.inspector.locator("h3")).to_have_text("scan ×3")
+    expect(walked.inspector.locator(".tx-address")).to_have_text(SCAN)
+    expect(walked.inspector).to_contain_text("scan")
+    assert walked.classed("tx-producer") >= {"in0", "in1"}
+    assert "2:reduce_sum" in walked.classed("tx-user")
+    expect(walked.line(SCAN)).to_have_attribute("aria-selected", "true")
+    walked.inspector.get_by_role("button", name=re.compile("^reduce_sum")).click()
+    expect(walked.inspector.locator(".tx-address")).to_have_text("2:reduce_sum")
+    walked.page.keyboard.press("Escape")
+    walked.page.get_by_role("button", name="Clear the selection").click()
+    expect(walked.inspector).to_contain_text("Select a node")
+    assert walked.classed("tx-user") == set()
+
+
+def test_a_click_on_a_line_shows_its_value(walked):
+    edge = walked.page.locator(f'g.edge[data-value="{SCAN}.1"]').first
+    walked.page.mouse.click(
+        *edge.locator(".tx-hit").evaluate(
+            """line => {
+              const at = line.getPointAtLength(line.getTotalLength() / 2);
+              const on = new DOMPoint(at.x, at.y).matrixTransform(line.getScreenCTM());
+              return [on.x, on.y];
+            }"""
+        )
+    )
+    expect(walked.inspector.locator(".tx-address")).to_have_text(f"{SCAN}.1")
+    expect(walked.inspector.locator("h3")).to_contain_text("f32[3]")
+    assert walked.classed("tx-producer") == {SCAN}
+    assert walked.classed("tx-user") == {"2:reduce_sum"}
+
+
+def test_walking_in_and_out(walked):
+    walked.node(SCAN).locator("text").first.dblclick()
+    expect(walked.path).to_contain_text("whole program")
+    expect(walked.path).to_contain_text("equations here")
+    expect(walked.node(JIT)).to_be_visible()
+    expect(walked.node("in1")).to_have_class(re.compile("outside"))
+    walked.node(JIT).locator("text").first.click()
+    walked.inspector.get_by_role("button", name="Open").click()
+    expect(walked.node(f"{JIT}/call/1:tanh")).to_be_visible()
+    walked.page.go_back()
+    expect(walked.node(JIT)).to_be_visible()
+    walked.path.get_by_role("button", name="whole program").click()
+    expect(walked.path).to_be_empty()
+    expect(walked.inspector.locator(".tx-address")).to_have_text(SCAN)  # where it came from
+    walked.page.reload()
+    expect(walked.node(SCAN)).to_be_visible()
+
+
+def test_by_keyboard_alone(walked):
+    keys = walked.page.keyboard
+    walked.page.locator(".tx-stage [tabindex='0']").focus()
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    expect(walked.inspector.locator(".tx-address")).not_to_be_empty()
+    walked.node(SCAN).focus()
+    keys.press("o")
+    expect(walked.node(JIT)).to_be_visible()
+    keys.press("u")
+    expect(walked.path).to_be_empty()
+    keys.press("/")
+    keys.type("tanh")
+    expect(walked.found).to_have_text("1 of 1")
+    expect(walked.inspector.locator("h3")).to_have_text("tanh")
+    expect(walked.path).to_contain_text("scan")  # it went there
+    walked.line("in0").focus()
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    expect(walked.inspector.locator(".tx-address")).to_have_text("in1")
+
+
+def test_search_steps_through_what_it_finds(walked):
+    field = walked.page.get_by_role("searchbox")
+    field.fill("mul")
+    field.press("Enter")
+    expect(walked.found).to_have_text(re.compile("^1 of [2-9]$"))
+    first = walked.inspector.locator(".tx-address").inner_text()
+    field.press("Enter")
+    expect(walked.found).to_have_text(re.compile("^2 of"))
+    expect(walked.inspector.locator(".tx-address")).not_to_have_text(first)
+    walked.page.get_by_role("button", name="Previous match").click()
+    expect(walked.inspector.locator(".tx-address")).to_have_text(first)
+    field.fill("no such thing")
+    field.press("Enter")
+    expect(walked.found).to_have_text("none")
+    field.fill("CONSTRUCTOR")  # of every object in JavaScript
+    expect(walked.found).to_have_text("none")
+
+
+def test_what_is_not_in_the_file_says_how_to_open_it(opened):
+    page = opened(drawing().fold(JIT, SCAN), levels=0)
+    page.node(SCAN).locator("text").first.dblclick()
+    expect(page.message).to_contain_text("it is too deep inside")
+    expect(page.message).to_contain_text(f'.unfold("{SCAN}")')
+    page.line(f"{JIT}/call/1:tanh").click()
+    expect(page.message).to_contain_text("is folded, and its picture is not in this file")
+    page.page.get_by_role("searchbox").fill("tanh")
+    expect(page.found).to_have_text("1 of 1")
+
+
+def test_zoom_and_pan(walked):
+    place = lambda: walked.page.locator(".tx-stage svg").evaluate("svg => svg.style.transform")
+    before = place()
+    walked.page.get_by_role("button", name="Zoom in").click()
+    assert place() != before
+    zoomed = place()
+    box = walked.page.locator(".tx-stage").bounding_box()
+    walked.page.mouse.move(box["x"] + 20, box["y"] + box["height"] - 40)
+    walked.page.mouse.down()
+    walked.page.mouse.move(box["x"] + 120, box["y"] + box["height"] - 90, steps=4)
+    walked.page.mouse.up()
+    assert place() != zoomed
+    assert walked.classed("tx-user") == set()  # it was no click
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_follows_the_colours_of_the_system(walked, scheme):
+    walked.page.emulate_media(color_scheme=scheme)
+    back = walked.page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
+    brightness = sum(map(int, re.findall(r"\d+", back)[:3])) / 3
+    assert (brightness > 200) == (scheme == "light")
+    BUILD.mkdir(exist_ok=True)
+    walked.page.screenshot(path=BUILD / f"page-{scheme}.png")
+
+
+def test_hostile_names_stay_text(opened):
+    page = opened(draw(PROGRAMS["hostile"](), budget=20))
+    assert page.page.locator("img, iframe, object").count() == 0
+    assert page.page.locator("script").count() == 2
+    for name in HOSTILE[:5]:
+        words = name.split()[0]
+        page.page.get_by_role("searchbox").fill(words)
+        expect(page.found).to_have_text(re.compile(r"^1 of \d+$"))
+    page.page.locator("g.node[data-fold]").first.dispatch_event("dblclick")
+    expect(page.path).to_contain_text("whole program")
+
+
+def test_it_can_be_seen_without_scripts(browser, tmp_path):
+    file = tmp_path / "it.html"
+    file.write_text(drawing().html(), "utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    expect(page.locator(".tx-stage svg g.node").first).to_be_visible()
+    expect(page.locator(".tx-outline")).to_contain_text("tanh")
+    context.close()

@@ -1,0 +1,197 @@
+"""Each message of `inject` says what is wrong, where, in which line, and what to do."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import taxpr
+from taxpr import tag
+
+HERE = r"\(\S+test_messages\.py:\d+ in \S+\)"
+XS = jnp.arange(3.0)
+
+
+def loop(xs):
+    def step(c, x):
+        return tag(c + x, name="c"), None
+
+    return lax.scan(step, jnp.float32(0), xs)[0]
+
+
+AT_C = rf"the injector '\S+' at tag 'c', 0:scan/body/t0 {HERE}"
+
+
+@pytest.mark.parametrize(
+    ("injector", "message"),
+    [
+        (
+            lambda c, t, _: ({"a": t}, c),
+            rf"{AT_C} changed the structure of the token: expected PyTreeDef\(\*\), got "
+            r"PyTreeDef\({'a': \*}\)\. Return the token with the structure that it came with",
+        ),
+        (
+            lambda c, t, _: (t[None], c),
+            rf"{AT_C} changed token: expected float32\[\], got float32\[1\]\. The program goes on "
+            "with it and needs the shape",
+        ),
+        (
+            lambda c, t, _: (t.astype(jnp.int8), c),
+            rf"{AT_C} changed token: expected float32\[\], got int8\[\]\. Convert it: x\.astype\(f",
+        ),
+        (
+            lambda c, t, _: (t, c.astype(jnp.int8)),
+            rf"{AT_C} changed ctx: expected float32\[\], got int8\[\]\. Convert it",
+        ),
+    ],
+)
+def test_what_an_injector_must_keep(injector, message):
+    with pytest.raises(taxpr.InjectorError, match=message):
+        taxpr.trace(loop)(XS).inject(injector, jnp.float32(0))
+
+
+def on_condition(c, token, params):
+    return (token if token > 0 else -token), c
+
+
+@pytest.mark.parametrize(
+    ("injector", "error"),
+    [
+        (on_condition, jax.errors.TracerBoolConversionError),
+        (lambda c, t, _: (t * float(t), c), jax.errors.ConcretizationTypeError),
+        (lambda c, t, _: (t * np.sin(t), c), jax.errors.TracerArrayConversionError),
+        (lambda c, t, _: (t * [1.0][t.astype(int)], c), jax.errors.TracerIntegerConversionError),
+    ],
+    ids=["if", "float", "numpy", "index"],
+)
+@pytest.mark.parametrize("wrapped", [lambda fn: fn, taxpr.from_function], ids=["plain", "made"])
+def test_a_traced_value_where_python_needs_one(injector, error, wrapped):
+    with pytest.raises(error) as info:
+        taxpr.trace(loop)(XS).inject(wrapped(injector))
+    note = "\n".join(info.value.__notes__)
+    said = (
+        rf"raised by {AT_C}, which is called while the program is traced: .* Use jnp\.where or jax"
+    )
+    assert re.search(said, note)
+
+
+def test_any_other_error_of_an_injector_is_only_given_its_place():
+    with pytest.raises(ZeroDivisionError) as info:
+        taxpr.trace(loop)(XS).inject(lambda c, t, _: (t * (1 / 0), c))
+    assert re.fullmatch(f"taxpr: raised by {AT_C}\\.", info.value.__notes__[0])
+
+
+def test_a_selector_without_match():
+    with pytest.raises(taxpr.SelectorError, match=r"'cc' matches none of the 1 tags\. Nearest: c"):
+        taxpr.trace(loop)(XS).inject(taxpr.count(), where="cc")
+
+
+def test_a_param_that_is_not_hashable():
+    with pytest.raises(taxpr.TagError, match=r"name=\[1\] is a list.* must be hashable: use a str"):
+        taxpr.trace(lambda x: tag(x, name=[1]))(1.0)
+
+
+def test_a_tag_in_an_equation_that_is_not_injected():
+    def f(v):
+        return lax.reduce(v, np.float32(0), lambda a, b: tag(a + b * b, name="pair"), (0,))
+
+    message = (
+        rf"the tag 'pair' at 0:reduce/jaxpr/t0 {HERE} is inside 0:reduce {HERE}, and taxpr does "
+        r"not inject into reduce: its jaxpr .*\. Select other tags with where=, or move the tag"
+    )
+    with pytest.raises(taxpr.RefusedError, match=message):
+        taxpr.trace(f)(XS).inject(taxpr.count())
+
+
+def times_ctx(ctx, token, params):
+    return token * ctx, ctx
+
+
+def with_jvp(x):
+    @jax.custom_jvp
+    def f(x):
+        return tag(jnp.sin(x), name="h")
+
+    f.defjvp(lambda primals, tangents: (f(*primals), jnp.cos(primals[0]) * tangents[0]))
+    return f(x)
+
+
+def with_vjp(x):
+    @jax.custom_vjp
+    def f(x):
+        return tag(jnp.sin(x), name="h")
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * jnp.cos(x),))
+    return f(x)
+
+
+def with_solve(x):
+    def solve(matvec, b):
+        return tag(b / 2.0, name="h")
+
+    return lax.custom_linear_solve(lambda x: 2.0 * x, x, solve, symmetric=True)
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (
+            with_jvp,
+            rf"ctx of an injector in 0:custom_jvp_call {HERE}, .* it is at tag 'h', "
+            rf"0:custom_jvp_call/call/t0 {HERE}\. .*Give custom_rules=\"drop\"",
+        ),
+        (
+            with_vjp,
+            rf"ctx of an injector in 0:custom_vjp_call {HERE}, .* it is at tag 'h', "
+            rf"0:custom_vjp_call/call/t0 {HERE}\. .*Give custom_rules=\"drop\"",
+        ),
+        (
+            with_solve,
+            rf"solve at 0:custom_linear_solve {HERE} has .*Give custom_rules=\"drop\"",
+        ),
+    ],
+)
+def test_a_derivative_with_respect_to_the_ctx(fn, message):
+    injected = taxpr.trace(fn)(XS).inject(times_ctx, jnp.float32(2))
+    with pytest.raises(taxpr.RefusedError, match=message):
+        jax.grad(lambda c: injected(c, XS)[0].sum())(jnp.float32(2))
+
+
+def test_a_ctx_that_differs_between_devices():
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("i")
+
+    def f(x):
+        body = lambda x: tag(x * 2, name="shard")
+        return jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec)(x)
+
+    message = (
+        rf"ctx leaf float32\[\] of the injector at tag 'shard', 0:shard_map/body/t0 {HERE} "
+        rf"differs between the devices along i when it leaves 0:shard_map {HERE}\. Say how these "
+    )
+    with pytest.raises(taxpr.RefusedError, match=message):
+        taxpr.trace(f)(XS).inject(lambda c, t, _: (t, c + t.sum()), jnp.float32(0))
+
+
+def test_a_ref_as_a_token():
+    def f(x):
+        ref = (getattr(jax, "new_ref", None) or jax.array_ref)(x)
+        return tag(ref, name="r")[...]
+
+    with pytest.raises(
+        taxpr.TagError, match=r"tag\(name='r'\): the token holds a Ref .* Tag what "
+    ):
+        taxpr.trace(f)(XS)
+
+
+def test_a_site_of_another_program():
+    [site] = taxpr.trace(lambda x: tag(x, name="other"))(1.0).tags()
+    program = taxpr.trace(loop)(XS)
+    stale = rf"has no tag 'other' at t0 {HERE}.* the site is stale, of another program .* are: "
+    with pytest.raises(taxpr.SelectorError, match=stale + "c, 0:scan/body/t0"):
+        program.inject(taxpr.count(), where=site)
+    with pytest.raises(taxpr.SelectorError, match=stale + "0:scan/body/t0"):
+        program.tag_at(site, name="new")

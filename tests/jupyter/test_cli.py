@@ -1,0 +1,290 @@
+"""The command `taxpr`."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from taxpr_jupyter import PanelError, draw
+from taxpr_jupyter._cli import _main
+from taxpr_jupyter._cli._arguments import parse
+from taxpr_jupyter._cli._main import main
+from taxpr_jupyter._picture._fold import BUDGET
+
+MODEL = """
+import jax
+import jax.numpy as jnp
+import neighbour
+
+def loss(w, x):
+    return jnp.mean(jnp.tanh(x @ w) ** 2)
+
+def dict_loss(params, x, rate=1.0):
+    hidden = jax.jit(lambda x: jnp.tanh(x @ params["w"]))(x)
+    return jnp.mean((hidden + params["b"][None]) ** 2) * rate
+
+def example():
+    return jnp.ones((64, 32)), jnp.ones((8, 64))
+
+def with_names():
+    return (jnp.ones((64, 32)),), {"x": jnp.ones((8, 64))}
+
+def wrong():
+    return jnp.ones(3)
+
+class Model:
+    def apply(self, x):
+        return jnp.sin(x)
+
+    class Inner:
+        bias = 1.0
+
+model = Model()
+table = {"a": 1}
+traced = jax.make_jaxpr(jnp.sin)(1.0)
+
+def bad(x):
+    return x if x > 0 else -x
+
+def options(x, name, budget):
+    return x * budget
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "neighbour.py").write_text("HERE = True\n")
+    (tmp_path / "broken.py").write_text("import not_there_at_all\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("model", "neighbour", "broken"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield tmp_path
+    for name in ("model", "neighbour", "broken"):
+        sys.modules.pop(name, None)
+
+
+LOSS = ["model.py:loss", "--args", "f32[64,32] f32[8,64]"]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "dot", "txt"])
+def test_it_writes_what_draw_writes(folder, capsys, suffix):
+    assert main(["draw", *LOSS, "-o", f"out.{suffix}"]) == 0
+    assert capsys.readouterr().out == f"out.{suffix}: loss, 5 equations\n"
+    from model import loss
+
+    shapes = [jax.ShapeDtypeStruct(s, "float32") for s in ((64, 32), (8, 64))]
+    expected = draw(loss, *shapes).save(folder / f"expected.{suffix}").read_bytes()
+    assert (folder / f"out.{suffix}").read_bytes() == expected
+
+
+EXAMPLES = re.findall(r"^    (taxpr draw .*)$", _main._EXAMPLES, re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_of_the_help_work(folder, capsys, example):
+    _, *argv = shlex.split(example)
+    assert main(argv) == 0
+    file = argv[-1]
+    assert (folder / file).stat().st_size > 1000
+    assert capsys.readouterr().out.startswith(f"{file}: ")
+
+
+def test_there_are_three_examples():
+    assert len(EXAMPLES) == 3
+
+
+def test_as_a_command(folder):
+    command = [sys.executable, "-m", "taxpr_jupyter", "draw", *LOSS, "-o", "out.dot"]
+    import taxpr
+
+    env = {"PYTHONPATH": taxpr.__file__.rpartition("/taxpr/")[0], "JAX_PLATFORMS": "cpu"}
+    run = subprocess.run(command, capture_output=True, text=True, env=env, timeout=200)
+    assert (run.returncode, run.stdout) == (0, "out.dot: loss, 5 equations\n"), run.stderr
+    wrong = subprocess.run([*command[:-1], "x.gif"], capture_output=True, text=True, env=env)
+    assert wrong.returncode == 2
+    assert wrong.stdout == ""
+    assert "Traceback" not in wrong.stderr
+
+
+def test_the_help_says_what_a_newcomer_needs(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["draw", "--help"])
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    for words in (".html", "path/to/file.py:function", "examples:", "exit codes", "f32[8,16]"):
+        assert words in said
+    assert f"({BUDGET})" in said
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "name"),
+    [
+        ("model:loss", ["--args-from", "model:example"], "loss"),
+        ("model:loss", ["--args-from", "model:with_names"], "loss"),
+        ("model.py:model.apply", ["--args", "f32[3]"], "apply"),
+        ("model:model.apply", ["--args", "x=f32[3]"], "apply"),
+        (
+            "model:dict_loss",
+            ["--args", "{w: f32[4,3], 'b': f32[3]}, f32[2,4], rate=2"],
+            "dict_loss",
+        ),
+        ("model:options", ["--args", "f32[] 'text' budget=2.0"], "options"),
+        ("model:traced", [], "jaxpr"),
+        ("jax.numpy:sin", ["--args", "f32"], "sin"),
+    ],
+)
+def test_targets_and_arguments(folder, capsys, target, arguments, name):
+    assert main(["draw", target, *arguments, "-o", "out.dot"]) == 0
+    assert capsys.readouterr().out.startswith(f"out.dot: {name}, ")
+
+
+def test_grad(folder, capsys):
+    assert main(["text", *LOSS, "--grad"]) == 0
+    from model import loss
+
+    shapes = [jax.ShapeDtypeStruct(s, "float32") for s in ((64, 32), (8, 64))]
+    assert capsys.readouterr().out == draw(jax.grad(loss), *shapes).text() + "\n"
+
+
+def test_what_is_open(folder, capsys):
+    call = ["model:dict_loss", "--args", "{w: f32[4,3], b: f32[3]} f32[2,4]", "-o", "out.dot"]
+    assert main(["draw", *call, "--fold", "0:jit"]) == 0
+    assert "2 of them folded" in capsys.readouterr().out
+    assert main(["draw", *call, "--fold", "0:jit", "--unfold", "0:jit"]) == 0
+    assert main(["draw", *call, "--budget", "1", "--timeout", "5.5"]) == 0
+    assert "folded" in capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message", "code"),
+    [
+        (["model"], r"'model' names no function. Write package.module:function, path", 2),
+        (["nothing:f"], r"There is no module 'nothing' on Python's path or in ", 2),
+        (["model.nothing:f"], r"There is no module 'model.nothing'|'model' is not a package", 2),
+        (["nothing.py:f"], r"There is no file nothing.py", 2),
+        (["model:nothing"], r"The module model has no 'nothing'. It has loss, dict_loss, exam", 2),
+        (["model:model.nothing"], r"Model has no 'nothing'", 2),
+        (["model:table"], r"`\{'a': 1\}` cannot be called", 2),
+        (
+            ["broken:f"],
+            r"ModuleNotFoundError: No module named 'not_there_at_all' \(.*broken.py:1",
+            1,
+        ),
+        (
+            ["model:loss", "--args", "f32[3"],
+            r"The argument 'f32\[3' cannot be read. Write types",
+            2,
+        ),
+        (["model:loss", "--args", "f31[3]"], r"'f31' in the argument 'f31\[3\]' is no type", 2),
+        (["model:loss", "--args", "f32[n]"], r"In the argument 'f32\[n\]' a size is no number", 2),
+        (
+            ["model:loss", "--args-from", "model:wrong"],
+            r"model:wrong gives a .*: return the arg",
+            2,
+        ),
+        (["model:traced", "--args", "f32"], r"model:traced is traced already: it takes no arg", 2),
+        (["model:loss"], r"TypeError: loss\(\) missing 2 required positional arguments", 1),
+        (["model:bad", "--args", "f32"], r"TracerBoolConversionError: .*model.py:34\)$", 1),
+        (["model:loss", "--args", "f32[2,2] f32[3,3]"], r"dot_general requires .*model.py:7\)", 1),
+        ([*LOSS, "--fold", "7:scan"], r"7:scan holds nothing that could be drawn open or clos", 2),
+        ([*LOSS, "-o", "out.gif"], r"out.gif cannot be written: the name must end in .svg", 2),
+        ([*LOSS, "-o", "no/where.dot"], r"FileNotFoundError: .*no/where.dot", 2),
+        (
+            [*LOSS, "--timeout", "1e-6", "-o", "a.svg"],
+            r"No picture: the layout took longer than",
+            2,
+        ),
+    ],
+)
+def test_mistakes_are_one_line(folder, capsys, argv, message, code):
+    assert main(["draw", "-o", "out.dot", *argv]) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, *more = captured.err.splitlines()
+    assert first.startswith("taxpr: ")
+    assert re.search(message, first)
+    assert more == (["taxpr: --traceback shows where it comes from"] if code == 1 else [])
+    assert not list(folder.glob("out.*"))
+
+
+def test_a_traceback_for_those_who_ask(folder, capsys):
+    assert main(["draw", "model:bad", "--args", "f32", "-o", "out.dot", "--traceback"]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["draw"], ["draw", "model:loss"], ["draw", "m:f", "-o", "a.svg", "--budget", "0"]]
+)
+def test_wrong_options(capsys, argv):
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    assert stopped.value.code == 2
+    assert "usage: taxpr" in capsys.readouterr().err
+
+
+def described(value):
+    return jax.tree.map(lambda a: f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else a, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "kwargs"),
+    [
+        ("", (), {}),
+        ("f32[8,16] i32[8] 0.5", ("float32[8, 16]", "int32[8]", 0.5), {}),
+        ("f32[8, 16],i32[] , -1", ("float32[8, 16]", "int32[]", -1), {}),
+        ("bf16 bool[2] pred u8[3] c64[1]", None, {}),
+        ("(f32[3], [i32[2], 1]) {'a b': f32[2]}", None, {}),
+        ("{w: f32[3], n: {b: i8[]}}", ({"w": "float32[3]", "n": {"b": "int8[]"}},), {}),
+        ("x=f32[3] y='a b, c'", (), {"x": "float32[3]", "y": "a b, c"}),
+        ("True None 'a=b'", (True, None, "a=b"), {}),
+        ("float32[2] int8[1]", ("float32[2]", "int8[1]"), {}),
+        ("() []", ((), []), {}),
+    ],
+)
+def test_arguments(text, args, kwargs):
+    got = parse(text)
+    if args is not None:
+        assert described(got[0]) == args
+    else:
+        assert len(got[0]) >= 2
+    assert described(got[1]) == kwargs
+
+
+def test_a_key_can_be_used():
+    (key,), _ = parse("key")
+    drawing = draw(lambda key: jax.random.normal(key, (3,)), key)
+    assert drawing.program.out_avals[0].shape == (3,)
+    assert parse("key[4]")[0][0].shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("__import__('os')", "cannot be read"),
+        ("f32[3].shape", "cannot be read"),
+        ("f32[3:4]", "a size is no number"),
+        ("{**a}", "a key is no name"),
+        ("x=1 f32", "f32 stands behind x=…: keyword arguments last"),
+        ("x=1 x=2", "The argument x is given twice"),
+        ("-f32", "cannot be read"),
+        ("b'bytes'", "cannot be read"),
+        ("1 +", "cannot be read"),
+    ],
+)
+def test_arguments_that_cannot_be_read(text, message):
+    with pytest.raises(PanelError, match=re.escape(message)):
+        parse(text)
+
+
+def test_what_jax_would_shorten_is_refused():
+    if jax.config.jax_enable_x64:
+        pytest.skip("nothing is shortened")
+    with pytest.raises(PanelError, match=r"JAX makes float32 of f64 unless .* JAX_ENABLE_X64=1"):
+        parse("f64[3]")
+    assert parse("0.5")[0] == (np.float64(0.5),)
