@@ -197,6 +197,20 @@ def test_names_roles_and_what_is_tagged(page, opened):
         page.locator("[data-jp-theme-light=true]").wait_for(state="attached")
 
 
+def test_without_a_picture_there_is_the_outline_and_the_reason(page, opened):
+    without = (
+        "from taxpr_jupyter._view._widget import view_for\n"
+        "type(p).layout_note = 'No picture: it took too long.'\n"
+        "view_for(p)._show_picture(None)"
+    )
+    book, panel = opened(without)
+    book.run(2)
+    views = Views(page, panel)
+    expect(views.tabs.get_by_role("tab", selected=True)).to_have_text("Outline")
+    expect(panel.root.get_by_role("note")).to_have_text("No picture: it took too long.")
+    expect(panel.root.get_by_role("treeitem").first).to_be_visible()
+
+
 # What a checker of accessibility looks for in tabs and trees.
 AXE = """root => {
   const bad = [], say = (what, e) => bad.push(`${what}: ${e.outerHTML.slice(0, 120)}`);
