@@ -18,6 +18,7 @@ from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import HeatKind, Picture
+from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._raster import raster
 from taxpr_jupyter._picture._refold import refolded
 from taxpr_jupyter._picture._svg import finish_svg
@@ -65,6 +66,7 @@ class Drawing:
         unfolded: Addresses of what is open; None leaves it to the budget.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
+        only: What is drawn; None for all.
         heat: What nodes are coloured by; None for their kinds.
         call: What was drawn, in Python: `draw(f, x)`.
         notes: What the user should know about the program.
@@ -77,6 +79,7 @@ class Drawing:
     unfolded: Collection[str] | None = None
     injected: Collection[str] = frozenset()
     added: Collection[str] = frozenset()
+    only: Only | None = None
     heat: HeatKind | None = None
     call: str = "draw(…)"
     notes: Sequence[str] = ()
@@ -96,11 +99,11 @@ class Drawing:
 
     def lines(self) -> list[Line]:
         """What the picture shows, as lines in plain data."""
-        return self.builder.lines(self.unfolded, self.injected, self.added)
+        return self.builder.lines(self.unfolded, self.injected, self.added, self.only)
 
     def opened(self, unfolded: Collection[str] | None) -> Picture:
         """The picture with other parts open."""
-        return self.builder.picture(unfolded, self.injected, self.added, self.heat)
+        return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
 
     @functools.cached_property
     def dot(self) -> str:

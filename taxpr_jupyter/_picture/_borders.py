@@ -22,6 +22,7 @@ class Borders:
     Attributes:
         unfolded: Addresses of inputs and outputs that have a node each.
         foldable: Addresses of those that have, or could have.
+        hidden: Those that share a node, by its address.
     """
 
     def __init__(self, canvas: Canvas, tooltips: _text.Tooltips):
@@ -29,6 +30,7 @@ class Borders:
         self._tips = tooltips
         self.unfolded: set[str] = set()
         self.foldable: set[str] = set()
+        self.hidden: dict[str, tuple[str, ...]] = {}
 
     def consts(
         self, scope: Scope, block: Block, values: Sequence[Any], cluster: str | None
@@ -128,6 +130,10 @@ class Borders:
         values = [f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices]
         if end.children:
             lines, marks = _labels.bundle_lines(end.title, len(indices)), ("many",)
+            if end.rest:
+                lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
+            word = "in" if kind == "input" else "out"
+            self.hidden[end.address] = tuple(f"{block.prefix}{word}{i}" for i in indices)
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]

@@ -14,6 +14,8 @@ from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
+from taxpr_jupyter._picture._only import Only
+from taxpr_jupyter._picture._reveal import Revealed, path_to, reveal
 from taxpr_jupyter._picture._text import Tooltips, Where
 
 
@@ -34,11 +36,8 @@ class Builder:
         self.budget = budget
         self._where = where
         self._costs = Costs()
-        self._lock = threading.Lock()  # what is open is noted in the tree
-
-    @functools.cached_property
-    def _fold(self) -> Fold:
-        return Fold(self.program, self.budget)
+        self._folds: dict[Only | None, Fold] = {}
+        self._lock = threading.RLock()  # what is open is noted in the tree
 
     @functools.cached_property
     def _tooltips(self) -> Tooltips:
@@ -51,6 +50,7 @@ class Builder:
         added: Collection[str] = frozenset(),
         heat: HeatKind | None = None,
         compared: Compared | None = None,
+        only: Only | None = None,
     ) -> Picture:
         """The picture: equal for equal programs, in every process.
 
@@ -61,16 +61,22 @@ class Builder:
             added: Addresses of tags that were added interactively.
             heat: What to colour nodes by: operations, bytes moved, or their kinds.
             compared: What this program is compared with. Then what is different is open and marked.
+            only: What is drawn; the rest of each row is folded. None for all.
         """
         with self._lock:
-            self._fold.choose(unfolded, compared.wants if compared else None)
-            picture = self._drawn(injected, added, heat)
-            return compared.marked(picture, self._fold.root) if compared else picture
+            fold = self._fold(only)
+            fold.choose(unfolded, compared.wants if compared else None)
+            picture = self._drawn(fold, injected, added, heat)
+            return compared.marked(picture, fold.root) if compared else picture
 
     def _drawn(
-        self, injected: Collection[str], added: Collection[str], heat: HeatKind | None
+        self,
+        fold: Fold,
+        injected: Collection[str],
+        added: Collection[str],
+        heat: HeatKind | None,
     ) -> Picture:
-        fold, program = self._fold, self.program
+        program = self.program
         drawing = Drawing(fold, self._tooltips, injected, added)
         drawing.program(program)
         eqns, tags = fold.size(program)
@@ -88,6 +94,7 @@ class Builder:
             foldable=frozenset(drawing.foldable),
             note=fold.note,
             heat=scale,
+            hidden=drawing.hidden,
         )
 
     def lines(
@@ -95,12 +102,50 @@ class Builder:
         unfolded: Collection[str] | None = None,
         injected: Collection[str] = frozenset(),
         added: Collection[str] = frozenset(),
+        only: Only | None = None,
     ) -> list[Line]:
         """What `picture` shows, as lines; the arguments are the same."""
         with self._lock:
-            self._fold.choose(unfolded)
-            lines = Lines(self._tooltips, self._fold, injected, added)
-            return list(lines.folded(self._fold.root, self.program))
+            fold = self._fold(only)
+            fold.choose(unfolded)
+            lines = Lines(self._tooltips, fold, injected, added)
+            return list(lines.folded(fold.root, self.program))
+
+    def path_to(self, address: str, only: Only | None = None) -> list[str]:
+        """What must be open so that an address is in the picture, outermost first.
+
+        Raises:
+            PanelError: There is no such address.
+        """
+        with self._lock:
+            return [part.address for part in path_to(self._fold(only), address)]
+
+    def reveal(
+        self,
+        address: str,
+        unfolded: Collection[str] | None,
+        by_hand: Collection[str] = frozenset(),
+        only: Only | None = None,
+    ) -> Revealed:
+        """What to unfold, and what to fold instead, so that an address is in the picture.
+
+        Args:
+            address: The address.
+            unfolded: What is open.
+            by_hand: What is not to be folded.
+            only: As for `picture`.
+
+        Raises:
+            PanelError: There is no such address, or no room for it.
+        """
+        with self._lock:
+            return reveal(self._fold(only), address, unfolded, by_hand)
+
+    def _fold(self, only: Only | None) -> Fold:
+        if only not in self._folds:  # keep that of the whole, and the last one of a part
+            whole = {key: fold for key, fold in self._folds.items() if key is None}
+            self._folds = {**whole, only: Fold(self.program, self.budget, only)}
+        return self._folds[only]
 
 
 def build_picture(

@@ -52,6 +52,7 @@ class Drawing:
         folded: How many equations are hidden in a node, by its address.
         unfolded: Addresses of what is open.
         foldable: Addresses of what is open or could be.
+        hidden: What a folded group stands for, by its address.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Drawing:
         self.folded: dict[str, int] = {}
         self.unfolded: set[str] = set()
         self.foldable: set[str] = set()
+        self.hidden: dict[str, tuple[str, ...]] = {}
         self._fold = fold
         self._tips = tooltips
         self._borders = Borders(self.canvas, tooltips)
@@ -80,6 +82,7 @@ class Drawing:
         self._jaxpr(self._fold.root, program.in_names, program.out_names, own, program.consts, None)
         self.unfolded |= self._borders.unfolded
         self.foldable |= self._borders.foldable
+        self.hidden |= self._borders.hidden
 
     def _nested(self, block: Block, nested: taxpr.Nested) -> _Ends:
         """Draws a nested jaxpr in its cluster."""
@@ -184,8 +187,12 @@ class Drawing:
             self._items(scope, block, item.children, address)
             return
         self.folded[address] = eqns + tags
+        self.hidden[address] = tuple(inside for inside, _ in item.eqns)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
-        lines = _labels.group_lines(item, eqns, tags, ends.results)
+        if item.kind == "rest":
+            lines = [f"… {_labels.content(eqns, tags)}", item.title]
+        else:
+            lines = _labels.group_lines(item, eqns, tags, ends.results)
         tip = _text.tooltip([address, *lines])
         node = Node(
             address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
@@ -287,5 +294,7 @@ class Drawing:
 
 
 def _marks(item: Item) -> tuple[str, ...]:
-    """Marks of what belongs to the backward pass."""
+    """Marks of what belongs to the backward pass, and of what was left out."""
+    if item.kind == "rest":
+        return ("rest",)
     return ("backward",) if pass_of(item.eqns[0][1]) == "backward" else ()

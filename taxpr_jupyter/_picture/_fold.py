@@ -13,6 +13,7 @@ from taxpr_jupyter._picture._ends import ends_of
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._groups import Groups
 from taxpr_jupyter._picture._labels import takes_part
+from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -39,16 +40,21 @@ class Fold:
     Args:
         program: A `taxpr.Program`.
         budget: The number of nodes to aim at.
+        only: What the reader wants to see; None for all.
 
     Attributes:
         root: The program.
+        budget: The number of nodes to aim at.
+        visible: About how many nodes there are in the picture.
         note: A sentence for the user where something asked for stays folded, else "".
     """
 
-    def __init__(self, program: Any, budget: int):
+    def __init__(self, program: Any, budget: int, only: Only | None = None):
         self._sizes: dict[int, tuple[Any, int, int]] = {}
         self._item_sizes: dict[int, tuple[int, int]] = {}
-        self._budget = budget
+        self.budget = budget
+        self.visible = 0
+        self._only = only
         self._few = max(4, budget * 2 // 5)
         self._alike = Alike()
         self.note = ""
@@ -98,10 +104,13 @@ class Fold:
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])
             for local, eqn in taxpr.numbered(jaxpr)
         ]
-        groups = Groups(items, prefix, self._few, self._alike)
-        return Block(address, jaxpr, nested, ins, outs, groups.items(), Flow(jaxpr))
+        grouped = Groups(items, prefix, self._few, self._alike).items()
+        if self._only:
+            ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
+            grouped = self._only.items(grouped, items, prefix)
+        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr))
 
-    def _unfolded_cost(self, item: Item) -> int:
+    def unfolded_cost(self, item: Item) -> int:
         """How many nodes more there are when an item is open; makes its blocks."""
         if item.is_group:
             return sum(child.nodes for child in item.children) - item.nodes
@@ -129,7 +138,7 @@ class Fold:
             opened.open = False
         self._opened = []
         self.note = ""
-        limit = self._budget if unfolded is None else max(self._budget, HARD_LIMIT)
+        limit = self.budget if unfolded is None else max(self.budget, HARD_LIMIT)
         order = itertools.count()
         heap: list[tuple[float, int, int, Item]] = []
 
@@ -145,7 +154,7 @@ class Fold:
         reach(self.root.items, 0)
         while heap:
             _, _, level, item = heapq.heappop(heap)
-            more = self._unfolded_cost(item)
+            more = self.unfolded_cost(item)
             if visible + more > limit:
                 if unfolded is not None:
                     self.note = STAYS_FOLDED.format(
@@ -153,27 +162,33 @@ class Fold:
                     )
                 continue
             visible += more
-            item.open = True
-            self._opened.append(item)
+            self.open(item)
             # What only says how the same is arranged makes nothing deeper.
             reach(item.children, level + (item.kind not in ("pass", "repeat")))
             for block, _ in item.blocks:
                 self._open_ends(block, unfolded or ())
                 reach(block.items, level + 1)
-        if unfolded is not None and visible > self._budget and not self.note:
-            self.note = MORE_THAN.format(nodes=visible, budget=self._budget)
+        self.visible = visible
+        if unfolded is not None and visible > self.budget and not self.note:
+            self.note = MORE_THAN.format(nodes=visible, budget=self.budget)
+
+    def open(self, part: Item | End) -> None:
+        """Opens something until the next `choose`."""
+        part.open = True
+        self._opened.append(part)
 
     def _open_ends(self, block: Block, unfolded: Collection[str]) -> None:
         """Opens inputs and outputs that are asked for: they cost little, so without a limit."""
         ends = [*block.ins, *block.outs]
         for end in ends:  # which grows
             if end.children and end.address in unfolded:
-                end.open = True
-                self._opened.append(end)
+                self.open(end)
                 ends += end.children
 
     def _opens_itself(self, item: Item) -> bool:
         """What says little that is new stays folded, and so do details of an equation."""
+        if self._only:
+            return self._only.opens(item)
         if item.is_group:
             return item.kind not in ("more", "run")
         return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
@@ -185,7 +200,7 @@ class Fold:
         backward = pass_of(item.eqns[0][1]) == "backward"
         function = item.kind == "function"
         dear = _DEEPER**level * (_BACKWARD if backward else 1) * (_FUNCTION if function else 1)
-        return hidden / dear / max(1, self._unfolded_cost(item))
+        return hidden / dear / max(1, self.unfolded_cost(item))
 
 
 def _can_open(item: Item) -> bool:

@@ -50,11 +50,16 @@ def ordered(eqn: Any) -> bool:
 
 def eqn_lines(eqn: Any) -> list[str]:
     """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`."""
+    return [*operation_lines(eqn), *_result_lines(eqn)]
+
+
+def operation_lines(eqn: Any) -> list[str]:
+    """The label of a first-order equation without the types of its results."""
     head = _text.visible(eqn.primitive.name)
     if any(taxpr.is_literal(atom) for atom in eqn.invars):
         atoms = (_text.literal_text(a) if taxpr.is_literal(a) else "•" for a in eqn.invars)
         head = f"{head}({', '.join(atoms)})"
-    return [_text.shortened(head, _text.LINE), *_param_lines(eqn.params), *_result_lines(eqn)]
+    return [_text.shortened(head, _text.LINE), *_param_lines(eqn.params)]
 
 
 def _result_lines(eqn: Any) -> list[str]:

@@ -58,7 +58,7 @@ LOOKS: Mapping[str, Look] = {
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
 }
 
-
+REST_FILL = "#f7f7f7"  # of what was left out
 # What computes in the backward pass of a derivative; its groups are named, besides.
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
 # From cold to hot, for people who see no red or no green, too; dark text can be read on all.
@@ -104,6 +104,8 @@ def look_of(node: Node) -> Look:
     for mark in node.marks:
         if change := CHANGES.get(mark):
             return replace(look, fill=change.fill, line=change.line, border=change.border)
+    if "rest" in node.marks:
+        return replace(look, shape="box", fill=REST_FILL, line=FAINT)
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look
@@ -122,4 +124,4 @@ def classes(node: Node) -> str:
 
 def is_dashed(node: Node) -> bool:
     """Whether its border is dashed."""
-    return not {"stub", "added", "gone", "follows"}.isdisjoint(node.marks)
+    return not {"stub", "added", "gone", "follows", "rest"}.isdisjoint(node.marks)

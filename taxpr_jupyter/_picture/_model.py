@@ -68,9 +68,10 @@ class Node:
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
-            "backward" (it is part of the backward pass of a derivative),
-            "batched", "donated", "effect", "sharded" (what its equation or value is). In a
-            comparison also "same", "inside", "follows", "changed", "new", "gone".
+            "backward" (it is part of the backward pass of a derivative), "rest" (it stands for
+            what the reader left out), "batched", "donated", "effect", "sharded" (what its equation
+            or value is). In a comparison also "same", "inside", "follows", "changed", "new",
+            "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
             a comparison the address of its partner in the other picture.
@@ -211,6 +212,8 @@ class Picture:
         foldable: Addresses that can be folded or unfolded in this picture.
         note: One sentence for the user, such as why something stays folded; "" for none.
         heat: What the colours mean, where nodes are coloured by cost.
+        hidden: What a folded group, of equations or of inputs or outputs, stands for, by its
+            address.
     """
 
     name: str
@@ -222,9 +225,11 @@ class Picture:
     foldable: frozenset[str]
     note: str = ""
     heat: Heat | None = None
+    hidden: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _by_address: dict[str, Node | Cluster] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _hiders: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         elements = (*self.nodes, *self.clusters)
@@ -235,3 +240,37 @@ class Picture:
     def find(self, address: str) -> Node | Cluster | None:
         """The element that stands for an address, before others that have it too, such as stubs."""
         return self._by_address.get(address)
+
+    def element_of(self, address: str) -> Node | Cluster | None:
+        """The element that stands for an address, or in which it is folded away.
+
+        None for what is nowhere in the program.
+        """
+        while address:
+            found = self.find(address) or self.find(self._hider(address))
+            if found is not None:
+                return found
+            owner, dot, number = address.rpartition(".")
+            if dot and number.isdigit():  # a value: the equation that makes it
+                address = owner
+            else:  # what is in a jaxpr: the jaxpr, and then its equation
+                address = address.rpartition("/")[0]
+        return None
+
+    def _hider(self, address: str) -> str:
+        """What an equation, an input, an output or a group is drawn as, or in; or ""."""
+        if not self._hiders:
+            # An open equation with one nested jaxpr has the cluster of that.
+            inner_first = [c for c in reversed(self.clusters) if c.kind != "group"]
+            self._hiders.update({_numbered(c.fold): c.id for c in inner_first})
+            for group, inside in self.hidden.items():
+                self._hiders.update(dict.fromkeys(map(_numbered, inside), group))
+        return self._hiders.get(_numbered(address), "")
+
+
+def _numbered(address: str) -> str:
+    """The address with the equation's number only; of a group, that of its first equation."""
+    home, slash, leaf = address.rpartition("/")
+    if leaf.startswith(("group:", "rest:")):
+        leaf = leaf.partition(":")[2].partition("-")[0]
+    return f"{home}{slash}{leaf.partition(':')[0]}"

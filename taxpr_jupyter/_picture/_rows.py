@@ -151,5 +151,5 @@ def row_of(line: Line, spans: Spans, depth: int) -> Row:
 
 def range_of(line: Line) -> str:
     """The first and the last letter of several inputs or outputs."""
-    first, *_, last = (text.partition(":")[0] for text in (*line.made, *line.used))
-    return f"{first} … {last}"
+    letters = [text.partition(":")[0] for text in (*line.made, *line.used)]
+    return f"{letters[0]} … {letters[-1]}"

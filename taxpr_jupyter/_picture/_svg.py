@@ -223,7 +223,11 @@ def _css(heated: bool) -> str:
             ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", _look.LINE),
         }
     rules[".effect rect,.effect path"] = "stroke-width:2px"
-    rules[".stub rect,.stub path,.added rect,.added path"] = "stroke-dasharray:4 2"
+    rest = ".node.rest.rest rect,.node.rest.rest path"
+    rules[rest] = _colour("fill", "literal-fill", _look.REST_FILL) + _colour(
+        "stroke", "faint", _look.FAINT
+    )
+    rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
     return _sheet(rules)
 
 

@@ -17,6 +17,7 @@ GroupKind = Literal[
     "more",  # of a repeat, all but the first one
     "once",  # of a repeat, one
     "run",  # equations in a row, for want of a better reason
+    "rest",  # what the reader left out
 ]
 
 
@@ -77,6 +78,7 @@ class End:
         title: What their names have in common; "" for one.
         children: What they consist of; () for one.
         open: Whether the children have nodes of their own.
+        rest: Whether it is what the reader left out.
     """
 
     address: str
@@ -84,6 +86,7 @@ class End:
     title: str = ""
     children: Sequence[End] = ()
     open: bool = False
+    rest: bool = False
 
     @property
     def nodes(self) -> int:

@@ -38,19 +38,18 @@ class Drawn:
         self._edited = edited
         edits = edited.edits
         # Values of injectors stand in the text only.
-        key = (edits.tags, frozenset(edits.attached), edits.unfolded, self.heat)
+        key = (edits.tags, frozenset(edits.attached), edits.unfolded, edits.only, self.heat)
         kept = self._kept
         if kept is not None and kept[0] == key:
             return kept[1]
-        if self._builder is None or self._builder.program is not edited.program:
-            self._builder = Builder(edited.program, self.budget, source_text)
         drawing = Drawing(
-            builder=self._builder,
+            builder=self.builder(edited),
             outline=self._outline,
             timeout=self.timeout,
             unfolded=edits.unfolded,
             injected=frozenset(site.address for site in edited.sites if site.injector),
             added=frozenset(site.address for site in edited.sites if site.added),
+            only=edits.only,
             heat=self.heat,
             call="session",
             layouts=self._layouts,
@@ -67,6 +66,12 @@ class Drawn:
         """The picture of a program with its edits."""
         return self.drawing(edited).picture
 
+    def builder(self, edited: Edited) -> Builder:
+        """What draws a program; the last one is kept."""
+        if self._builder is None or self._builder.program is not edited.program:
+            self._builder = Builder(edited.program, self.budget, source_text)
+        return self._builder
+
     def svg(self, edited: Edited, cancel: threading.Event | None = None) -> str | None:
         """The picture as SVG; None where there is no layout, and `note` says why."""
         try:
@@ -76,7 +81,8 @@ class Drawn:
 
     def note(self, edited: Edited) -> str:
         """What the user should know about the picture and its layout; may be empty."""
-        return self.drawing(edited).note
+        notes = [edited.edits.note, self.drawing(edited).note]
+        return " ".join(note for note in notes if note)
 
     def described(self, edited: Edited, address: str, found: Inspection | None) -> Inspection:
         """An inspection, completed by what the picture knows."""

@@ -187,7 +187,7 @@ class Editor:
     def fold_default(self) -> None:
         """Lets the picture choose again what it draws open."""
         with self._change("folding"):
-            self._set(unfolded=None)
+            self._set(unfolded=None, by_hand=frozenset(), note="")
 
     def take_over(self, old: Editor) -> None:
         """Takes tags, injectors and folding of an older session, as far as addresses still exist.
@@ -271,7 +271,10 @@ class Editor:
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._change("folding"):
             picture = self._drawn.picture(self._edited)
-            self._set(unfolded=refolded(picture, address, opened))
+            now, by_hand = picture.unfolded, self._edited.edits.by_hand
+            then = refolded(picture, address, opened)
+            by_hand = by_hand | (then - now) if opened else by_hand - (now - then)
+            self._set(unfolded=then, by_hand=by_hand, note="")
 
     def _refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that mend an injector."""

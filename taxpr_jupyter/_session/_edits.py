@@ -10,8 +10,11 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._picture._find import Finder
 from taxpr_jupyter._picture._index import Index
 from taxpr_jupyter._picture._lines import Line, Lines
+from taxpr_jupyter._picture._only import Only
+from taxpr_jupyter._picture._slices import Slices
 from taxpr_jupyter._picture._text import Tooltips
 from taxpr_jupyter._session import _outline
 from taxpr_jupyter._session._attach import Attached, refreshed, tried
@@ -27,11 +30,17 @@ class Edits:
         tags: The params of the added tags, by value address.
         attached: The injectors, by the key of their site.
         unfolded: The addresses drawn open; None where the picture chooses.
+        by_hand: Those of them that the user unfolded.
+        only: The part that is drawn; None for all.
+        note: What the user should know of the last change of the picture.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     attached: Mapping[str, Attached] = dataclasses.field(default_factory=dict)
     unfolded: frozenset[str] | None = None
+    by_hand: frozenset[str] = frozenset()
+    only: Only | None = None
+    note: str = ""
 
 
 class Edited:
@@ -48,7 +57,10 @@ class Edited:
         self.edits = edits
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
-            self.__dict__["index"] = before.index
+            kept = ("index", "finder", "slices")
+            self.__dict__.update(
+                (name, known) for name, known in vars(before).items() if name in kept
+            )
             return
         for address, params in edits.tags.items():
             program = program.tag_at(address, **params)
@@ -64,6 +76,16 @@ class Edited:
     def index(self) -> Index:
         """The places of the program."""
         return Index(self.program)
+
+    @functools.cached_property
+    def finder(self) -> Finder:
+        """Searches the program."""
+        return Finder(self.program)
+
+    @functools.cached_property
+    def slices(self) -> Slices:
+        """Finds what is upstream and downstream."""
+        return Slices(self.program)
 
     @functools.cached_property
     def sites(self) -> tuple[SiteRow, ...]:
@@ -176,4 +198,5 @@ def adopted(edited: Edited, old: Edits, namespace: Mapping[str, Any]) -> tuple[E
             edited = edited.changed(attached={**edited.edits.attached, key: new})
         except PanelError:
             dropped.append(f"the injector {attached.name} at {key}")
-    return edited.changed(unfolded=old.unfolded), dropped
+    same = {"unfolded": old.unfolded, "by_hand": old.by_hand, "only": old.only}
+    return edited.changed(**same), dropped

@@ -24,8 +24,8 @@ from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
 from taxpr_jupyter._session._devices import devices
 from taxpr_jupyter._session._drawn import Drawn
-from taxpr_jupyter._session._editor import Editor
 from taxpr_jupyter._session._execute import Executor, OnPhase, Plan
+from taxpr_jupyter._session._finding import Finding
 from taxpr_jupyter._session._inspect import Inspection
 from taxpr_jupyter._session._names import call_text
 from taxpr_jupyter._session._run import Run
@@ -39,7 +39,7 @@ __all__ = ["Attached", "Choice", "Session", "SiteRow"]
 _RUNS_KEPT = 10
 
 
-class Session(Editor):
+class Session(Finding):
     """A traced call, what was added to it, and its runs.
 
     Args:

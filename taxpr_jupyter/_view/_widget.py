@@ -16,10 +16,13 @@ from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._view import _wire
 from taxpr_jupyter._view._background import Task
 from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
+from taxpr_jupyter._view._finding import FindView
 
 STATIC = pathlib.Path(__file__).parent / "static"
 # What panel.js loads besides, by name.
-MODULES = {name: (STATIC / name).read_text("utf-8") for name in ("picture.js", "text.js")}
+MODULES = {
+    name: (STATIC / name).read_text("utf-8") for name in ("find.js", "picture.js", "text.js")
+}
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place", "view")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
@@ -56,6 +59,8 @@ class Graph(anywidget.AnyWidget):
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
     inspection = traitlets.Dict().tag(sync=True)
+    found = traitlets.Dict().tag(sync=True)
+    slice = traitlets.Dict().tag(sync=True)
     tags = traitlets.List().tag(sync=True)
     message = traitlets.Dict().tag(sync=True)
     progress = traitlets.Dict({"running": False}).tag(sync=True)
@@ -91,6 +96,7 @@ class PanelView(ipywidgets.VBox):
         self._instead = False  # whether the outline is shown because there is no picture
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = Graph(self._lock, **kept)
+        self.finding = FindView(session, self._show_found)
         self.injector_controls = InjectorControls(session, self._lock, self._attempt)
         self.run_controls = RunControls(session.devices(), self.start_run)
         parts = [self.graph, self.injector_controls.box, self.run_controls.box]
@@ -181,6 +187,11 @@ class PanelView(ipywidgets.VBox):
             self.graph.view = "picture"
         elif not svg:
             self._show_rows()  # the note may be another one
+        self.finding.refresh()
+
+    def _show_found(self, **traits: Any) -> None:
+        for name, value in traits.items():
+            setattr(self.graph, name, value)
 
     def _redraw(self) -> None:
         """Lays the picture out again in the background; only the newest one is shown."""
@@ -226,6 +237,7 @@ class PanelView(ipywidgets.VBox):
             "toggle": self._toggle,
             "heat": self._set_heat,
             "cancel": lambda _: self.cancel(),
+            **self.finding.actions(content),
         }
         action = actions.get(content.get("do", ""))
         if action:

@@ -271,3 +271,17 @@ def test_a_session_writes_them():
     assert "\x1b[" in session.outline(color=True)
     with pytest.raises(PanelError, match="nothing"):
         session.unfold("in0")
+
+
+def test_what_is_left_out_of_the_picture_is_folded_in_the_lines():
+    session = Session(nested, (V,), call="nested(v)")
+    (tanh,) = [line.address for line in session.lines() if line.text == "tanh"]
+    session.show_only(session.upstream(tanh))
+    lines = session.lines()
+    picture = session.picture()
+    assert {line.fold for line in lines if line.fold} == picture.foldable
+    assert any(line.address.startswith("rest:") or "/rest:" in line.address for line in lines)
+    total = len(list(addresses(session.edited)))
+    assert len(equations(lines)) + sum(line.hidden for line in lines) == total
+    assert "left out" in session.text(folded=True)
+    assert "left out" in session.outline()

@@ -138,8 +138,9 @@ function drawValue({ address, text, tag, refused }, send) {
  * @param {Inspection} node
  * @param {(message: object) => void} send
  * @param {() => void} close
+ * @param {HTMLElement | null} paths What `find.js` offers.
  */
-function drawInspection(node, send, close) {
+function drawInspection(node, send, close, paths) {
   const { address, tag, toggle } = node;
   const change = toggle === "fold" ? "Fold" : "Unfold";
   const values = node.values.map((value) => drawValue(value, send));
@@ -160,6 +161,7 @@ function drawInspection(node, send, close) {
       ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
       : null,
     values.length ? section(ofEquation ? "Out" : "Values", ...values) : null,
+    paths,
     node.kind === "jaxpr" ? section("Out", ...node.outputs.map(line)) : null,
     node.inputs.length ? section("In", ...node.inputs.map(line)) : null,
     node.facts.length ? section("Params", facts(node.facts)) : null,
@@ -313,11 +315,13 @@ async function render({ model, el }) {
   const modules = new Modules(model.get("_modules"));
   const { Picture } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
   const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
+  const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
   modules.close();
   let saving = 0;
   const act = {
     select,
     toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
+    between: (/** @type {string} */ from, /** @type {string} */ to) => find.between(from, to),
     placed: (/** @type {Place} */ place, /** @type {boolean} */ moved) => {
       scale.textContent = `${Math.round(100 * place.scale)}%`;
       clearTimeout(saving);
@@ -339,6 +343,7 @@ async function render({ model, el }) {
       h("option", { value: "bytes" }, "Colour by bytes"),
     )
   );
+  const find = new Find({ h, button, send, picture });
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
@@ -347,7 +352,7 @@ async function render({ model, el }) {
     button("+", () => picture.zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
     button("Fit", () => picture.fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
   );
-  const onRow = { select, send };
+  const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
   const outline = new Lines("Outline of the program", "tx-outline", onRow);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
@@ -362,6 +367,7 @@ async function render({ model, el }) {
       { class: "tx-bar" },
       h("span", { class: "tx-title" }, call, counts),
       tabs.list,
+      find.element,
       heat,
       tools,
     ),
@@ -385,7 +391,7 @@ async function render({ model, el }) {
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
     const children = selected
-      ? drawInspection(node, send, () => select(""))
+      ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
     fill(inspector, children);
     if (focused) inspector.focus({ preventScroll: true });
@@ -393,7 +399,10 @@ async function render({ model, el }) {
 
   /** What to draw again when a trait changes. @type {Record<string, (value: any) => void>} */
   const draw = {
-    svg: (svg) => picture.show(svg),
+    svg: (svg) => {
+      picture.show(svg);
+      find.shown();
+    },
     note: (words) => (note.textContent = words),
     call: (words) => (call.textContent = words),
     counts: (words) => (counts.textContent = words),
@@ -403,6 +412,11 @@ async function render({ model, el }) {
     view: (name) => {
       tabs.show(name);
       for (const tool of [heat, tools]) tool.classList.toggle("tx-unseen", name !== "picture");
+    },
+    found: (found) => find.found(found),
+    slice: (slice) => {
+      find.sliced(slice);
+      for (const view of [text, outline]) view.light(slice.elements ?? null);
     },
     selected: (address) => {
       for (const view of [picture, text, outline]) view.select(address);
@@ -461,6 +475,7 @@ async function render({ model, el }) {
 
   return () => {
     clearTimeout(saving);
+    find.stop();
     sizes.disconnect();
     ended.abort();
     off.forEach((stop) => stop());

@@ -49,6 +49,7 @@ export class Picture {
   /**
    * @param {HTMLElement} stage The picture is shown in this, whatever its size.
    * @param {{ select(address: string): void, toggle(address: string): void,
+   *   between(from: string, to: string): void,
    *   placed(place: Place, moved: boolean): void }} act What to call when something has happened.
    * @param {Partial<Place>} place Where the user had it before, or an empty object.
    */
@@ -63,6 +64,8 @@ export class Picture {
     this.selected = "";
     /** @type {Record<string, string>} */
     this.marks = {};
+    /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
+    this.lit = null;
     stage.addEventListener("keydown", (event) => this.#key(event));
     stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     stage.addEventListener("pointerdown", (event) => this.#press(event));
@@ -86,6 +89,7 @@ export class Picture {
     this.#prepare(this.svg);
     this.stage.prepend(this.svg);
     this.mark(this.marks);
+    this.#pale();
     this.select(this.selected);
     const [after] = this.#find(this.selected);
     const again = all && (this.whole || this.#fitting() >= READABLE);
@@ -118,6 +122,35 @@ export class Picture {
       for (const item of this.#find(address)) item.classList.add(`tx-${name}`);
     }
     this.marks = marks;
+  }
+
+  /**
+   * Pales all but the elements of these addresses and the edges of these numbers; null: nothing.
+   * @param {string[] | null} elements
+   * @param {number[]} edges
+   */
+  light(elements, edges) {
+    this.lit = elements && { elements: new Set(elements), edges: new Set(edges) };
+    this.#pale();
+  }
+
+  #pale() {
+    const { lit } = this;
+    for (const item of this.#items()) {
+      item.classList.toggle("tx-pale", lit !== null && !lit.elements.has(addressOf(item)));
+    }
+    this.svg?.querySelectorAll(".edge").forEach((edge, number) => {
+      edge.classList.toggle("tx-pale", lit !== null && !lit.edges.has(number));
+      edge.classList.toggle("tx-lit", lit !== null && lit.edges.has(number));
+    });
+  }
+
+  /** Brings an element into sight. Returns whether the picture has it. */
+  goTo(/** @type {string} */ address) {
+    const [item] = this.#find(address);
+    const { clientWidth, clientHeight } = this.stage;
+    if (item) this.#reveal(item, Math.min(clientWidth, clientHeight) / 4);
+    return Boolean(item);
   }
 
   /** Puts the picture into the stage. `whole`: all of it, even if too small to read. */
@@ -303,12 +336,12 @@ export class Picture {
     return { x: box.x + box.width / 2 - stage.x, y: box.y + box.height / 2 - stage.y };
   }
 
-  /** Moves the picture if this element is out of sight. */
-  #reveal(/** @type {Element} */ item) {
+  /** Moves the picture if this element is out of sight, or as near to the edge of the stage. */
+  #reveal(/** @type {Element} */ item, border = BORDER) {
     const { x, y } = this.#middle(item);
     const { clientWidth, clientHeight } = this.stage;
     const inside = (/** @type {number} */ at, /** @type {number} */ end) =>
-      Math.min(Math.max(at, BORDER), end - BORDER);
+      Math.min(Math.max(at, border), end - border);
     const [dx, dy] = [inside(x, clientWidth) - x, inside(y, clientHeight) - y];
     if (dx || dy) this.#moveBy(dx, dy);
   }
@@ -324,6 +357,12 @@ export class Picture {
     this.#reveal(item);
   }
 
+  /** Selects an element; with Shift, it is the other end of a path from the selected one. */
+  #choose(/** @type {Element} */ item, /** @type {boolean} */ shift) {
+    if (shift && this.selected) this.act.between(this.selected, addressOf(item));
+    else this.act.select(addressOf(item));
+  }
+
   #key(/** @type {KeyboardEvent} */ event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const item = this.#itemAt(event.target);
@@ -337,7 +376,7 @@ export class Picture {
       ArrowRight: () => go(item ? this.#neighbour(item, 1, 0) : items[0]),
       Home: () => go(items.at(0)),
       End: () => go(items.at(-1)),
-      Enter: () => item && this.act.select(addressOf(item)),
+      Enter: () => item && this.#choose(item, event.shiftKey),
       " ": () => item && this.act.select(addressOf(item)),
       Escape: () => this.act.select(""),
       "+": () => this.zoomIn(),
@@ -409,7 +448,8 @@ export class Picture {
       if (dragging) return;
       const item = this.#itemAt(up.target);
       if (item) this.#focus(item);
-      this.act.select(item ? addressOf(item) : "");
+      if (item) this.#choose(item, up.shiftKey);
+      else this.act.select("");
     });
     listen("pointercancel", stop);
     listen("pointerleave", stop);

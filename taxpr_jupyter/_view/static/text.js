@@ -82,14 +82,16 @@ export class Lines {
    * @param {string} label
    * @param {"tx-text" | "tx-outline"} name The class of the panel. Spans of text have their spaces
    *   in them; in the outline they stand apart.
-   * @param {{ select(address: string): void, send(message: object): void }} act What to call when
-   *   something has happened.
+   * @param {{ select(address: string): void, between(from: string, to: string): void,
+   *   send(message: object): void }} act What to call when something has happened.
    */
   constructor(label, name, act) {
     this.act = act;
     this.isCode = name === "tx-text";
     this.selected = "";
     this.sought = { text: "", at: 0 };
+    /** @type {string[] | null} */
+    this.lit = null;
     /** @type {Row[]} */
     this.rows = [];
     /** @type {HTMLElement[]} */
@@ -119,6 +121,7 @@ export class Lines {
       ? `… ${more.toLocaleString("en")} more lines: fold some of these. In Python, session.text(folded=True) has all.`
       : "";
     this.tree.replaceChildren(...this.items);
+    this.light(this.lit);
     this.select(this.selected);
     this.panel.scrollTop = scrollTop;
     if (before) this.#focus(Math.max(0, this.#nearest(before.address, before.fold)));
@@ -138,7 +141,22 @@ export class Lines {
         span.classList.toggle("tx-chosen", address !== "" && span.getAttribute("data-address") === address);
       }
     });
-    if (!this.tree.contains(document.activeElement)) this.#makeReachable(Math.max(0, shown));
+    if (this.tree.contains(document.activeElement)) return;
+    this.#makeReachable(Math.max(0, shown));
+    this.reveal();
+  }
+
+  /** Pales all but what stands for these addresses, or holds one; null: nothing. */
+  light(/** @type {string[] | null} */ addresses) {
+    this.lit = addresses;
+    const lit = new Set(addresses);
+    for (const one of addresses ?? []) {
+      // An open equation has no element in the picture, but what is in it has.
+      for (let at = one.indexOf("/"); at > 0; at = one.indexOf("/", at + 1)) lit.add(one.slice(0, at));
+    }
+    this.rows.forEach(({ address }, k) => {
+      this.items[k].classList.toggle("tx-pale", addresses !== null && !lit.has(address));
+    });
   }
 
   /** Moves what is selected into sight. */
@@ -246,7 +264,9 @@ export class Lines {
     this.#focus(at);
     if (this.#isTwist(event.target)) return this.#toggle(row);
     const own = /** @type {Element} */ (event.target).getAttribute("data-address");
-    this.act.select(own ?? row.address);
+    const address = own ?? row.address;
+    if (event.shiftKey && this.selected) this.act.between(this.selected, address);
+    else this.act.select(address);
   }
 
   /** The row around one, or -1. */
@@ -282,7 +302,10 @@ export class Lines {
       ArrowRight: into,
       ArrowLeft: out,
       " ": () => row.fold && this.#toggle(row),
-      Enter: () => this.act.select(row.address),
+      Enter: () => {
+        if (event.shiftKey && this.selected) this.act.between(this.selected, row.address);
+        else this.act.select(row.address);
+      },
       Escape: () => this.act.select(""),
     };
     if (event.key === "Escape" && !this.selected) return; // that is for the page

@@ -1,0 +1,181 @@
+// @ts-check
+/**
+ * Search, and what is upstream and downstream of a value: fields, buttons and words. What is found is
+ * Python's to say (`taxpr_jupyter._view._finding`); the picture shows it.
+ *
+ * @typedef {{ text: string, count: number, at: number, address: string, why: string, turn: number,
+ *   error: string }} Found `at` counts from 1, 0 before the first one was asked for
+ * @typedef {{ words: string, elements: string[], edges: number[], only: boolean, whole: boolean,
+ *   note: string }} Slice `only`: it could be shown alone; `whole`: nothing is left out now
+ * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
+ *   button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
+ *   send: (message: object) => void, picture: import("./picture.js").Picture }} Tools
+ */
+
+const TYPED = 250; // milliseconds after the last key
+
+export class Find {
+  /** @param {Tools} tools */
+  constructor({ h, button, send, picture }) {
+    this.h = h;
+    this.button = button;
+    this.send = send;
+    this.picture = picture;
+    this.start = ""; // of a path
+    this.wanted = ""; // an address to bring into sight once the picture has it
+    this.whole = true; // whether nothing is left out
+    this.refit = false; // once there is another picture
+    this.turn = 0; // of the last hit that was brought into sight
+    this.typing = 0;
+    this.asked = ""; // the text that Python knows
+    this.field = /** @type {HTMLInputElement} */ (
+      h("input", {
+        class: "tx-field",
+        type: "text",
+        role: "searchbox",
+        "aria-label": "Find in the program",
+        placeholder: "Find: dot, f32[*,64], tag:loss, line 12",
+        title: "prim: fn: dtype: shape: tag: scope: line: say what a word is about",
+        spellcheck: "false",
+        autocomplete: "off",
+        input: () => this.#typed(),
+        keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
+      })
+    );
+    this.count = h("span", { class: "tx-hits", role: "status", "aria-live": "polite" });
+    this.steps = [
+      button("↑", () => this.#step(-1), { "aria-label": "Previous hit", title: "Shift+Enter" }),
+      button("↓", () => this.#step(1), { "aria-label": "Next hit", title: "Enter" }),
+    ];
+    this.words = h("span", { class: "tx-hint", role: "status", "aria-live": "polite" });
+    this.only = button("Only this", () => send({ do: "only" }), {
+      title: "Fold everything else",
+    });
+    this.all = button("Show all", () => send({ do: "all" }));
+    this.slice = h("span", { class: "tx-slice" }, this.words, this.only, this.all);
+    const search = h("span", { class: "tx-search" }, this.field, ...this.steps, this.count);
+    this.element = h("div", { class: "tx-find", role: "search" }, search, this.slice);
+  }
+
+  /** What Python found. @param {Partial<Found>} found */
+  found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "" }) {
+    this.asked = text;
+    if (document.activeElement !== this.field) this.field.value = text;
+    const hits = count === 1 ? "1 hit" : `${count.toLocaleString("en")} hits`;
+    this.count.textContent = error || (!text ? "" : at ? `${at} of ${count}` : hits);
+    this.count.title = why;
+    this.count.classList.toggle("tx-error", Boolean(error));
+    for (const step of this.steps) step.toggleAttribute("disabled", !count && !this.field.value);
+    if (turn === this.turn) return;
+    this.turn = turn;
+    this.wanted = address;
+    this.#goOn();
+  }
+
+  /** What is traced, or left out. @param {Partial<Slice>} slice */
+  sliced({ words = "", elements, edges = [], only = false, whole = true, note = "" }) {
+    this.words.textContent = note ? `${words} ${note}` : words;
+    this.only.hidden = !only;
+    this.all.hidden = !words && whole;
+    this.slice.hidden = !words && whole;
+    this.refit ||= this.whole && !whole;
+    this.whole = whole;
+    this.picture.light(elements ?? null, edges);
+  }
+
+  /** To be called when there is another picture. */
+  shown() {
+    if (this.refit) this.picture.fit(false);
+    this.refit = false;
+    this.#goOn();
+  }
+
+  #goOn() {
+    if (this.wanted && this.picture.goTo(this.wanted)) this.wanted = "";
+  }
+
+  /** From the selected element to another. @param {string} from @param {string} to */
+  between(from, to) {
+    if (from && from !== to) this.send({ do: "between", address: from, to });
+  }
+
+  /**
+   * What the inspector offers for a place.
+   * @param {{ address: string, kind: string }} node
+   * @param {() => void} redraw
+   */
+  offers({ address, kind }, redraw) {
+    if (kind === "literal" || kind === "unknown") return null;
+    const { h, button } = this;
+    const start = this.start;
+    const from = () => {
+      this.start = address;
+      redraw();
+    };
+    const to = () => {
+      this.start = "";
+      this.between(start, address);
+      redraw();
+    };
+    const here = start && start !== address;
+    return h(
+      "section",
+      { class: "tx-section" },
+      h("h4", {}, "Paths"),
+      h(
+        "div",
+        { class: "tx-paths", role: "group", "aria-label": "Paths" },
+        button("Upstream", () => this.send({ do: "upstream", address }), {
+          title: "What it depends on",
+        }),
+        button("Downstream", () => this.send({ do: "downstream", address }), {
+          title: "What depends on it",
+        }),
+        start === address
+          ? button("Not from here", () => this.#forget(redraw))
+          : button("From here …", from, { title: "Or hold Shift and click the other end" }),
+        here ? button("… to here", to, { title: `From ${start}` }) : null,
+      ),
+      start === address ? h("p", { class: "tx-hint" }, "Select where the path ends.") : null,
+    );
+  }
+
+  stop() {
+    clearTimeout(this.typing);
+  }
+
+  /** @param {() => void} redraw */
+  #forget(redraw) {
+    this.start = "";
+    redraw();
+  }
+
+  #typed() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.#ask(0), TYPED);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      this.#step(event.shiftKey ? -1 : 1);
+    } else if (event.key === "Escape" && this.field.value) {
+      event.preventDefault();
+      event.stopPropagation(); // a second one leaves the panel
+      this.field.value = "";
+      this.#ask(0);
+    }
+  }
+
+  /** @param {number} step */
+  #step(step) {
+    clearTimeout(this.typing);
+    this.#ask(step);
+  }
+
+  /** @param {number} step */
+  #ask(step) {
+    this.send({ do: "find", text: this.field.value, step });
+  }
+}
