@@ -164,6 +164,25 @@ def test_the_mouse_and_the_other_views(page, opened):
     expect(head).to_have_attribute("aria-expanded", opened_before)
 
 
+def test_search_and_paths_in_the_text(page, opened):
+    _, panel = opened()
+    views = Views(page, panel)
+    text = views.open("Text")
+    field = panel.root.get_by_role("searchbox")
+    field.fill("prim:tanh")
+    field.press("Enter")
+    selected = text.locator("[aria-selected=true]")
+    expect(selected).to_have_attribute("data-row", TANH)  # the scan is open for it
+    expect(selected).to_be_in_viewport(ratio=0.5)
+    expect(panel.address).to_have_text(TANH)
+    panel.button("Upstream").click()
+    expect(text.locator(f"[data-row='{TANH}']")).not_to_have_class(re.compile("tx-pale"))
+    head = text.locator("[data-row='1:scan']").first
+    expect(head).not_to_have_class(re.compile("tx-pale"))
+    expect(text.locator(".tx-pale")).not_to_have_count(0)
+    panel.screenshot(BUILD / "views-text-upstream.png")
+
+
 def test_names_roles_and_what_is_tagged(page, opened):
     """What a screen reader is told, and names that look like markup."""
     _, panel = opened()

@@ -155,7 +155,8 @@ export class Lines {
       for (let at = one.indexOf("/"); at > 0; at = one.indexOf("/", at + 1)) lit.add(one.slice(0, at));
     }
     this.rows.forEach(({ address }, k) => {
-      this.items[k].classList.toggle("tx-pale", addresses !== null && !lit.has(address));
+      const pale = addresses !== null && address !== "" && !lit.has(address);
+      this.items[k].classList.toggle("tx-pale", pale);
     });
   }
 
