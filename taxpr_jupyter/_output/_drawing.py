@@ -16,6 +16,7 @@ from taxpr_jupyter._output import _files, _page
 from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import TIMEOUT, LaidOut, lay_out
+from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._raster import raster
@@ -102,6 +103,10 @@ class Drawing:
     def picture(self) -> Picture:
         """The picture as plain data: nodes, edges, clusters, counts."""
         return self.opened(self.unfolded)
+
+    def lines(self) -> list[Line]:
+        """What the picture shows, as lines in plain data."""
+        return self.builder.lines(self.unfolded, self.injected, self.added, self.only)
 
     def opened(self, unfolded: Collection[str] | None) -> Picture:
         """The picture with other parts open.

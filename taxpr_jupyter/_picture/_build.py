@@ -12,6 +12,7 @@ from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
+from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._reveal import Revealed, path_to, reveal
@@ -95,6 +96,20 @@ class Builder:
             heat=scale,
             hidden=drawing.hidden,
         )
+
+    def lines(
+        self,
+        unfolded: Collection[str] | None = None,
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+        only: Only | None = None,
+    ) -> list[Line]:
+        """What `picture` shows, as lines; the arguments are the same."""
+        with self._lock:
+            fold = self._fold(only)
+            fold.choose(unfolded)
+            lines = Lines(self._tooltips, fold, injected, added)
+            return list(lines.folded(fold.root, self.program))
 
     def path_to(self, address: str, only: Only | None = None) -> list[str]:
         """What must be open so that an address is in the picture, outermost first.

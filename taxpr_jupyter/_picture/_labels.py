@@ -34,6 +34,8 @@ _COMMUTATIVE = frozenset(
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
 
+_PARAM = 40  # characters of a param in the text of an equation
+
 # Integer params that only repeat the shape of the result, or that no reader asks for.
 _DULL_PARAMS = frozenset(
     {"bit_width", "broadcast_dimensions", "new_sizes", "shape", "sizes", "slice_sizes", "unroll"}
@@ -81,6 +83,27 @@ def _is_small(value: Any) -> bool:
     if isinstance(value, tuple):
         return 0 < len(value) <= 4 and all(type(item) is int for item in value)
     return type(value) is int
+
+
+def param_texts(eqn: Any) -> list[str]:
+    """The params in the text of an equation: `axes=(0,)`. Left out is what is None, False or empty.
+
+    Of a tag they are the user's; of what holds jaxprs, numbers and names only.
+    """
+    if taxpr.is_tag(eqn):
+        params = taxpr.tag_params(eqn).items()
+        return [f"{key}={_text.shortened(_text.param_text(v), _PARAM)}" for key, v in params]
+    hop = taxpr.is_hop(eqn)
+    return [
+        f"{name}={_text.shortened(_text.without_places(str(value)), _PARAM)}"
+        for name, value in sorted(eqn.params.items())
+        if not _is_empty(value)
+        and not (hop and (name in _DULL_PARAMS or not isinstance(value, int | str)))
+    ]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value is False or (type(value) in (tuple, str) and not value)
 
 
 def tag_lines(eqn: Any) -> list[str]:

@@ -44,7 +44,7 @@ def aval_text(aval: Any) -> str:
     try:
         return aval.str_short(short_dtypes=True)
     except (AttributeError, TypeError):  # a kind of aval of somebody else's
-        return re.sub(r" at 0x[0-9a-fA-F]+", "", str(aval))
+        return without_places(str(aval))
 
 
 def size_text(aval: Any) -> str:
@@ -94,7 +94,12 @@ def param_text(value: Any) -> str:
         return f"{{{', '.join(sorted(map(param_text, value)))}}}"
     if type(value) is tuple:
         return f"({', '.join(map(param_text, value))}{',' if len(value) == 1 else ''})"
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    return without_places(repr(value))
+
+
+def without_places(text: str) -> str:
+    """A `repr` without where in memory things are, which differs from process to process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
 def literal_text(literal: Any) -> str:
@@ -117,9 +122,9 @@ class Tooltips:
 
     def value(self, atom: Any) -> str:
         """`d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
-        return self._typed(atom) + ("" if taxpr.is_literal(atom) else size_text(atom.aval))
+        return self.typed(atom) + ("" if taxpr.is_literal(atom) else size_text(atom.aval))
 
-    def _typed(self, atom: Any) -> str:
+    def typed(self, atom: Any) -> str:
         """`d:f32[3,4]`, or `2.0` for a literal."""
         if taxpr.is_literal(atom):
             return literal_text(atom)
@@ -128,8 +133,8 @@ class Tooltips:
 
     def eqn(self, address: str, eqn: Any) -> str:
         """Address, the equation as `print(jaxpr)` shows it, tag params, scope, source line."""
-        outs = " ".join(self._typed(var) for var in eqn.outvars)
-        operands = " ".join(self._operand(atom) for atom in eqn.invars)
+        outs = " ".join(self.typed(var) for var in eqn.outvars)
+        operands = " ".join(self._letter(atom) for atom in eqn.invars)
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
         if taxpr.is_tag(eqn):
             params = taxpr.tag_params(eqn)
@@ -140,7 +145,14 @@ class Tooltips:
             lines.append(self._where(source))
         return tooltip(lines)
 
-    def _operand(self, atom: Any) -> str:
+    def operand(self, atom: Any) -> str:
+        """`d`, or `2.0:f32[]` for a literal."""
+        if not taxpr.is_literal(atom):
+            return self._letter(atom)
+        text, aval = scalar_text(atom.val), aval_text(atom.aval)
+        return aval if text is None else f"{text}:{aval}"
+
+    def _letter(self, atom: Any) -> str:
         if taxpr.is_literal(atom):
             return literal_text(atom)
         return self._letters.get(atom) or aval_text(atom.aval)

@@ -12,8 +12,10 @@ import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._find import Finder
 from taxpr_jupyter._picture._index import Index
+from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._slices import Slices
+from taxpr_jupyter._picture._text import Tooltips
 from taxpr_jupyter._session import _outline
 from taxpr_jupyter._session._attach import Attached, refreshed, tried
 from taxpr_jupyter._session._inspect import Inspector
@@ -95,9 +97,16 @@ class Edited:
         """Looks at the places of the program."""
         return Inspector(self.program, self.index, self.sites)
 
+    def lines(self) -> list[Line]:
+        """Every equation as a line, whatever is folded in the picture."""
+        injected = {site.address for site in self.sites if site.injector}
+        added = {site.address for site in self.sites if site.added}
+        names = Tooltips(taxpr.var_names(self.program))
+        return list(Lines(names, injected=injected, added=added).all(self.program))
+
     def rows(self, call: str, limit: int | None) -> list[tuple[str, str]]:
         """The lines of the program as text, each with the address of what it is about."""
-        return _outline.rows(self.program, self.index, self.sites, call=call, limit=limit)
+        return _outline.rows(self.lines(), self.sites, call=call, limit=limit)
 
     def site(self, address: str) -> SiteRow | None:
         """The tag that a key, an address or a name means; None where it means none.

@@ -18,6 +18,7 @@ from taxpr_jupyter._output import _files
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._layout import TIMEOUT
+from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import HeatKind, Picture, checked_heat, count_of
 from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
@@ -238,23 +239,51 @@ class Session(Finding):
         """What to know about the picture and its last layout; may be empty."""
         return self._drawn.note(self._edited)
 
-    def text(self, color: bool = False, limit: int | None = None) -> str:
+    def lines(self) -> list[Line]:
+        """What the picture shows as lines, in plain data."""
+        with self._lock:
+            return self._drawn.drawing(self._edited).lines()
+
+    def text(self, color: bool = False, limit: int | None = None, folded: bool = False) -> str:
         """The program as text, with its tags marked.
 
         Args:
             color: Whether to use the colours of a terminal.
             limit: At most this many lines of the program; None for all.
+            folded: Whether to write what the picture shows, as `print(jaxpr)` would; else every
+                equation is there, with its address.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> print(Session(lambda x: jnp.sin(x) * x, (0.5,)).text(folded=True))
+            fn(0.5): 2 equations, 0 tags
+            { lambda ; a:f32[] . let  # x
+              b:f32[] = sin a
+              c:f32[] = mul b a
+            in (c,) }
         """
+        if folded:
+            return self._folded_text(False, color, limit)
         with self._lock:
-            edited = self._edited
-            return _outline.outline(
-                edited.program,
-                edited.index,
-                edited.sites,
-                call=self.call,
-                color=color,
-                limit=limit,
-            )
+            lines, sites = self._edited.lines(), self._edited.sites
+        return _outline.listing(lines, sites, call=self.call, color=color, limit=limit)
+
+    def outline(self, color: bool = False, limit: int | None = None) -> str:
+        """What the picture shows, as a list of what is in what; for screen readers, too.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+            limit: At most this many lines of the program; None for all.
+        """
+        return self._folded_text(True, color, limit)
+
+    def _folded_text(self, outline: bool, color: bool, limit: int | None) -> str:
+        with self._lock:
+            lines, sites = self.lines(), self._edited.sites
+        return _outline.folded_text(
+            lines, sites, outline=outline, call=self.call, color=color, limit=limit
+        )
 
     def changes(self) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.

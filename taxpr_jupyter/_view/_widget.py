@@ -19,19 +19,24 @@ from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_a
 from taxpr_jupyter._view._finding import FindView
 
 STATIC = pathlib.Path(__file__).parent / "static"
+# What panel.js loads besides, by name.
+MODULES = {
+    name: (STATIC / name).read_text("utf-8") for name in ("find.js", "picture.js", "text.js")
+}
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
-KEPT = ("selected", "place")  # when a cell is run again
+KEPT = ("selected", "place", "view")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
 CANCELLED = "Cancelled."
-OUTLINE_LINES = 400  # of the program as text; all of it is `session.text()`
+TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
 
 
 class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    The browser changes `selected` and `place` (of the picture in its window) and sends messages
-    `{"do": action, "address": …}`; all else goes from Python to the browser. The picture is sent
-    only when it is another one.
+    The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
+    "text" or "outline"), and sends messages `{"do": action, "address": …}`; all else goes from
+    Python to the browser. The picture is sent only when it is another one, and the rows of the
+    other views only while they are looked at.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -42,13 +47,13 @@ class Graph(anywidget.AnyWidget):
     _css = STATIC / "panel.css"
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
-    _picture_js = traitlets.Unicode((STATIC / "picture.js").read_text("utf-8")).tag(sync=True)
-    _find_js = traitlets.Unicode((STATIC / "find.js").read_text("utf-8")).tag(sync=True)
+    _modules = traitlets.Dict(MODULES).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
     call = traitlets.Unicode().tag(sync=True)
     counts = traitlets.Unicode().tag(sync=True)
-    outline = traitlets.Unicode().tag(sync=True)
+    view = traitlets.Unicode("picture").tag(sync=True)
+    rows = traitlets.Dict().tag(sync=True)
     heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
@@ -88,6 +93,7 @@ class PanelView(ipywidgets.VBox):
         self._layout_task: Task | None = None
         self._run_task: Task | None = None
         self._selected_key = ""  # of the selected tag, whose address can move
+        self._instead = False  # whether the outline is shown because there is no picture
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = Graph(self._lock, **kept)
         self.finding = FindView(session, self._show_found)
@@ -97,6 +103,7 @@ class PanelView(ipywidgets.VBox):
         super().__init__([ipywidgets.VBox(parts).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
         self.graph.observe(self._on_selected, "selected")
+        self.graph.observe(self._on_view, "view")
         self.graph.observe(self._keep, KEPT)
         self.graph.on_msg(self._on_message)
         self._unsubscribe = session.on_change(self._on_change)
@@ -137,7 +144,14 @@ class PanelView(ipywidgets.VBox):
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }
         self.graph.code = self.session.code()
-        self.graph.outline = self.session.text(limit=OUTLINE_LINES)
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        """Sends the view that is looked at, if it is not the picture."""
+        view = self.graph.view
+        if view in ("text", "outline"):
+            note = "" if self.graph.svg else self.session.layout_note
+            self.graph.rows = _wire.rows_state(view, self.session.lines(), note)
 
     def _follow_selected_tag(self) -> None:
         if self._selected_key:
@@ -166,6 +180,13 @@ class PanelView(ipywidgets.VBox):
         self.graph.call = self.session.call
         self.graph.heat = self.session.heat or ""
         self.graph.counts = str(self.session.picture().counts)
+        if not svg and self.graph.view == "picture":
+            self._instead = True
+            self.graph.view = "outline"
+        elif svg and self._instead:
+            self.graph.view = "picture"
+        elif not svg:
+            self._show_rows()  # the note may be another one
         self.finding.refresh()
 
     def _show_found(self, **traits: Any) -> None:
@@ -196,9 +217,15 @@ class PanelView(ipywidgets.VBox):
         with self._lock:
             self._show_selected()
 
+    def _on_view(self, change: Any) -> None:
+        with self._lock:
+            self._instead = self._instead and change.new == "outline"
+            self._show_rows()
+
     def _keep(self, change: Any) -> None:
         """A cell that is run again shows the same node at the same place."""
-        self.session.view_state[change.name] = change.new
+        if not (change.name == "view" and self._instead):
+            self.session.view_state[change.name] = change.new
 
     def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
         session = self.session
@@ -309,7 +336,7 @@ class PanelView(ipywidgets.VBox):
         # anywidget's own pair: on Colab the metadata name the widget manager to load.
         data, metadata = self.graph._repr_mimebundle_() or ({}, {})
         view = {**data[WIDGET_MIME], "model_id": self.model_id}
-        text = self.session.text(limit=OUTLINE_LINES)
+        text = self.session.text(limit=TEXT_LINES)
         data = {**data, WIDGET_MIME: view, "text/plain": text}
         if self.graph.svg:
             data["image/svg+xml"] = self.graph.svg

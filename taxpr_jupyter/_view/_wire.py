@@ -7,15 +7,19 @@ typedefs at the top of `panel.js`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from taxpr_jupyter._picture._jaxpr_text import jaxpr_rows
+from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._rows import outline_rows
 from taxpr_jupyter._session._inspect import Inspection, ValueRow
 from taxpr_jupyter._session._run import Difference, Record, Run
 from taxpr_jupyter._session._session import Attached, SiteRow
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
+MOST_LINES = 2000  # of a program in one view
 
 
 def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
@@ -138,3 +142,33 @@ def _short(text: str, longest: int = LONGEST_TEXT) -> str:
 def tags_state(sites: Iterable[SiteRow]) -> list[dict[str, Any]]:
     """All tags in program order."""
     return [tag_state(site) for site in sites]
+
+
+def rows_state(view: str, lines: Sequence[Line], note: str) -> dict[str, Any]:
+    """The program as the rows of a view, "text" or "outline".
+
+    Args:
+        view: Which view.
+        lines: What the picture shows; of very many only the first ones are sent.
+        note: Why there is no picture; may be empty.
+    """
+    shown = lines[:MOST_LINES]
+    complete = len(shown) == len(lines)
+    rows = outline_rows(shown) if view == "outline" else jaxpr_rows(shown, complete)
+    return {
+        "view": view,
+        "note": note,
+        "more": len(lines) - len(shown),
+        "rows": [
+            {
+                "address": row.address,
+                "depth": row.depth,
+                "kind": row.kind,
+                "marks": list(row.marks),
+                "fold": row.fold or "",
+                "open": row.open,
+                "spans": [list(span) for span in row.spans],
+            }
+            for row in rows
+        ],
+    }

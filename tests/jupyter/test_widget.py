@@ -12,6 +12,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import panel
 from taxpr_jupyter._session._run import Phase
+from taxpr_jupyter._view import _wire
 from taxpr_jupyter._view._background import TICK
 from taxpr_jupyter._view._widget import WIDGET_MIME, view_for
 
@@ -83,7 +84,7 @@ def test_it_shows_the_session_at_once(session, view):
     assert "scan body" in graph.tags[0]["where"]
     assert "fires 5 times" in graph.tags[0]["where"]
     assert graph.code == session.code()
-    assert "tanh" in graph.outline
+    assert graph.rows == {}  # nobody looks at them
     assert graph.inspection == {}
     assert graph.results == {}
 
@@ -197,7 +198,7 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     assert session.injectors[key].values == {"factor": 0.5}
     assert row._field.value == 0.5
     assert "svg" not in remote.sent
-    assert "scale(factor=0.5)" in view.graph.outline
+    assert "scale(factor=0.5)" in session.text()
     row._field.value = 9.0  # beyond the slider's end
     assert session.injectors[key].values == {"factor": 9.0}
     assert (row._slider.value, row._slider.max) == (9.0, 9.0)
@@ -388,7 +389,57 @@ def test_without_a_layout_there_is_a_note(session, view, remote, monkeypatch):
     remote.send("tag", f"{TANH}.0", name="h")
     assert view.graph.svg == ""
     assert view.graph.note == "No picture: it took too long."
-    assert "tanh" in view.graph.outline
+    assert view.graph.view == "outline"
+    assert view.graph.rows["note"] == "No picture: it took too long."
+    assert TANH in [row["address"] for row in view.graph.rows["rows"]]
+    assert "view" not in session.view_state
+    monkeypatch.undo()
+    remote.send("untag", "h")  # the next picture is shown again
+    assert view.graph.svg
+    assert view.graph.view == "picture"
+
+
+def rows_of(graph):
+    """The rows as text, and how many there are of each address."""
+    texts = ["".join(text for text, _, _ in row["spans"]) for row in graph.rows["rows"]]
+    return texts, [row["address"] for row in graph.rows["rows"]]
+
+
+def test_the_view_that_is_looked_at_is_sent(session, view, remote):
+    graph = view.graph
+    graph.set_state({"view": "text"})
+    texts, addresses = rows_of(graph)
+    assert texts[0].startswith("{ lambda ")
+    assert TANH in addresses
+    assert (graph.rows["view"], graph.rows["more"], graph.rows["note"]) == ("text", 0, "")
+    remote.sent.clear()
+    remote.send("fold", "1:scan")
+    texts, addresses = rows_of(graph)
+    assert TANH not in addresses
+    assert any("⟨scan ×5 · " in text for text in texts)
+    graph.set_state({"view": "outline"})
+    assert graph.rows["view"] == "outline"
+    graph.set_state({"view": "picture"})
+    remote.sent.clear()
+    remote.send("unfold", "1:scan")
+    assert "rows" not in remote.sent
+    assert session.view_state["view"] == "picture"
+
+
+def test_the_view_is_kept_when_a_cell_is_run_again(session, view):
+    view.graph.set_state({"view": "text"})
+    view.close()
+    again = view_for(session).graph
+    assert again.view == "text"
+    assert again.rows["view"] == "text"
+
+
+def test_of_many_lines_the_first_ones_are_sent(session, view, monkeypatch):
+    monkeypatch.setattr(_wire, "MOST_LINES", 4)
+    view.graph.set_state({"view": "text"})
+    texts, _ = rows_of(view.graph)
+    assert view.graph.rows["more"] == len(session.lines()) - 4
+    assert not any(text.startswith("in (") for text in texts)  # the end is not there
 
 
 def test_changes_from_many_threads(session, view, remote):

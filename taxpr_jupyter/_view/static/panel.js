@@ -254,16 +254,38 @@ function drawCode(code, say) {
 }
 
 /**
- * Loads a module from its text, as anywidget loads this one: so there are several files, no bundler.
- * @param {string} source
- * @returns {Promise<any>}
+ * Loads modules from their texts, as anywidget loads this one: several files and no bundler. They
+ * can import each other, as `"./name.js"`, though not in a circle.
  */
-async function load(source) {
-  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  try {
-    return await import(url);
-  } finally {
-    URL.revokeObjectURL(url);
+class Modules {
+  /** @param {Record<string, string>} sources By file name. */
+  constructor(sources) {
+    this.sources = sources;
+    /** @type {Record<string, string>} */
+    this.urls = {};
+  }
+
+  /** @param {string} name @returns {string} */
+  url(name) {
+    this.urls[name] ??= URL.createObjectURL(new Blob([this.linked(name)], { type: "text/javascript" }));
+    return this.urls[name];
+  }
+
+  /** @param {string} name */
+  linked(name) {
+    const imported = /(^import .*? from )"\.\/([\w.-]+)";$/gm;
+    return this.sources[name].replace(imported, (_, start, other) => `${start}"${this.url(other)}";`);
+  }
+
+  /** @param {string} name @returns {Promise<any>} */
+  load(name) {
+    return import(this.url(name));
+  }
+
+  /** To be called when all that is needed is loaded. */
+  close() {
+    Object.values(this.urls).forEach((url) => URL.revokeObjectURL(url));
+    this.urls = {};
   }
 }
 
@@ -289,14 +311,12 @@ async function render({ model, el }) {
   const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
   const results = h("section", { class: "tx-results", "aria-label": "Results" });
   const code = h("details", {});
-  const outline = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Program as text" });
-  const text = h("details", {}, h("summary", {}, "Program as text"), outline);
 
-  /** @type {[typeof import("./picture.js"), typeof import("./find.js")]} */
-  const [{ Picture }, { Find }] = await Promise.all([
-    load(model.get("_picture_js")),
-    load(model.get("_find_js")),
-  ]);
+  const modules = new Modules(model.get("_modules"));
+  const { Picture } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
+  const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
+  const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
+  modules.close();
   let saving = 0;
   const act = {
     select,
@@ -332,6 +352,14 @@ async function render({ model, el }) {
     button("+", () => picture.zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
     button("Fit", () => picture.fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
   );
+  const onRow = { select, send, between: act.between };
+  const text = new Lines("Text of the program", "tx-text", onRow);
+  const outline = new Lines("Outline of the program", "tx-outline", onRow);
+  const tabs = new Tabs("View of the program", (name) => set("view", name), [
+    { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
+    { name: "text", title: "Text", panel: text.panel, shown: () => text.reveal() },
+    { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
+  ]);
   el.classList.add("taxpr-view");
   el.append(
     h(
@@ -339,14 +367,17 @@ async function render({ model, el }) {
       { class: "tx-bar" },
       h("span", { class: "tx-title" }, call, counts),
       find.element,
+      tabs.list,
       heat,
       tools,
     ),
     stage,
+    text.panel,
+    outline.panel,
     inspector,
     h("div", { class: "tx-status" }, progress, message),
     results,
-    h("div", { class: "tx-more" }, code, text),
+    h("div", { class: "tx-more" }, code),
   );
 
   const say = (/** @type {string} */ words, error = false) => {
@@ -371,23 +402,29 @@ async function render({ model, el }) {
     svg: (svg) => {
       picture.show(svg);
       find.shown();
-      if (!svg) text.setAttribute("open", "");
     },
     note: (words) => (note.textContent = words),
     call: (words) => (call.textContent = words),
     counts: (words) => (counts.textContent = words),
     heat: (kind) => (heat.value = kind),
     marks: (marks) => picture.mark(marks),
+    rows: (sent) => sent.view && (sent.view === "text" ? text : outline).show(sent),
+    view: (name) => {
+      tabs.show(name);
+      for (const tool of [heat, tools]) tool.classList.toggle("tx-unseen", name !== "picture");
+    },
     found: (found) => find.found(found),
-    slice: (slice) => find.sliced(slice),
+    slice: (slice) => {
+      find.sliced(slice);
+      for (const view of [text, outline]) view.light(slice.elements ?? null);
+    },
     selected: (address) => {
-      picture.select(address);
+      for (const view of [picture, text, outline]) view.select(address);
       inspect();
     },
     inspection: inspect,
     tags: () => model.get("selected") || inspect(),
     message: (said) => say(said.text ?? "", said.error),
-    outline: (words) => (outline.textContent = words),
     code: (words) => code.replaceChildren(...drawCode(words, say)),
     stale: (stale) => results.classList.toggle("tx-stale", stale),
     results: (run) => fill(results, run.title ? drawResults(run) : []),

@@ -102,15 +102,14 @@ export class Picture {
   /** Marks all elements of this address as selected. */
   select(/** @type {string} */ address) {
     this.selected = address;
-    for (const item of this.#items()) {
-      item.setAttribute("aria-selected", String(addressOf(item) === address));
-    }
+    const shown = new Set(this.#shown(address));
+    for (const item of this.#items()) item.setAttribute("aria-selected", String(shown.has(item)));
     for (const edge of this.svg?.querySelectorAll("[data-value]") ?? []) {
       const value = edge.getAttribute("data-value") ?? "";
       const leaves = address && (value === address || value.startsWith(`${address}.`));
       edge.classList.toggle("tx-leaving", Boolean(leaves));
     }
-    const [first = this.#items()[0]] = this.#find(address);
+    const [first = this.#items()[0]] = shown;
     this.#makeReachable(first);
   }
 
@@ -174,7 +173,7 @@ export class Picture {
 
   /** Moves the picture if the element of this address is out of sight. */
   reveal(/** @type {string} */ address) {
-    const [first] = this.#find(address);
+    const [first] = this.#shown(address);
     if (first) this.#reveal(first);
   }
 
@@ -210,6 +209,13 @@ export class Picture {
   #find(/** @type {string} */ address) {
     if (!address || !this.svg) return [];
     return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
+  }
+
+  /** The elements of an address; of an open equation that has none, its boxes. */
+  #shown(/** @type {string} */ address) {
+    const drawn = this.#find(address);
+    if (drawn.length || !address || !this.svg) return drawn;
+    return [...this.svg.querySelectorAll(`.cluster[data-fold="${CSS.escape(address)}"]`)];
   }
 
   #itemAt(/** @type {EventTarget | null} */ target) {

@@ -1,0 +1,266 @@
+"""A program as lines, folded as its picture is: what the texts and the outline are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import taxpr
+from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture._flow import Flow, pass_of
+from taxpr_jupyter._picture._fold import Fold
+from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._tree import Block, End, Item
+
+LineKind = Literal[
+    "eqn",  # an equation without nested jaxprs
+    "hop",  # one with nested jaxprs
+    "tag",
+    "injected",  # a tag with an injector
+    "group",  # equations that belong together
+    "jaxpr",  # the head of a nested jaxpr
+    "input",
+    "output",
+    "const",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a program. What is inside something open follows it, deeper.
+
+    Attributes:
+        address: What it stands for.
+        depth: How deep it is; 0 for what the program itself consists of.
+        kind: One of `LineKind`.
+        text: What it is called: `mul`, `scan ×5`, the title of a group, the name or role of an
+            input or output.
+        name: Of an equation the name of its primitive, of a nested jaxpr that of its param.
+        params: The params that fit into a line, such as `axes=(0,)`.
+        made: The values that it makes, or is, such as `h:f32[3]`.
+        used: What it takes: letters, and literals such as `2.0:f32[]`.
+        types: The types of what it makes, in short.
+        note: More about it in a few words, for what holds equations how many.
+        marks: More about its looks: "added" (a tag that was added interactively), "many" (it
+            stands for several inputs or outputs), "backward" (it is part of the backward pass).
+        fold: The address to fold or unfold, where that can be done.
+        open: Whether what is in it follows.
+        hidden: How many equations and tags, besides itself, are folded into it.
+    """
+
+    address: str
+    depth: int
+    kind: LineKind
+    text: str
+    name: str = ""
+    params: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+    types: str = ""
+    note: str = ""
+    marks: tuple[str, ...] = ()
+    fold: str | None = None
+    open: bool = False
+    hidden: int = 0
+
+
+class Lines:
+    """Writes a program down in lines.
+
+    Args:
+        names: The letters of values.
+        fold: Counts equations; without it no line says how many there are.
+        injected: Addresses of tags that have an injector.
+        added: Addresses of tags that were added interactively.
+    """
+
+    def __init__(
+        self,
+        names: _text.Tooltips,
+        fold: Fold | None = None,
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+    ) -> None:
+        self._fold = fold
+        self._names = names
+        self._injected = injected
+        self._added = added
+
+    def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
+        """What is open of the tree of a program, and what is folded."""
+        return self._block(root, program.in_names, program.out_names, program.consts, 0)
+
+    def all(self, program: taxpr.Program) -> Iterator[Line]:
+        """Every equation of a program, in no groups."""
+        return self.folded(_plain("", program, None), program)
+
+    # --- jaxprs -----------------------------------------------------------------------------------
+
+    def _nested(self, block: Block, nested: taxpr.Nested, fold: str, depth: int) -> Iterator[Line]:
+        title, *facts = _labels.block_lines(nested)
+        param = nested.param or (nested.label,)
+        yield Line(
+            block.address,
+            depth,
+            "jaxpr",
+            title,
+            name=str(param[0]) + "".join(f"[{part}]" for part in param[1:]),
+            note=" · ".join([*facts, *self._content(nested)]),
+            fold=fold,
+            open=True,
+        )
+        ins, outs = _labels.numbered(nested.in_roles), _labels.numbered(nested.out_roles)
+        yield from self._block(block, ins, outs, nested.consts, depth + 1)
+
+    def _content(self, nested: taxpr.Nested) -> list[str]:
+        return [_labels.content(*self._fold.size(nested.jaxpr))] if self._fold else []
+
+    def _block(
+        self,
+        block: Block,
+        in_names: Sequence[str],
+        out_names: Sequence[str],
+        consts: Sequence[Any],
+        depth: int,
+    ) -> Iterator[Line]:
+        # Operands of some equations enter as constvars; then there are no values.
+        known = dict(zip(block.jaxpr.constvars, consts, strict=False))
+        for k, var in enumerate(block.jaxpr.constvars):
+            value = _text.scalar_text(known.get(var))
+            text = f"const {value}" if value else "const"
+            yield self._end_line(f"{block.prefix}const{k}", depth, "const", text, var)
+        for end in block.ins:
+            yield from self._end(block, end, "input", in_names, block.jaxpr.invars, depth)
+        yield from self._items(block, block.items, depth)
+        for end in block.outs:
+            yield from self._end(block, end, "output", out_names, block.jaxpr.outvars, depth)
+
+    def _end(
+        self,
+        block: Block,
+        end: End,
+        kind: Literal["input", "output"],
+        names: Sequence[str],
+        atoms: Sequence[Any],
+        depth: int,
+    ) -> Iterator[Line]:
+        """An input or output, or several that are folded, or their head and they."""
+        if not end.children:
+            k = end.indices[0]
+            yield self._end_line(end.address, depth, kind, _text.visible(names[k]), atoms[k])
+            return
+        several = [atoms[k] for k in end.indices]
+        yield Line(
+            end.address,
+            depth,
+            kind,
+            _text.visible(end.title),
+            made=tuple(self._names.typed(a) for a in several) if kind == "input" else (),
+            used=tuple(self._names.operand(a) for a in several) if kind == "output" else (),
+            note=count_of(len(several), "array"),
+            types=_text.avals_text([a.aval for a in several]),
+            marks=("many",),
+            fold=end.address,
+            open=end.open,
+        )
+        if end.open:
+            for child in end.children:
+                yield from self._end(block, child, kind, names, atoms, depth + 1)
+
+    def _end_line(
+        self, address: str, depth: int, kind: Literal["input", "output", "const"], text: str, a: Any
+    ) -> Line:
+        made = () if kind == "output" else (self._names.typed(a),)
+        used = (self._names.operand(a),) if kind == "output" else ()
+        types = _text.aval_text(a.aval)
+        return Line(address, depth, kind, text, made=made, used=used, types=types)
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def _items(self, block: Block, items: Sequence[Item], depth: int) -> Iterator[Line]:
+        for item in items:
+            if item.is_group:
+                yield from self._group(block, item, depth)
+                continue
+            yield self._eqn(item, depth)
+            if item.open:
+                for inner, nested in item.blocks:
+                    yield from self._nested(inner, nested, item.address, depth + 1)
+
+    def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
+        eqns, tags = self._fold.of_item(item) if self._fold else (0, 0)
+        ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
+        own = {var for tag in item.tags for var in tag.eqn.outvars}  # lines behind this one
+        yield Line(
+            item.address,
+            depth,
+            "group",
+            _labels.group_title(item),
+            made=tuple(self._names.typed(var) for _, var in ends.outs),
+            used=tuple(self._names.operand(var) for var in ends.ins if var not in own),
+            types=_text.avals_text([var.aval for var in ends.results]),
+            note=_labels.content(eqns, tags),
+            marks=_marks(item),
+            fold=item.address,
+            open=item.open,
+            hidden=0 if item.open else eqns + tags,
+        )
+        if item.open:
+            yield from self._items(block, item.children, depth + 1)
+        else:
+            yield from self._items(block, item.tags, depth)
+
+    def _eqn(self, item: Item, depth: int) -> Line:
+        address, eqn = item.address, item.eqn
+        name = _text.visible(eqn.primitive.name)
+        kind: LineKind = "eqn"
+        text, note, marks, fold, hidden = name, "", _marks(item), None, 0
+        params = _labels.param_texts(eqn)
+        if taxpr.is_tag(eqn):
+            kind = "injected" if address in self._injected else "tag"
+            marks += ("added",) if address in self._added else ()
+            text, name = _labels.tag_lines(eqn)[0], "tag"
+        elif taxpr.is_hop(eqn):
+            kind, fold, text = "hop", address, _labels.hop_title(eqn)
+            if self._fold:
+                inside = self._fold.inside(eqn)
+                note, hidden = _labels.content(*inside), 0 if item.open else sum(inside)
+        return Line(
+            address,
+            depth,
+            kind,
+            text,
+            name=name,
+            params=tuple(params),
+            made=tuple(self._names.typed(var) for var in eqn.outvars),
+            used=tuple(self._names.operand(atom) for atom in eqn.invars),
+            types=_text.avals_text([var.aval for var in eqn.outvars]),
+            note=note,
+            marks=marks,
+            fold=fold,
+            open=item.open,
+            hidden=hidden,
+        )
+
+
+def _marks(item: Item) -> tuple[str, ...]:
+    return ("backward",) if pass_of(item.eqns[0][1]) == "backward" else ()
+
+
+def _plain(address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
+    """A jaxpr with everything open and nothing in groups."""
+    prefix = f"{address}/" if address else ""
+    items = []
+    for local, eqn in taxpr.numbered(jaxpr):
+        place = f"{prefix}{local}"
+        blocks = [
+            (_plain(f"{place}/{inner.label}", inner.jaxpr, inner), inner)
+            for inner in taxpr.nested_jaxprs(eqn)
+        ]
+        items.append(Item(place, [(place, eqn)], blocks=blocks, open=bool(blocks)))
+    ins, outs = (
+        [End(f"{prefix}{word}{k}", range(k, k + 1)) for k in range(len(atoms))]
+        for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))
+    )
+    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr))
