@@ -169,11 +169,11 @@ def test_moving_and_zooming(page, opened):
 
 
 WIDE = """\
-%%taxpr --name wide
-def f(xs):
-    return [jnp.tanh(jnp.sin(x)) @ x for x in xs]
+%%taxpr --name wide --budget 400
+def f(x):
+    return [jnp.tanh(jnp.sin(x + k)) @ x for k in range(30)]
 
-f([jnp.ones((3, 3))] * 30)
+f(jnp.ones((3, 3)))
 """
 
 
