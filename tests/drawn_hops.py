@@ -1,0 +1,169 @@
+"""Programs for the picture of the higher-order primitives that the shared table has none of.
+
+Most of these hold no tag that could be injected: kernels, what combines pairs of elements, what
+only a flag of JAX makes.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from cases_hops import found
+from jax import lax
+from jax.experimental import pallas
+
+import taxpr
+from taxpr import _compat
+from taxpr._errors import name_of
+from taxpr._table import registered
+
+V = np.asarray([0.3, -0.8, 1.1], np.float32)
+M = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+# By the name of the primitive: a function that makes the program.
+HOPS: dict[str, Callable[[], Any]] = {}
+
+
+def hop(name: str, *args: Any, flag: str = "") -> Callable[..., Any]:
+    """Adds a program; ``flag`` is a setting of JAX that is on while it is traced."""
+
+    def add(fn: Callable[..., Any]) -> Callable[..., Any]:
+        def make() -> Any:
+            with switched(flag) if flag else contextlib.nullcontext():
+                return taxpr.trace(fn)(*args)
+
+        if not flag or hasattr(jax.config, flag):
+            HOPS[name] = make
+        return fn
+
+    return add
+
+
+@contextlib.contextmanager
+def switched(flag: str) -> Any:
+    jax.config.update(flag, True)
+    try:
+        yield
+    finally:
+        jax.config.update(flag, False)
+
+
+# ---- kernels -----------------------------------------------------------------
+
+
+@hop("run_scoped", V)
+def scratch_memory(v):
+    def kernel(source, target):
+        def with_scratch(scratch):
+            scratch[...] = source[...] * 2
+            target[...] = scratch[...] + 1
+
+        scratch = getattr(pallas, "MemoryRef", None) and _scratch(v)
+        pallas.run_scoped(with_scratch, scratch)
+
+    return pallas.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(v.shape, v.dtype))(v)
+
+
+def _scratch(v):
+    from jax.experimental.pallas import tpu
+
+    return tpu.VMEM(v.shape, v.dtype)
+
+
+# ---- what combines pairs of elements -----------------------------------------
+
+
+@hop("reduce_window", V)
+def window(v):
+    return lax.reduce_window(v, np.float32(0), lambda a, b: a + b * b, (2,), (1,), "VALID")
+
+
+def _scatters(method: str) -> Callable[..., Any]:
+    def scattered(v):
+        return getattr(jnp.zeros(5, v.dtype).at[jnp.arange(3)], method)(v)
+
+    scattered.__name__ = f"scatter_{method}"
+    return scattered
+
+
+for _name, _method in {
+    "scatter": "set",
+    "scatter-add": "add",
+    "scatter-sub": "subtract",
+    "scatter-mul": "multiply",
+    "scatter-min": "min",
+    "scatter-max": "max",
+}.items():
+    hop(_name, V)(_scatters(_method))
+
+
+# ---- what a flag makes -------------------------------------------------------
+
+
+@hop("CustomJVPTraced", V, flag="jax_custom_jvp3")
+def new_custom_jvp(v):
+    @jax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), jnp.cos(primals[0]) * tangents[0]))
+    return f(v)
+
+
+@hop("CustomVJPTraced", V, flag="jax_custom_vjp3")
+def new_custom_vjp(v):
+    @jax.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * jnp.cos(x),))
+    return f(v)
+
+
+@hop("Scan3", V, flag="jax_scan3")
+def new_scan(v):
+    return lax.scan(lambda c, x: (c + x, c), jnp.float32(0), v)
+
+
+@hop("RematTraced", V, flag="jax_remat3")
+def new_remat(v):
+    return jax.checkpoint(lambda x: jnp.sin(jnp.cos(x)))(v)
+
+
+# ---- what only other machines, or the inside of JAX, make --------------------
+
+
+def made_up(name: str) -> Callable[[], Any]:
+    """An equation of this primitive that holds a jaxpr; most of these need a machine of their own."""
+
+    def make() -> Any:
+        kind = next(kind for kind in registered() if name_of(kind) == name)
+        inner = jax.make_jaxpr(lambda x: jnp.sin(x) * 2)(V)
+        outer = jax.make_jaxpr(lambda v: jnp.cos(v))(V)
+        [eqn] = _compat.open_jaxpr(outer).eqns
+        param = "call_jaxpr" if name in ("call", "fused_call", "xla_pmap") else "jaxpr"
+        params = {param: _compat.open_jaxpr(inner), "name": "made_up"}
+        if name == "xla_pmap":
+            params |= {"axis_name": "i", "axis_size": 8}
+        eqn = eqn.replace(primitive=kind, params=params)
+        program = taxpr.trace(lambda v: jnp.cos(v))(V)
+        return dataclasses.replace(program, jaxpr=_compat.rebuilt(outer, eqns=[eqn]), name=name)
+
+    return make
+
+
+MADE_UP = (
+    "call",
+    "call_hi_primitive_linearized",
+    "core_map",
+    "fused_call",
+    "mpmd_map",
+    "select_and_scatter",
+    "xla_pmap",
+)
+_known = {name_of(kind) for kind in registered()}
+HOPS |= {name: made_up(name) for name in MADE_UP if name in _known}
