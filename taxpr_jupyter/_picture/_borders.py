@@ -54,7 +54,7 @@ class Borders:
                 var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
                 stub = node
                 if end.children:
-                    lines, tip = (_text.shortened(names[i], _text.LINE),), f"{value}\n{names[i]}"
+                    lines, tip = (_labels.short_path(names[i]),), f"{value}\n{names[i]}"
                     stub = Node(value, value, "input", lines, tip, cluster)
                 shown = self._tips.value(var)
                 scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
@@ -78,7 +78,7 @@ class Borders:
                 continue
             node = self._end("output", block, end, indices, names, around)
             for j in indices:
-                scope.use(atoms[j], node.id, node.id, around)
+                scope.use(atoms[j], node.id, node.id, around, name=names[j])
                 origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
         for j, atom in enumerate(atoms):
             if own[j]:

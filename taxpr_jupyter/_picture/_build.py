@@ -76,7 +76,7 @@ class Builder:
         counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
         annotator = Annotator(fold.root, self._costs)
-        nodes, scale = annotator.nodes(drawing.canvas.nodes, heat)
+        nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
         return Picture(
             name=program.name,
             nodes=nodes,

@@ -13,6 +13,7 @@ from taxpr_jupyter._picture._ends import ends_of
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._groups import Groups
 from taxpr_jupyter._picture._labels import takes_part
+from taxpr_jupyter._picture._roles import in_paths
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -92,7 +93,7 @@ class Fold:
 
     def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
         prefix = f"{address}/" if address else ""
-        ins = ends_of(nested.in_roles if nested else jaxpr.in_names, "in", prefix)
+        ins = ends_of(in_paths(nested) if nested else jaxpr.in_names, "in", prefix)
         outs = ends_of(nested.out_roles if nested else jaxpr.out_names, "out", prefix)
         items = [
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])

@@ -69,6 +69,7 @@ class Node:
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
             "backward" (it is part of the backward pass of a derivative),
+            "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "batched", "donated", "effect", "sharded" (what its equation or value is). In a
             comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
@@ -105,6 +106,8 @@ class Edge:
         tail: Which output of the source it is, "" where there is one only.
         head: Which operand of the target it is, "" where the order means nothing.
         into: The id of a cluster at whose border it ends, or None.
+        out_of: The id of a cluster at whose border it begins, or None.
+        also: The ids of further nodes in `out_of` from which values go along it.
     """
 
     id: str
@@ -116,6 +119,8 @@ class Edge:
     tail: str = ""
     head: str = ""
     into: str | None = None
+    out_of: str | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
