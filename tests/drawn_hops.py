@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from cases_hops import found
 from jax import lax
 from jax.experimental import pallas
+from jax.experimental.pallas import tpu
 
 import taxpr
 from taxpr import _compat
@@ -62,16 +62,9 @@ def scratch_memory(v):
             scratch[...] = source[...] * 2
             target[...] = scratch[...] + 1
 
-        scratch = getattr(pallas, "MemoryRef", None) and _scratch(v)
-        pallas.run_scoped(with_scratch, scratch)
+        pallas.run_scoped(with_scratch, tpu.VMEM(v.shape, v.dtype))
 
     return pallas.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(v.shape, v.dtype))(v)
-
-
-def _scratch(v):
-    from jax.experimental.pallas import tpu
-
-    return tpu.VMEM(v.shape, v.dtype)
 
 
 # ---- what combines pairs of elements -----------------------------------------
@@ -137,21 +130,26 @@ def new_remat(v):
 # ---- what only other machines, or the inside of JAX, make --------------------
 
 
+# Params without which these cannot be printed, or their costs not be counted.
+PARAMS: dict[str, dict[str, Any]] = {
+    "call_hi_primitive_linearized": {"nz_in_flat": (True,), "nz_out_flat": (True,)},
+    "select_and_scatter": {"window_dimensions": (2,)},
+    "xla_pmap": {"axis_name": "i", "axis_size": 8},
+}
+
+
 def made_up(name: str) -> Callable[[], Any]:
-    """An equation of this primitive that holds a jaxpr; most of these need a machine of their own."""
+    """An equation of this primitive that holds a jaxpr."""
 
     def make() -> Any:
         kind = next(kind for kind in registered() if name_of(kind) == name)
         inner = jax.make_jaxpr(lambda x: jnp.sin(x) * 2)(V)
-        outer = jax.make_jaxpr(lambda v: jnp.cos(v))(V)
-        [eqn] = _compat.open_jaxpr(outer).eqns
-        param = "call_jaxpr" if name in ("call", "fused_call", "xla_pmap") else "jaxpr"
-        params = {param: _compat.open_jaxpr(inner), "name": "made_up"}
-        if name == "xla_pmap":
-            params |= {"axis_name": "i", "axis_size": 8}
-        eqn = eqn.replace(primitive=kind, params=params)
         program = taxpr.trace(lambda v: jnp.cos(v))(V)
-        return dataclasses.replace(program, jaxpr=_compat.rebuilt(outer, eqns=[eqn]), name=name)
+        [eqn] = program.eqns
+        param = "call_jaxpr" if name in ("call", "fused_call", "xla_pmap") else "jaxpr"
+        params = {param: _compat.open_jaxpr(inner), **PARAMS.get(name, {})}
+        eqn = eqn.replace(primitive=kind, params=params)
+        return dataclasses.replace(program, jaxpr=_compat.rebuilt(program.jaxpr, eqns=[eqn]))
 
     return make
 

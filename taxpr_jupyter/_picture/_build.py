@@ -7,9 +7,8 @@ import threading
 from collections.abc import Collection
 
 import taxpr
-from taxpr_jupyter._picture._annotate import Annotator
+from taxpr_jupyter._picture._annotate import Annotator, Facts
 from taxpr_jupyter._picture._compared import Compared
-from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
@@ -32,7 +31,7 @@ class Builder:
         self.program = program
         self.budget = budget
         self._where = where
-        self._costs = Costs()
+        self._facts = Facts()
         self._lock = threading.Lock()  # what is open is noted in the tree
 
     @functools.cached_property
@@ -75,7 +74,7 @@ class Builder:
         eqns, tags = fold.size(program)
         counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
-        annotator = Annotator(fold.root, self._costs)
+        annotator = Annotator(fold.root, self._facts)
         nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
         return Picture(
             name=program.name,

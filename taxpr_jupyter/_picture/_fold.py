@@ -48,6 +48,7 @@ class Fold:
 
     def __init__(self, program: Any, budget: int):
         self._sizes: dict[int, tuple[Any, int, int]] = {}
+        self._eqn_sizes: dict[int, tuple[int, int]] = {}
         self._item_sizes: dict[int, tuple[int, int]] = {}
         self._budget = budget
         self._few = max(4, budget * 2 // 5)
@@ -70,10 +71,11 @@ class Fold:
 
     def of_eqn(self, eqn: Any) -> tuple[int, int]:
         """The same for one equation, itself included."""
-        if taxpr.is_tag(eqn):
-            return 0, 1
-        eqns, tags = self.inside(eqn)
-        return 1 + eqns, tags
+        known = self._eqn_sizes.get(id(eqn))  # the program keeps the equation
+        if known is None:
+            eqns, tags = (-1, 1) if taxpr.is_tag(eqn) else self.inside(eqn)
+            known = self._eqn_sizes[id(eqn)] = 1 + eqns, tags
+        return known
 
     def inside(self, eqn: Any) -> tuple[int, int]:
         """The same for the nested jaxprs of an equation."""
