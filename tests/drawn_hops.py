@@ -22,10 +22,35 @@ from taxpr._errors import name_of
 from taxpr._table import registered
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
-M = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 # By the name of the primitive: a function that makes the program.
 HOPS: dict[str, Callable[[], Any]] = {}
+# Of the others: a program of `drawn_programs`.
+SHARED = {
+    "CustomRoot": "root_of_a_cube",
+    "closed_call": "eval_call",
+    "composite": "composite",
+    "compute_on": "compute_on_host",
+    "cond": "cond_true",
+    "custom_jvp_call": "custom_jvp",
+    "custom_linear_solve": "linear_solve",
+    "custom_partitioning": "partitioned",
+    "custom_transpose_call": "transposed",
+    "custom_vjp_call": "custom_vjp",
+    "custom_vmap_call": "custom_vmap",
+    "eval_jaxpr": "eval_call",
+    "jit": "jit_twice",
+    "linear_call": "linear_call",
+    "pallas_call": "kernel",
+    "program_order": "order_enforced",
+    "reduce": "reduce",
+    "remat2": "remat",
+    "run_state": "state",
+    "scan": "scan_reverse",
+    "shard_map": "shard_map",
+    "while": "while_body",
+    "xla_metadata_call": "metadata",
+}
 
 
 def hop(name: str, *args: Any, flag: str = "") -> Callable[..., Any]:
@@ -127,12 +152,19 @@ def new_remat(v):
     return jax.checkpoint(lambda x: jnp.sin(jnp.cos(x)))(v)
 
 
+FLAGGED = ("CustomJVPTraced", "CustomVJPTraced", "RematTraced", "Scan3")  # not in every JAX
+
 # ---- what only other machines, or the inside of JAX, make --------------------
 
 
 # Params without which these cannot be printed, or their costs not be counted.
 PARAMS: dict[str, dict[str, Any]] = {
-    "call_hi_primitive_linearized": {"nz_in_flat": (True,), "nz_out_flat": (True,)},
+    "call_hi_primitive_linearized": {
+        "nz_in_flat": (True,),
+        "nz_out_flat": (True,),
+        "has_sres": False,
+        "_prim": None,
+    },
     "select_and_scatter": {"window_dimensions": (2,)},
     "xla_pmap": {"axis_name": "i", "axis_size": 8},
 }

@@ -12,7 +12,7 @@ from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
-from taxpr_jupyter._picture._text import Tooltips, Where
+from taxpr_jupyter._picture._text import Tooltips, Where, visible
 
 
 class Builder:
@@ -77,7 +77,7 @@ class Builder:
         annotator = Annotator(fold.root, self._facts)
         nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
         return Picture(
-            name=program.name,
+            name=visible(program.name),
             nodes=nodes,
             edges=tuple(drawing.canvas.edges),
             clusters=annotator.clusters(drawing.canvas.clusters),

@@ -244,6 +244,10 @@ class Drawing:
             for j, k in enumerate(nested.results):
                 if k is not None:
                     made[k].append(drawn.outs[j])
+            for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
+                if role == "ref" and k in bare_results:  # a Ref ends as the result of its number
+                    tip = "the last value of the Ref"
+                    self.canvas.edge(drawn.ins[i], f"{address}@", tooltip=tip, head=str(k))
             for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
                 decides += [origin.node] if role == "predicate" else []
         for source in decides:

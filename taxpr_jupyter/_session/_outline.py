@@ -139,7 +139,7 @@ class _Writer:
                 )
                 yield _Line(mark, depth, local, text, address)
             for inner in self._index.nested_of(address):
-                facts = ", ".join(f"{k} {v}" for k, v in inner.facts.items())
+                facts = ", ".join(f"{k} {visible(str(v))}" for k, v in inner.facts.items())
                 title = visible(inner.title)
                 yield _Line(
                     " ",
