@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -125,7 +126,7 @@ class Borders:
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         else:
             atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
-        values = [f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices]
+        values = (f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices)
         if end.children:
             lines, marks = _labels.bundle_lines(end.title, len(indices)), ("many",)
         else:
@@ -133,7 +134,7 @@ class Borders:
             name = names[end.indices[0]]
             lines = _labels.end_lines(name, role, atoms[end.indices[0]].aval)
             marks = ("choice",) if role == "predicate" else ()
-        tip = _text.tooltip([end.address, *values])
+        tip = _text.tooltip(itertools.chain([end.address], values))
         fold = end.address if end.children else None
         node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
         return self._canvas.add(node, merging=bool(end.children))

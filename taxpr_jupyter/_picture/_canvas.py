@@ -180,12 +180,13 @@ class Canvas:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
         far = scope.far_uses()
         early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
-        names: dict[tuple[str, str], list[str]] = {}  # of what a stub stands for
+        # Of what a stub stands for; the values mean nothing.
+        names: dict[tuple[str, str], dict[str, None]] = {}
         for index in sorted(far | early):
             use = scope.uses[index]
             origin = scope.origins[use.atom]
             name = origin.name if index in far else use.name
-            names.setdefault((origin.node, use.node), []).append(name)
+            names.setdefault((origin.node, use.node), {})[name] = None
         merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
         literals: dict[str, list[Use]] = {}
         for index, use in enumerate(scope.uses):
@@ -308,35 +309,35 @@ class Canvas:
             head = heads[0].name if len(part) == 1 and heads[0] else ""
             self.edge(name, target, tooltip=tip, head=head)
 
-    def _output_stub(self, origin: Origin, use: Use, names: Sequence[str]) -> str:
+    def _output_stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
         """The id of a stub for outputs, next to the node that makes them."""
         node = self._merging[use.node]
         name = f"{node.id}@{origin.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            line = _labels.short_path(_labels.shared_title(list(dict.fromkeys(names))))
+            line = _labels.short_path(_labels.shared_title(list(names)))
             cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
             marks = (*node.marks, "stub")
             stub = replace(node, id=name, lines=(line,), cluster=cluster, marks=marks)
             self.add(stub, merging=True)
         return name
 
-    def _stub(self, origin: Origin, use: Use, names: Sequence[str]) -> str:
+    def _stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
         """The id of a stub for a value at a use; it is drawn if it is not there yet.
 
         What takes many values of one node takes them from one stub, which says what they share.
         """
         node = origin.stub
         assert node is not None, "only values with a stub are far"
-        lines = node.lines[:1]
-        if len(set(names)) > 1 and use.node in self._merging and origin.node in self._merging:
+        bundle = len(names) > 1 and use.node in self._merging and origin.node in self._merging
+        if bundle:
             node = self._merging[origin.node]
-            lines = (_labels.short_path(_labels.shared_title(list(dict.fromkeys(names)))),)
         name = f"{node.id}@{use.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            stub = replace(
-                node, id=name, lines=lines, cluster=use.cluster, marks=(*node.marks, "stub")
-            )
+            lines = (_labels.short_path(_labels.shared_title(list(names))),) if bundle else ()
+            marks = (*node.marks, "stub")
+            lines = lines or node.lines[:1]
+            stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)
             self.add(stub, merging=node.id in self._merging)
         return name
