@@ -6,6 +6,7 @@
 #              ALL=1: all tests of the core on every jax, for a nightly run
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
+# make gallery draw every kind of program, to be looked at: build/gallery/index.html
 # make lint    ruff, pyright, and a syntax check of the JavaScript
 # make clean   remove the environments and everything built
 
@@ -14,7 +15,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test fuzz lint clean
+.PHONY: lab test fuzz gallery lint clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -33,6 +34,10 @@ fuzz: SEED := $(or $(SEED),$(shell od -An -N2 -tu2 /dev/urandom | tr -d ' '))
 fuzz: $(UV)
 	$(PYTHON) tools/envs.py install newest
 	TAXPR_FUZZ=$(N) TAXPR_FUZZ_SEED=$(SEED) $(NEWEST)/python -m pytest tests/fuzz -n 2 -rP
+
+gallery: $(UV)
+	$(PYTHON) tools/envs.py install clients
+	.envs/clients/bin/python tools/gallery.py
 
 lint: $(UV)
 	$(PYTHON) tools/envs.py install newest

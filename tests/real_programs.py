@@ -80,7 +80,10 @@ def flax_nnx_transformer_gradient() -> Made:
 
     class Block(nnx.Module):
         def __init__(self, rngs):
-            self.norm1, self.norm2 = nnx.LayerNorm(WIDTH, rngs=rngs), nnx.LayerNorm(WIDTH, rngs=rngs)
+            self.norm1, self.norm2 = (
+                nnx.LayerNorm(WIDTH, rngs=rngs),
+                nnx.LayerNorm(WIDTH, rngs=rngs),
+            )
             self.attention = nnx.MultiHeadAttention(HEADS, WIDTH, rngs=rngs, decode=False)
             self.up = nnx.Linear(WIDTH, 4 * WIDTH, rngs=rngs)
             self.down = nnx.Linear(4 * WIDTH, WIDTH, rngs=rngs)

@@ -30,12 +30,12 @@ import jax  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 8)
 
+import documented_programs  # noqa: E402
+import real_programs  # noqa: E402
 from drawn_hops import HOPS  # noqa: E402
 from drawn_programs import PROGRAMS  # noqa: E402
 from picture_quality import Quality, quality_of  # noqa: E402
 
-import documented_programs  # noqa: E402
-import real_programs  # noqa: E402
 import taxpr  # noqa: E402
 from taxpr import _compat  # noqa: E402
 from taxpr._errors import name_of  # noqa: E402
@@ -141,7 +141,9 @@ def main(*parts_of_names: str) -> None:
         done.append(one)
         print(f"{name:40} {one.caption}")
     if not parts_of_names:
-        missing += [f"no program has {name}" for name in map(name_of, registered()) if name not in seen]
+        missing += [
+            f"no program has {name}" for name in map(name_of, registered()) if name not in seen
+        ]
     (OUT / "index.html").write_text(page(done, missing), encoding="utf-8")
     print(*missing, f"{len(done)} pictures in {OUT / 'index.html'}", sep="\n")
 
@@ -194,7 +196,7 @@ def figure(one: Drawn) -> str:
     return (
         f'<figure id="{name}"><figcaption><b>{name}</b> '
         f'<a href="{name}.html">walk around in it</a> <a href="{name}.svg">SVG</a><br>'
-        f'<span{" class=ugly" if ugly else ""}>{html.escape(one.caption)}</span></figcaption>'
+        f"<span{' class=ugly' if ugly else ''}>{html.escape(one.caption)}</span></figcaption>"
         f'<div class="taxpr-panel">{one.svg}</div></figure>'
     )
 

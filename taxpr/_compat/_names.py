@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from jax._src import core as _core
+from jax._src import pretty_printer as _pp
 from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._jaxprs import DropVar, JaxprEqn, Var, is_jaxpr, open_jaxpr
@@ -147,7 +148,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
         for atom in (*eqn.outvars, *eqn.invars):
             if isinstance(atom, Var) and not isinstance(atom, DropVar):
                 names[atom]
-        return _core.pp.nil()
+        return _pp.nil()
 
     # The printer keeps the letters in a context that it makes itself. Which letters it
     # gives depends on which nested jaxprs it lists first, and that differs by version.

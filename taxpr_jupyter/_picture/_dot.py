@@ -195,7 +195,7 @@ def _attributes(
 def _lines_of(lines: Iterable[str], end: str) -> str:
     """A DOT string of these lines; `end` says how they are aligned."""
     text = quoted("\n".join(lines)).replace("\n", end)
-    return f"{text[:-1]}{end}\"" if end is _LEFT else text
+    return f'{text[:-1]}{end}"' if end is _LEFT else text
 
 
 _BREAK, _LEFT = "\\n", "\\l"

@@ -5,6 +5,7 @@ Layout engines put such a text at a fixed distance from the end of its edge, wha
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -95,7 +96,7 @@ def flattened(numbers: Sequence[float]) -> list[Point]:
 
 def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point] | None:
     """The point so far along a path, and the direction there; None where it is not that long."""
-    for (x, y), (to_x, to_y) in zip(path, path[1:], strict=False):
+    for (x, y), (to_x, to_y) in itertools.pairwise(path):
         length = math.hypot(to_x - x, to_y - y)
         if length and distance <= length:
             dx, dy = (to_x - x) / length, (to_y - y) / length

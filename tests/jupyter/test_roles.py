@@ -152,7 +152,6 @@ def test_edges_to_a_folded_equation_say_the_role():
 
 def test_literals_of_a_folded_equation_share_a_node():
     picture = folded(lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, x), X)
-    (scan,) = (n for n in picture.nodes if n.kind == "hop")
     (literal,) = (n for n in picture.nodes if n.kind == "literal")
     assert literal.lines == ("0",)
     step = lambda c, x: ((c[0] + 1, c[1] * 2, ~c[2]), x)
@@ -198,7 +197,9 @@ def test_what_a_scope_keeps_for_the_backward_pass_is_one_edge():
         if n.id in kept
     )
     # Nothing else goes there from one of them.
-    assert not [e for e in picture.edges if e.target == backward.id and e.source in kept - {edge.source}]
+    assert not [
+        e for e in picture.edges if e.target == backward.id and e.source in kept - {edge.source}
+    ]
 
 
 def test_outputs_made_long_before_the_others_have_a_stub():

@@ -13,7 +13,7 @@ the carry of a scan is called a const              test_build::test_scan; test_r
 nothing at all for a function without edges        test_a_function_without_edges_is_not_blank here
 a quote or `</script>` in a name breaks the page   test_hostile_names_in_every_writer here
 megabytes for each output                          test_outputs_are_small here
-never the same bytes twice                         test_dot::test_the_text_is_the_same_in_another...;
+never the same bytes twice                         test_dot::test_the_text_is_the_same_in_...;
                                                      test_svg_and_html_are_the_same_twice here
 temporary folders left behind                      test_layout::test_nothing_is_left_behind
 the program is run in order to draw it             test_nothing_is_run here
