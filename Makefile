@@ -6,6 +6,7 @@
 #              ALL=1: all tests of the core on every jax, for a nightly run
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
+# make gallery draw every kind of program, to be looked at: build/gallery/index.html
 # make lint    ruff, pyright, and a syntax check of the JavaScript
 # make docs    the site of the documents, in build/site, without network once its environment is
 #              there; warnings are errors
@@ -18,7 +19,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test fuzz lint docs dist clean
+.PHONY: lab test fuzz gallery lint docs dist clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -37,6 +38,10 @@ fuzz: SEED := $(or $(SEED),$(shell od -An -N2 -tu2 /dev/urandom | tr -d ' '))
 fuzz: $(UV)
 	$(PYTHON) tools/envs.py install newest
 	TAXPR_FUZZ=$(N) TAXPR_FUZZ_SEED=$(SEED) $(NEWEST)/python -m pytest tests/fuzz -n 2 -rP
+
+gallery: $(UV)
+	$(PYTHON) tools/envs.py install clients
+	.envs/clients/bin/python tools/gallery.py
 
 lint: $(UV)
 	$(PYTHON) tools/envs.py install newest

@@ -1,132 +1,150 @@
-"""How long a picture takes, compared with tracing the program.
+"""How long a picture takes: from a traced program to a laid-out SVG, beside other tools.
 
-Run it as `python benchmarks/bench_picture.py`. Times are medians; what counts are the ratios, which
-hardly depend on the machine.
+Run it as `python benchmarks/bench_picture.py`. Gradients of a transformer, unrolled, of about 50 to
+100,000 equations. Goals are about times without tracing; ratios to tracing hardly depend on the
+machine. Other tools run where they can be imported, each in a process of its own, for a minute at
+most; where that is another Python than this one, say so: `PEERS=/path/to/python`.
 """
 
-import statistics
+import gc
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import jax
-import jax.numpy as jnp
-import numpy as np
+import programs
+from peers import PEERS
 
 import taxpr
-from taxpr_jupyter._picture import _layout
-from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._build import Builder
 from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._picture._layout import lay_out
 from taxpr_jupyter._picture._svg import finish_svg
 
-REPEAT = 5
+LAYERS = {"50": 0, "2k": 13, "10k": 66, "100k": 660}
+PEER_SECONDS = 60
+FOLDS = 8  # that are opened, one by one
+HERE = Path(__file__).resolve().parent
 
 
-def chain(steps):
-    """Flat code: a chain with operands from a few steps back."""
-
-    def run(x):
-        values = [x, x + 1]
-        for i in range(steps - 1):
-            a, b = values[-1], values[-min(len(values), 1 + i % 7)]
-            values.append(a * b if i % 2 else jnp.sin(a))
-        return values[-1]
-
-    return run, (np.float32(1),)
-
-
-def mlp_gradient(layers, width=8):
-    """The gradient refers back to the forward pass."""
-
-    def loss(params, x):
-        for w, b in params:
-            x = jnp.tanh(x @ w + b[None])
-        return jnp.mean(x**2)
-
-    params = [(np.ones((width, width), np.float32), np.ones(width, np.float32))] * layers
-    return jax.grad(loss), (params, np.ones((4, width), np.float32))
-
-
-def transformer_gradient(layers, scanned, width=16, heads=2, tokens=8):
-    """Attention and MLP blocks, in a scan or unrolled."""
-
-    def block(x, w):
-        h = x - jnp.mean(x, -1, keepdims=True)
-        h = h / jnp.sqrt(jnp.mean(h * h, -1, keepdims=True) + 1e-5)
-        q, k, v = (y.reshape(tokens, heads, -1) for y in jnp.split(h @ w["qkv"], 3, -1))
-        a = jax.nn.softmax(jnp.einsum("thd,shd->hts", q, k), -1)
-        x = x + jnp.einsum("hts,shd->thd", a, v).reshape(x.shape) @ w["out"]
-        return x + jax.nn.gelu(x @ w["up"]) @ w["down"]
-
-    def loss(w, x):
-        if scanned:
-            x, _ = jax.lax.scan(lambda x, w: (block(x, w), None), x, w)
-        else:
-            for i in range(layers):
-                x = block(x, {name: leaf[i] for name, leaf in w.items()})
-        return jnp.mean(x**2)
-
-    shapes = {
-        "qkv": (layers, width, 3 * width),
-        "out": (layers, width, width),
-        "up": (layers, width, 4 * width),
-        "down": (layers, 4 * width, width),
-    }
-    weights = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    return jax.grad(loss), (weights, np.ones((tokens, width), np.float32))
-
-
-PROGRAMS = {
-    "chain of 60": chain(60),
-    "chain of 240": chain(240),
-    "chain of 2,000": chain(2000),
-    "chain of 10,000": chain(10_000),
-    "grad of MLP, 3 layers": mlp_gradient(3),
-    "grad of MLP, 20 layers": mlp_gradient(20),
-    "grad of transformer, scan": transformer_gradient(12, scanned=True),
-    "grad of transformer, 1 layer": transformer_gradient(1, scanned=False),
-    "grad of transformer, 12 layers": transformer_gradient(12, scanned=False),
-    "the same in a jit": (
-        jax.jit(transformer_gradient(12, scanned=False)[0]),
-        transformer_gradient(12, scanned=False)[1],
-    ),
-}
-
-
-def median(function):
-    """The result of a function, and the median of its times."""
-    times = []
-    for _ in range(REPEAT):
-        start = time.perf_counter()
-        result = function()
-        times.append(time.perf_counter() - start)
-    return result, statistics.median(times)
-
-
-def fresh_trace(fn, args):
-    """Tracing without what JAX remembers of the last time."""
+def program_of(layers):
+    """The gradient with so many layers; with none, one layer forward."""
+    args = programs.transformer_args(layers or 1)
     jax.clear_caches()
-    return taxpr.trace(fn)(*args)
+    gc.collect()
+    start = time.process_time()
+    fn = programs.gradient(lambda x: x) if layers else programs.transformer(lambda x: x)
+    return taxpr.trace(fn)(*args), time.process_time() - start
 
 
-def by_wasm(text):
-    """The layout of the engine that is used where there is no `dot`."""
-    return _layout._run_wasm(text, _layout._Deadline(60, None))
+class Clock:
+    """The processor time of steps, by name, so that others on the machine hardly disturb it."""
+
+    def __init__(self):
+        self.seconds = {}
+
+    def step(self, name, run):
+        start = time.process_time()
+        result = run()
+        self.seconds[name] = time.process_time() - start
+        return result
+
+    @property
+    def total(self):
+        return sum(self.seconds.values())
+
+
+def drawn(builder, unfolded=None):
+    """The picture, the SVG, and what each step took."""
+    clock = Clock()
+    picture = clock.step("build", lambda: builder.picture(unfolded))
+    dot = clock.step("dot text", lambda: to_dot(picture))
+    laid_out = lay_out(dot, timeout=60)
+    clock.seconds["layout"] = laid_out.seconds  # of another process: by the clock on the wall
+    if laid_out.svg is None:
+        sys.exit(laid_out.note)
+    svg = clock.step("svg", lambda: finish_svg(laid_out.svg, picture))
+    return picture, svg, clock
+
+
+def measured(layers):
+    program, trace = program_of(layers)
+    builder = Builder(program)
+    picture, svg, first = drawn(builder)
+    closed = sorted(picture.foldable - picture.unfolded)
+    opened = closed[:: max(1, len(closed) // FOLDS)][:FOLDS]
+    folds = sorted(drawn(builder, picture.unfolded | {address})[2].total for address in opened)
+    return {
+        "equations": picture.counts.total,
+        "nodes": len(picture.nodes),
+        "trace": trace,
+        "first": first.total,
+        **first.seconds,
+        "fold": folds[len(folds) // 2] if folds else 0.0,
+        "kB": len(svg.encode()) / 1000,
+    }
+
+
+def of_peer(name, layers, python):
+    """What a tool did, in words, and its JSON where it came to an end."""
+    command = [python, str(HERE / "peers.py"), name, str(layers)]
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent)}  # `programs` imports taxpr
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, timeout=PEER_SECONDS, env=env, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not finish in {PEER_SECONDS} s", None
+    if run.returncode:
+        return f"failed: {(run.stderr.strip().splitlines() or ['?'])[-1][:90]}", None
+    found = json.loads(run.stdout.splitlines()[-1])
+    words = f"{found['seconds']:.2f} s, {found['bytes'] / 1000:,.0f} kB ({found['what']})"
+    return words, found
+
+
+def has(python, module):
+    if python == sys.executable:
+        return importlib.util.find_spec(module) is not None
+    return not subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode
 
 
 def main():
-    """Prints a table."""
-    columns = ("equations", "nodes", "trace", "build", "dot text", "dot", "wasi", "svg", "kB")
-    print(f"{'program':31}" + "".join(f"{column:>10}" for column in columns))
-    print(f"{'':31}{'':>10}{'':>10}{'ms':>10}" + f"{'/ trace':>10}" * 5)
-    for name, (fn, args) in PROGRAMS.items():
-        program, trace = median(lambda fn=fn, args=args: fresh_trace(fn, args))
-        picture, build = median(lambda program=program: build_picture(program))
-        text, write = median(lambda picture=picture: to_dot(picture))
-        laid_out, by_dot = median(lambda text=text: _layout.lay_out(text, timeout=60))
-        _, by_wasi = median(lambda text=text: by_wasm(text))
-        svg, finish = median(lambda raw=laid_out.svg, picture=picture: finish_svg(raw, picture))
-        counts = f"{picture.counts.total:>10,}{len(picture.nodes):>10}{trace * 1e3:>10.0f}"
-        ratios = (f"{t / trace:>10.2f}" for t in (build, write, by_dot, by_wasi, finish))
-        print(f"{name:31}{counts}{''.join(ratios)}{len(svg) / 1000:>10.0f}")
+    """Prints a table, how others do, and whether the goals are reached."""
+    columns = ("equations", "nodes", "trace", "first", "build", "dot text", "layout", "svg", "fold")
+    print("".join(f"{column:>10}" for column in (*columns, "kB", "first/trace")))
+    rows = {}
+    for name, layers in LAYERS.items():
+        row = rows[name] = measured(layers)
+        numbers = "".join(f"{row[c]:>10,}" for c in columns[:2])
+        numbers += "".join(f"{row[c]:>10.3f}" for c in columns[2:])
+        print(f"{numbers}{row['kB']:>10.0f}{row['first'] / row['trace']:>10.2f}")
+
+    python = os.environ.get("PEERS", sys.executable)
+    for peer in PEERS:
+        if not has(python, peer):
+            print(f"{peer}: not installed")
+            continue
+        for name, layers in LAYERS.items():
+            words, found = of_peer(peer, layers or 1, python)
+            rows[name][peer] = found or words
+            print(f"{peer}, {name} equations: {words}; ours {rows[name]['first']:.2f} s")
+            if found is None:
+                break  # nor does it finish a larger one
+
+    goals = [
+        programs.reached("the first picture of 10k equations", rows["10k"]["first"], 1.5, " s"),
+        programs.reached("the first picture of 100k equations", rows["100k"]["first"], 5, " s"),
+        programs.reached("opening one more", max(r["fold"] for r in rows.values()), 0.3, " s"),
+        programs.reached("the largest SVG", max(r["kB"] for r in rows.values()), 300, " kB"),
+    ]
+    per_eqn = {name: row["build"] / row["equations"] for name, row in rows.items()}
+    what = "building, for each equation: at 100k to at 10k"
+    goals.append(programs.reached(what, per_eqn["100k"] / per_eqn["10k"], 1.5))
+    programs.write("bench_picture", {"rows": rows, "goals": goals})
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from jax._src import core as _core
+from jax._src import pretty_printer as _pp
 from jax._src import source_info_util as _source_info_util
 
-from taxpr._compat._jaxprs import JaxprEqn, Var, open_jaxpr
+from taxpr._compat._jaxprs import DropVar, JaxprEqn, Var, is_jaxpr, open_jaxpr
 
 # `source_of` passes over the frames of all of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
@@ -81,25 +82,31 @@ def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
     traceback = eqn.source_info.traceback
     if traceback is None:
         return ()
-    frames = zip(*traceback.raw_frames(), strict=True)
-    found = (_source_at(code, instruction) for code, instruction in frames)
-    return tuple(source for source in found if source is not None)
+    found: list[Source] = []
+    for code, instruction in zip(*traceback.raw_frames(), strict=True):
+        if id(code) in _others:
+            continue
+        known = _sources.get((id(code), instruction))
+        source = _source_at(code, instruction) if known is None else known[1]
+        if source is not None:
+            found.append(source)
+    return tuple(found)
 
 
 # By the id of the code, which is kept, so that its id stays its own: its hash takes long.
-_sources: dict[tuple[int, int], tuple[CodeType, Source | None]] = {}
+_sources: dict[tuple[int, int], tuple[CodeType, Source]] = {}
+_others: dict[int, CodeType] = {}  # code that is none of the user's
 
 
 def _source_at(code: CodeType, instruction: int) -> Source | None:
     """A frame, or None where it is none of the user's."""
-    known = _sources.get((id(code), instruction))
-    if known is None:
-        source = None
-        if _source_info_util.is_user_filename(code.co_filename):
-            frame = _source_info_util.raw_frame_to_frame(code, instruction)
-            source = Source(frame.file_name, frame.start_line, frame.function_name)
-        known = _sources[id(code), instruction] = code, source
-    return known[1]
+    if not _source_info_util.is_user_filename(code.co_filename):
+        _others[id(code)] = code
+        return None
+    frame = _source_info_util.raw_frame_to_frame(code, instruction)
+    source = Source(frame.file_name, frame.start_line, frame.function_name)
+    _sources[id(code), instruction] = code, source
+    return source
 
 
 def scope_of(eqn: JaxprEqn) -> str:
@@ -219,12 +226,36 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
             super().__init__(*args)
             made.append(self)
 
+    def pp_eqn(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
+        # What other threads print is none of ours.
+        if type(context) is not Context or not _prints_plainly(eqn):
+            return original_eqn(eqn, context, settings)
+        names = context.var_names  # which gives a letter to what it is asked for
+        for atom in (*eqn.outvars, *eqn.invars):
+            if isinstance(atom, Var) and not isinstance(atom, DropVar):
+                names[atom]
+        return _pp.nil()
+
     # The printer keeps the letters in a context that it makes itself. Which letters it
     # gives depends on which nested jaxprs it lists first, and that differs by version.
+    # Of an equation without nested jaxprs only the order of its variables matters, and to write
+    # it out takes ten times as long.
     with _printing:
         original, _core.JaxprPpContext = _core.JaxprPpContext, Context
+        original_eqn, _core.pp_eqn = _core.pp_eqn, pp_eqn
         try:
             _core.pp_toplevel_jaxpr(inner, print_shapes=False)  # they take half the time
         finally:
             _core.JaxprPpContext = original
+            _core.pp_eqn = original_eqn
     return {var: str(name) for var, name in made[0].var_names.items()}
+
+
+def _prints_plainly(eqn: JaxprEqn) -> bool:
+    """Whether an equation is printed as results, name, params without jaxprs, operands."""
+    if eqn.primitive in _core.pp_eqn_rules:
+        return False
+    return not any(
+        is_jaxpr(value) or (type(value) in (tuple, list) and any(map(is_jaxpr, value)))
+        for value in eqn.params.values()
+    )

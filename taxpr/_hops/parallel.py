@@ -37,10 +37,15 @@ def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     axes = ", ".join(f"{name}: {size}" for name, size in mesh.shape.items())
     facts = {
         "mesh": axes,
-        "in_specs": tuple(map(str, eqn.params["in_specs"])),
-        "out_specs": tuple(map(str, eqn.params["out_specs"])),
+        "in_specs": tuple(map(_spec_text, eqn.params["in_specs"])),
+        "out_specs": tuple(map(_spec_text, eqn.params["out_specs"])),
     }
     return (plain("body", "shard_map body", ("jaxpr",), eqn.params["jaxpr"], facts=facts),)
+
+
+def _spec_text(spec: Any) -> str:
+    """`P('x', None)`, the same in all versions of JAX."""
+    return f"P({', '.join(map(repr, spec))})"
 
 
 def _inject_shard_map(

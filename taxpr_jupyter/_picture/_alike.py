@@ -6,12 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax.extend.core.primitives as p
 import numpy as np
 
 import taxpr
 
 _CANDIDATES = 8  # distances that are tried as the length of a period
 _LEAST = 3  # times; twice is a pair, which is drawn as one
+
+
+# Params that say where in an array a slice lies, and not how large it is; to transpose a slice is
+# to pad.
+_WHERE = {
+    (p.slice_p, "start_indices"),
+    (p.slice_p, "limit_indices"),
+    (p.pad_p, "padding_config"),
+}
 
 
 class Repeat(NamedTuple):
@@ -70,7 +80,8 @@ class Alike:
     """Gives equations numbers: the same for those that compute the same way.
 
     The same are primitive, types, literals, params and nested jaxprs. Variables and functions
-    among the params are left out.
+    among the params are left out, and so is which slice of an array is taken: that of a layer, of
+    weights that are stacked.
     """
 
     def __init__(self) -> None:
@@ -88,7 +99,11 @@ class Alike:
             for atom in eqn.invars
         )
         results = tuple(var.aval for var in eqn.outvars)
-        params = tuple((name, self._of_param(value)) for name, value in eqn.params.items())
+        params = tuple(
+            (name, self._of_param(value))
+            for name, value in eqn.params.items()
+            if (eqn.primitive, name) not in _WHERE
+        )
         return self.number((eqn.primitive, operands, results, params))
 
     def _of_param(self, value: Any) -> Any:

@@ -38,16 +38,62 @@ class _Known:
     cost: _costs.Cost | None = None
 
 
+@dataclass(frozen=True)
+class _OfItem:
+    """What is known of an equation or group by itself, wherever it is drawn.
+
+    Attributes:
+        cost: Of one run.
+        every: All that is special about any of its equations.
+        common: What is special about all of them.
+    """
+
+    cost: _costs.Cost
+    every: Sequence[Trait]
+    common: frozenset[Trait]
+
+    @property
+    def traits(self) -> list[Trait]:
+        """What is special about it: an effect of any equation, and what all have in common."""
+        return [t for t in self.every if t.mark == "effect" or t in self.common]
+
+
+class Facts:
+    """What is known of the items of a program: found once, however often it is drawn."""
+
+    def __init__(self) -> None:
+        self.costs = _costs.Costs()
+        # By id; the item is kept, so that its id stays its own.
+        self._known: dict[int, tuple[Item, _OfItem]] = {}
+
+    def of(self, item: Item) -> _OfItem:
+        """What is known of an item."""
+        known = self._known.get(id(item))
+        if known is None:
+            known = self._known[id(item)] = item, self._of(item)
+        return known[1]
+
+    def _of(self, item: Item) -> _OfItem:
+        if not item.is_group:
+            found = tuple(_traits.traits(item.eqn))
+            return _OfItem(self.costs.of_eqn(item.eqn), found, frozenset(found))
+        apart = {id(tag) for tag in item.tags}  # they are drawn by themselves
+        parts = [self.of(child) for child in item.children if id(child) not in apart]
+        every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
+        common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
+        return _OfItem(_costs.total(part.cost for part in parts), every, common)
+
+
 class Annotator:
     """Looks at everything that is drawn of a program.
 
     Args:
         root: The program as a tree.
-        costs: What is known of the costs of its jaxprs.
+        facts: What is known of its parts.
     """
 
-    def __init__(self, root: Block, costs: _costs.Costs):
-        self._costs = costs
+    def __init__(self, root: Block, facts: Facts):
+        self._facts = facts
         self._known: dict[str, _Known] = {}
         self._block(root, 1)
 
@@ -76,20 +122,17 @@ class Annotator:
 
     def _item(self, item: Item, runs: int | None) -> None:
         """Notes what is known of an equation or group; `runs` is how often it runs, if known."""
-        eqns = [eqn for _, eqn in item.eqns]
-        found = [tuple(_traits.traits(eqn)) for eqn in eqns]
-        if item.is_group:
-            self._note(item.address, self._costs.of_eqns(eqns), runs, None, _shared(found))
-        elif not taxpr.is_tag(eqns[0]):
-            cost = self._costs.of_eqn(eqns[0])
-            self._note(item.address, cost, runs, eqns[0], found[0])
+        if item.is_group or not taxpr.is_tag(item.eqn):
+            found = self._facts.of(item)
+            eqn = None if item.is_group else item.eqn
+            self._note(item.address, found.cost, runs, eqn, found.traits)
         for child in (*item.children, *item.tags) if item.open else item.tags:
             self._item(child, runs)
         for block, nested in item.blocks if item.open else ():
-            eqn = eqns[0]
+            eqn = item.eqn
             inside = _runs_inside(runs, eqn, nested)
             lines = self._known[item.address].lines
-            once = self._costs.of_jaxpr(block.jaxpr)
+            once = self._facts.costs.of_jaxpr(block.jaxpr)
             if len(item.blocks) > 1 or inside != runs:
                 lines += (f"{nested.title}, each time: {once}",)
             self._known[block.address] = _Known(lines)
@@ -190,12 +233,6 @@ def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None
     if runs is None or trips is None:
         return None
     return runs * trips * _costs.devices_of(eqn)
-
-
-def _shared(found: Sequence[Sequence[Trait]]) -> list[Trait]:
-    """What is special about a group: an effect of any equation, and what all have in common."""
-    every = dict.fromkeys(trait for traits in found for trait in traits)
-    return [t for t in every if t.mark == "effect" or all(t in traits for traits in found)]
 
 
 def _signed(lines: tuple[str, ...], traits: Sequence[Trait]) -> tuple[str, ...]:

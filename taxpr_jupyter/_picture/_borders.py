@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ class Borders:
                 var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
                 stub = node
                 if end.children:
-                    lines, tip = (_text.shortened(names[i], _text.LINE),), f"{value}\n{names[i]}"
+                    lines, tip = (_labels.short_path(names[i]),), f"{value}\n{names[i]}"
                     stub = Node(value, value, "input", lines, tip, cluster)
                 shown = self._tips.value(var)
                 scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
@@ -80,7 +81,7 @@ class Borders:
                 continue
             node = self._end("output", block, end, indices, names, around)
             for j in indices:
-                scope.use(atoms[j], node.id, node.id, around)
+                scope.use(atoms[j], node.id, node.id, around, name=names[j])
                 origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
         for j, atom in enumerate(atoms):
             if own[j]:
@@ -127,7 +128,7 @@ class Borders:
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         else:
             atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
-        values = [f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices]
+        values = (f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices)
         if end.children:
             lines, marks = _labels.bundle_lines(end.title, len(indices)), ("many",)
             if end.rest:
@@ -139,7 +140,7 @@ class Borders:
             name = names[end.indices[0]]
             lines = _labels.end_lines(name, role, atoms[end.indices[0]].aval)
             marks = ("choice",) if role == "predicate" else ()
-        tip = _text.tooltip([end.address, *values])
+        tip = _text.tooltip(itertools.chain([end.address], values))
         fold = end.address if end.children else None
         node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
         return self._canvas.add(node, merging=bool(end.children))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import taxpr
-from taxpr_jupyter._picture._annotate import Annotator
+from taxpr_jupyter._picture._annotate import Annotator, Facts
 from taxpr_jupyter._picture._compared import Compared
-from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._reveal import Revealed, path_to, reveal
-from taxpr_jupyter._picture._text import Tooltips, Where
+from taxpr_jupyter._picture._text import Tooltips, Where, visible
 
 
 class Builder:
@@ -35,7 +36,7 @@ class Builder:
         self.program = program
         self.budget = budget
         self._where = where
-        self._costs = Costs()
+        self._facts = Facts()
         self._folds: dict[Only | None, Fold] = {}
         self._lock = threading.RLock()  # what is open is noted in the tree
 
@@ -63,7 +64,7 @@ class Builder:
             compared: What this program is compared with. Then what is different is open and marked.
             only: What is drawn; the rest of each row is folded. None for all.
         """
-        with self._lock:
+        with self._lock, _without_collection():
             fold = self._fold(only)
             fold.choose(unfolded, compared.wants if compared else None)
             picture = self._drawn(fold, injected, added, heat)
@@ -82,10 +83,10 @@ class Builder:
         eqns, tags = fold.size(program)
         counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
-        annotator = Annotator(fold.root, self._costs)
-        nodes, scale = annotator.nodes(drawing.canvas.nodes, heat)
+        annotator = Annotator(fold.root, self._facts)
+        nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
         return Picture(
-            name=program.name,
+            name=visible(program.name),
             nodes=nodes,
             edges=tuple(drawing.canvas.edges),
             clusters=annotator.clusters(drawing.canvas.clusters),
@@ -146,6 +147,22 @@ class Builder:
             whole = {key: fold for key, fold in self._folds.items() if key is None}
             self._folds = {**whole, only: Fold(self.program, self.budget, only)}
         return self._folds[only]
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pauses the search for garbage, which takes almost half of the time with a large program.
+
+    Little of what is made here is garbage, and all that JAX keeps would be looked at again and
+    again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def build_picture(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture._around import Around
 from taxpr_jupyter._picture._model import Cluster, Edge, EdgeKind, Node
+from taxpr_jupyter._picture._roles import Role, joined
 
 # Long edges make a layout slow and a picture a knot. An input or constant is drawn once more where
 # it is used this many steps below its first use.
 _FAR = 6
+_MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
+_LITERALS = 6  # lines of a node that stands for several literals
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Origin:
         node: The id of a node.
         value: The address of the value.
         tooltip: The value for people.
-        tail: Which output of the node it is, "" where it has one only.
+        tail: Which output of the node it is, None where it has one only.
         stub: What may be drawn again near a use far away, or None.
         name: Of an input its name.
     """
@@ -32,7 +37,7 @@ class Origin:
     node: str
     value: str
     tooltip: str
-    tail: str = ""
+    tail: Role | None = None
     stub: Node | None = None
     name: str = ""
 
@@ -46,14 +51,16 @@ class Use:
         node: The id of the node that uses it.
         item: The address of the equation, group or output that uses it.
         cluster: Where a literal or a stub for it belongs.
-        head: Which operand of the node it is, "" where the order means nothing.
+        head: Which operand of the node it is, None where the order means nothing.
+        name: Of an output its name.
     """
 
     atom: Any
     node: str
     item: str
     cluster: str | None
-    head: str = ""
+    head: Role | None = None
+    name: str = ""
 
 
 @dataclass
@@ -70,13 +77,21 @@ class Scope:
         if item:
             self._made_by[var] = item
 
-    def use(self, atom: Any, node: str, item: str, cluster: str | None, head: str = "") -> None:
+    def use(
+        self,
+        atom: Any,
+        node: str,
+        item: str,
+        cluster: str | None,
+        head: Role | None = None,
+        name: str = "",
+    ) -> None:
         """Says where a value goes."""
-        self.uses.append(Use(atom, node, item, cluster, head))
+        self.uses.append(Use(atom, node, item, cluster, head, name))
 
     def far_uses(self) -> set[int]:
         """Which uses of inputs and constants get a stub, as indices into `uses`."""
-        steps = self._steps()
+        steps = self._steps
         by_node: dict[str, list[int]] = {}
         for index, use in enumerate(self.uses):
             if not taxpr.is_literal(use.atom) and self.origins[use.atom].stub is not None:
@@ -87,6 +102,21 @@ class Scope:
             far.update(i for i in indices if steps[self.uses[i].item] > first + _FAR)
         return far
 
+    def early_outs(self, bundles: Collection[str]) -> set[int]:
+        """Which uses by these bundles of outputs get a stub: what is made long before the last."""
+        makers: dict[str, dict[int, int]] = {}
+        for index, use in enumerate(self.uses):
+            maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
+            if use.node in bundles and maker is not None:
+                makers.setdefault(use.node, {})[index] = self._steps[maker]
+        return {
+            index
+            for steps in makers.values()
+            for index, step in steps.items()
+            if step < max(steps.values()) - _FAR
+        }
+
+    @functools.cached_property
     def _steps(self) -> dict[str, int]:
         """The latest step at which an item can be placed, counted from the inputs.
 
@@ -100,7 +130,7 @@ class Scope:
         latest = dict.fromkeys(earliest, max(earliest.values(), default=0))
         for use in reversed(self.uses):
             maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
-            if maker in latest:
+            if maker is not None and maker in latest:
                 latest[maker] = min(latest[maker], latest[use.item] - 1)
         return latest
 
@@ -113,11 +143,11 @@ class Canvas:
         self.edges: list[Edge] = []
         self.clusters: list[Cluster] = []
         self._edge_ids: Counter[str] = Counter()
-        self._literals: Counter[str] = Counter()
         self._stubs: set[str] = set()
         self._merging: dict[str, Node] = {}
         self._forward: set[str] = set()  # what computes, before or outside of a backward pass
         self._backward: set[str] = set()
+        self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
         """Adds a node.
@@ -142,29 +172,92 @@ class Canvas:
         edge_id = name if number == 1 else f"{name}#{number}"
         self.edges.append(Edge(edge_id, source, target, kind, **more))
 
+    def belongs(self, nodes: Collection[str], backward: bool) -> None:
+        """Says of nodes that do not compute to which pass they belong."""
+        (self._backward if backward else self._forward).update(nodes)
+
     def connect(self, scope: Scope) -> None:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
         far = scope.far_uses()
-        names: dict[tuple[str, str], list[str]] = {}  # of what a stub stands for
-        for index in sorted(far):
+        early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
+        # Of what a stub stands for; the values mean nothing.
+        names: dict[tuple[str, str], dict[str, None]] = {}
+        for index in sorted(far | early):
             use = scope.uses[index]
             origin = scope.origins[use.atom]
-            names.setdefault((origin.node, use.node), []).append(origin.name)
-        merged: dict[tuple[str, str], list[Origin]] = {}
+            name = origin.name if index in far else use.name
+            names.setdefault((origin.node, use.node), {})[name] = None
+        merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
+        literals: dict[str, list[Use]] = {}
         for index, use in enumerate(scope.uses):
             if taxpr.is_literal(use.atom):
-                self._literal(use)
+                literals.setdefault(use.node, []).append(use)
                 continue
             origin = scope.origins[use.atom]
+            target = use.node
+            if index in early:
+                target = self._output_stub(origin, use, names[origin.node, use.node])
             if index in far:
                 node = self._stub(origin, use, names[origin.node, use.node])
                 origin = replace(origin, node=node)
-            if origin.node in self._merging or use.node in self._merging:
-                merged.setdefault((origin.node, use.node), []).append(origin)
+            if origin.node in self._merging or target in self._merging:
+                merged.setdefault((origin.node, target), []).append((origin, use.head))
             else:
-                self._value(origin, use.node, use.head)
-        for (_, target), origins in merged.items():
-            self._merged(origins, target)
+                self._value(origin, target, use.head)
+        for uses in literals.values():
+            self._literals(uses)
+        bundled = self._residuals(merged)
+        for (source, target), parts in merged.items():
+            if (source, target) not in bundled:
+                self._merged(parts, target)
+
+    def _residuals(
+        self, merged: Mapping[tuple[str, str], list[tuple[Origin, Role | None]]]
+    ) -> set[tuple[str, str]]:
+        """Draws what many nodes of one cluster keep for one of the backward pass as one edge.
+
+        Returns the ends of the edges that need not be drawn any more.
+        """
+        around = Around(self.nodes, self.clusters)
+        by_cluster: dict[tuple[str, str], list[str]] = {}
+        for source, target in merged:
+            if target in self._backward and source in self._forward:
+                outermost = around.apart(source, target)
+                if outermost is not None:
+                    by_cluster.setdefault((outermost, target), []).append(source)
+        done: set[tuple[str, str]] = set()
+        for (_, target), sources in by_cluster.items():
+            if len(sources) < _MANY_KEPT:
+                continue
+            origins = [o for source in sources for o, _ in merged[source, target]]
+            roles = [head for source in sources for _, head in merged[source, target] if head]
+            tip = _text.tooltip(o.tooltip for o in dict.fromkeys(origins))
+            self.edge(
+                sources[-1],
+                target,
+                tooltip=tip,
+                tail=f"×{len(set(origins))}",
+                head=joined(roles),
+                out_of=around.common(sources),
+                also=tuple(sources[:-1]),
+            )
+            self._kept.update(sources)
+            done.update((source, target) for source in sources)
+        return done
+
+    def finished_nodes(self) -> list[Node]:
+        """All nodes; those whose value goes along the edge of another one say so."""
+        return [
+            replace(
+                node,
+                lines=(f"{node.lines[0]} [kept]", *node.lines[1:]),
+                tooltip=f"{node.tooltip}\nkept for the backward pass",
+                marks=(*node.marks, "kept"),
+            )
+            if node.id in self._kept
+            else node
+            for node in self.nodes
+        ]
 
     def back(self, outs: Sequence[Origin], ins: Sequence[str]) -> None:
         """Draws the way of carries back to the next iteration."""
@@ -175,42 +268,76 @@ class Canvas:
             tip = "to the next iteration: " + ", ".join(o.tooltip for o in origins)
             self.edge(source, target, "back", tooltip=_text.tooltip([tip]))
 
-    def _value(self, origin: Origin, target: str, head: str) -> None:
-        tip, tail = origin.tooltip, origin.tail
-        self.edge(origin.node, target, value=origin.value, tooltip=tip, tail=tail, head=head)
+    def _value(self, origin: Origin, target: str, head: Role | None) -> None:
+        self.edge(
+            origin.node,
+            target,
+            value=origin.value,
+            tooltip=origin.tooltip,
+            tail=origin.tail.name if origin.tail else "",
+            head=head.name if head else "",
+        )
 
-    def _merged(self, origins: list[Origin], target: str) -> None:
-        distinct = list(dict.fromkeys(origins))
+    def _merged(self, parts: Sequence[tuple[Origin, Role | None]], target: str) -> None:
+        distinct = list(dict.fromkeys(origin for origin, _ in parts))
+        head = joined([role for _, role in parts if role])
+        first = distinct[0]
+        tails = [origin.tail for origin in distinct if origin.tail]
         if len(distinct) == 1:
-            self._value(distinct[0], target, "")
-            return
-        tip = _text.tooltip(origin.tooltip for origin in distinct)
-        self.edge(distinct[0].node, target, tooltip=tip, tail=f"×{len(distinct)}")
+            tail, value, tip = joined(tails), first.value, first.tooltip
+        else:
+            tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
+            value, tip = "", _text.tooltip(origin.tooltip for origin in distinct)
+        self.edge(first.node, target, value=value, tooltip=tip, tail=tail, head=head)
 
-    def _literal(self, use: Use) -> None:
-        text = _text.literal_text(use.atom)
-        tip = f"{text}:{_text.aval_text(use.atom.aval)}"
-        name = f"{use.node}~{self._literals[use.node]}"
-        self._literals[use.node] += 1
-        self.add(Node(name, name, "literal", (text,), tip, use.cluster))
-        self.edge(name, use.node, tooltip=tip, head=use.head)
+    def _literals(self, uses: Sequence[Use]) -> None:
+        """Draws the literals that one node takes; what stands for much has one node for them."""
+        target, together = uses[0].node, uses[0].node in self._merging
+        for number, part in enumerate([uses] if together else [[use] for use in uses]):
+            texts = [_text.literal_text(use.atom) for use in part]
+            types = [_text.aval_text(use.atom.aval) for use in part]
+            tips = [f"{text}:{kind}" for text, kind in zip(texts, types, strict=True)]
+            heads = [use.head for use in part]
+            if len(part) > 1:
+                named = zip(texts, heads, strict=True)
+                texts = [f"{head.name} = {text}" if head else text for text, head in named]
+            if len(texts) > _LITERALS:
+                texts[_LITERALS - 1 :] = [f"{len(texts) - _LITERALS + 1} more"]
+            tip, name = _text.tooltip(tips), f"{target}~{number}"
+            lines = tuple(_text.shortened(text, _text.LINE) for text in texts)
+            self.add(Node(name, name, "literal", lines, tip, part[0].cluster))
+            head = heads[0].name if len(part) == 1 and heads[0] else ""
+            self.edge(name, target, tooltip=tip, head=head)
 
-    def _stub(self, origin: Origin, use: Use, names: Sequence[str]) -> str:
+    def _output_stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
+        """The id of a stub for outputs, next to the node that makes them."""
+        node = self._merging[use.node]
+        name = f"{node.id}@{origin.node}"
+        if name not in self._stubs:
+            self._stubs.add(name)
+            line = _labels.short_path(_labels.shared_title(list(names)))
+            cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
+            marks = (*node.marks, "stub")
+            stub = replace(node, id=name, lines=(line,), cluster=cluster, marks=marks)
+            self.add(stub, merging=True)
+        return name
+
+    def _stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
         """The id of a stub for a value at a use; it is drawn if it is not there yet.
 
         What takes many values of one node takes them from one stub, which says what they share.
         """
         node = origin.stub
         assert node is not None, "only values with a stub are far"
-        lines = node.lines[:1]
-        if len(set(names)) > 1 and use.node in self._merging and origin.node in self._merging:
+        bundle = len(names) > 1 and use.node in self._merging and origin.node in self._merging
+        if bundle:
             node = self._merging[origin.node]
-            lines = (_text.shortened(_labels.shared_title(list(dict.fromkeys(names))), _text.LINE),)
         name = f"{node.id}@{use.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            stub = replace(
-                node, id=name, lines=lines, cluster=use.cluster, marks=(*node.marks, "stub")
-            )
+            lines = (_labels.short_path(_labels.shared_title(list(names))),) if bundle else ()
+            marks = (*node.marks, "stub")
+            lines = lines or node.lines[:1]
+            stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)
             self.add(stub, merging=node.id in self._merging)
         return name

@@ -101,9 +101,11 @@ def _contents(
         yield f"{indent}{_node(node)}"
     for box in boxes.get(cluster_id, ()):
         attributes = {"id": box.id, "class": box.kind}
-        labels = {"label": box.lines, "tooltip": [box.tooltip]}
+        # One line is at the left anyway.
+        title = f"label={_lines_of(box.lines, _LEFT if len(box.lines) > 1 else _BREAK)}"
+        tooltip = _attributes({}, {"tooltip": [box.tooltip]})
         yield f"{indent}subgraph {quoted(f'cluster_{box.id}')} {{"
-        yield f"{indent}  graph [{_attributes(attributes, labels)}];"
+        yield f"{indent}  graph [{_attributes(attributes)} {title} {tooltip}];"
         yield from _contents(box.id, inside, boxes, f"{indent}  ")
         yield f"{indent}}}"
 
@@ -138,7 +140,7 @@ def _size(node: Node, look: _look.Look) -> tuple[float, float]:
     for i, line in enumerate(node.lines):
         from_middle = (abs(i - (len(node.lines) - 1) / 2) + 0.4) * line_height / (height / 2)
         room = _WIDTH_AT.get(look.shape, _full_width)(from_middle)
-        width = max(width, _cells(line) * _ADVANCE * _look.FONT_SIZE / room)
+        width = max(width, text_width(line, _look.FONT_SIZE) / room)
     return width + 2 * across, height
 
 
@@ -155,6 +157,11 @@ _WIDTH_AT: Mapping[str, Callable[[float], float]] = {
 }
 
 
+def text_width(text: str, size: float) -> float:
+    """How wide a text is in letters of this size."""
+    return _cells(text) * _ADVANCE * size
+
+
 def _cells(text: str) -> int:
     """The width of a text in characters; those of East Asia and emoji take two."""
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
@@ -168,6 +175,8 @@ def _edge(edge: Edge, heads: list[str]) -> str:
         attributes["headport"] = ports[heads.index(edge.head)]
     if edge.into is not None:
         attributes["lhead"] = f"cluster_{edge.into}"
+    if edge.out_of is not None:
+        attributes["ltail"] = f"cluster_{edge.out_of}"
     labels = {"tooltip": edge.tooltip, "taillabel": edge.tail, "headlabel": edge.head}
     texts = {name: [text] for name, text in labels.items() if text}
     ends = f"{quoted(edge.source)} -> {quoted(edge.target)}"
@@ -179,12 +188,17 @@ def _attributes(
 ) -> str:
     texts = [f"{name}={quoted(value)}" for name, value in values.items()]
     for name, lines in (labels or {}).items():
-        parts = "\n".join(lines).split("\n")
-        texts.append(f"{name}={quoted(_NEWLINE.join(parts)).replace(_NEWLINE, _BREAK)}")
+        texts.append(f"{name}={_lines_of(lines, _BREAK)}")
     return " ".join(texts)
 
 
-_NEWLINE, _BREAK = "\n", "\\n"
+def _lines_of(lines: Iterable[str], end: str) -> str:
+    """A DOT string of these lines; `end` says how they are aligned."""
+    text = quoted("\n".join(lines)).replace("\n", end)
+    return f'{text[:-1]}{end}"' if end is _LEFT else text
+
+
+_BREAK, _LEFT = "\\n", "\\l"
 
 
 def quoted(text: str) -> str:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture import _labels, _roles, _text
 from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
+from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._tree import Block, Item
 
 
@@ -92,7 +93,7 @@ class Drawing:
             result is None or role != "out"
             for result, role in zip(nested.results, nested.out_roles, strict=True)
         ]
-        ins, outs = _labels.numbered(nested.in_roles), _labels.numbered(nested.out_roles)
+        ins, outs = _roles.in_names(nested), _roles.out_names(nested)
         ends = self._jaxpr(block, ins, outs, own, nested.consts, block.address)
         self.canvas.back(
             [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
@@ -155,19 +156,22 @@ class Drawing:
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
         node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
-        self.canvas.add(node)
-        ordered = _labels.ordered(eqn)
+        # All that goes from one node into a folded equation is one edge.
+        self.canvas.add(node, merging=kind == "hop")
+        heads = _heads(eqn, kind == "hop")
         for k, atom in enumerate(eqn.invars):
             if kind == "eqn" and taxpr.is_literal(atom):
                 continue  # it stands in the label
-            scope.use(atom, address, address, cluster, str(k) if ordered else "")
-        self._results(scope, item, [Origin(address, "", "")] * len(eqn.outvars))
+            scope.use(atom, address, address, cluster, heads[k])
+        tails = _roles.result_roles(eqn) if kind == "hop" and len(eqn.outvars) > 1 else []
+        origins = [Origin(address, "", "", tail) for tail in tails]
+        self._results(scope, item, origins or [Origin(address, "", "")] * len(eqn.outvars))
 
     def _results(self, scope: Scope, item: Item, origins: Sequence[Origin]) -> None:
         """Defines the results of an equation; those that come from one node are numbered."""
         sharing = Counter(origin.node for origin in origins)
         for k, (origin, var) in enumerate(zip(origins, item.eqn.outvars, strict=True)):
-            tail = origin.tail or (str(k) if sharing[origin.node] > 1 else "")
+            tail = origin.tail or (Role("", str(k)) if sharing[origin.node] > 1 else None)
             value, tip = f"{item.address}.{k}", self._tips.value(var)
             scope.define(var, Origin(origin.node, value, tip, tail), item.address)
 
@@ -239,12 +243,18 @@ class Drawing:
             title = tuple(_labels.block_lines(nested))
             self.canvas.clusters.append(Cluster(block.address, "jaxpr", title, tip, outer, address))
             drawn = ends[block.address] = self._nested(block, nested)
+            inner = {*drawn.ins, *(origin.node for origin in drawn.outs)}
+            self.canvas.belongs(inner, bool(_marks(item)))
             for i, k in enumerate(nested.operands):
                 if k is not None:
                     scope.use(eqn.invars[k], drawn.ins[i], address, cluster)
             for j, k in enumerate(nested.results):
                 if k is not None:
                     made[k].append(drawn.outs[j])
+            for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
+                if role == "ref" and k in bare_results:  # a Ref ends as the result of its number
+                    tip = "the last value of the Ref"
+                    self.canvas.edge(drawn.ins[i], f"{address}@", tooltip=tip, head=str(k))
             for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
                 decides += [origin.node] if role == "predicate" else []
         for source in decides:
@@ -275,7 +285,7 @@ class Drawing:
         for k in operands:
             if not chooses and taxpr.is_literal(eqn.invars[k]):
                 continue  # it stands in the label
-            head = str(k) if len(operands) > 1 else ""
+            head = Role("", str(k)) if len(operands) > 1 else None
             scope.use(eqn.invars[k], node.id, address, cluster, head)
         return node
 
@@ -289,8 +299,19 @@ class Drawing:
         tip = _text.tooltip([address, self._tips.value(item.eqn.outvars[k])])
         self.canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, cluster))
         for origin in origins:
-            self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=origin.tail)
+            tail = origin.tail.name if origin.tail else ""
+            self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)
         return Origin(address, "", "")
+
+
+def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:
+    """What to say at the ends of the edges to an equation's operands."""
+    if not is_hop:
+        ordered = _labels.ordered(eqn)
+        return [Role("", str(k)) if ordered else None for k in range(len(eqn.invars))]
+    roles = _roles.operand_roles(eqn)
+    # The only operand of a call needs no name.
+    return [None] if len(roles) == 1 and roles[0].kind in ("", "arg") else roles
 
 
 def _marks(item: Item) -> tuple[str, ...]:

@@ -40,15 +40,23 @@ class Flow:
 
     def __init__(self, jaxpr: Any) -> None:
         self._jaxpr = jaxpr
+        # By id; the equations are kept, so that their id stays their own.
+        self._known: dict[int, tuple[Sequence[tuple[str, Any]], Ends]] = {}
 
     def ends(self, eqns: Sequence[tuple[str, Any]], stop: int, others: Iterable[Any] = ()) -> Ends:
         """What goes in and out.
 
         Args:
-            eqns: The equations, with their addresses.
+            eqns: The equations, with their addresses. The other arguments follow from them.
             stop: The position behind the last one.
             others: Equations before it that are none of them.
         """
+        known = self._known.get(id(eqns))
+        if known is None:
+            known = self._known[id(eqns)] = eqns, self._ends(eqns, stop, others)
+        return known[1]
+
+    def _ends(self, eqns: Sequence[tuple[str, Any]], stop: int, others: Iterable[Any]) -> Ends:
         made = {var for _, eqn in eqns for var in eqn.outvars}
         ins = dict.fromkeys(
             atom

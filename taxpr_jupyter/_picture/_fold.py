@@ -14,6 +14,7 @@ from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._groups import Groups
 from taxpr_jupyter._picture._labels import takes_part
 from taxpr_jupyter._picture._only import Only
+from taxpr_jupyter._picture._roles import in_paths
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -51,6 +52,7 @@ class Fold:
 
     def __init__(self, program: Any, budget: int, only: Only | None = None):
         self._sizes: dict[int, tuple[Any, int, int]] = {}
+        self._eqn_sizes: dict[int, tuple[int, int]] = {}
         self._item_sizes: dict[int, tuple[int, int]] = {}
         self.budget = budget
         self.visible = 0
@@ -75,10 +77,11 @@ class Fold:
 
     def of_eqn(self, eqn: Any) -> tuple[int, int]:
         """The same for one equation, itself included."""
-        if taxpr.is_tag(eqn):
-            return 0, 1
-        eqns, tags = self.inside(eqn)
-        return 1 + eqns, tags
+        known = self._eqn_sizes.get(id(eqn))  # the program keeps the equation
+        if known is None:
+            eqns, tags = (-1, 1) if taxpr.is_tag(eqn) else self.inside(eqn)
+            known = self._eqn_sizes[id(eqn)] = 1 + eqns, tags
+        return known
 
     def inside(self, eqn: Any) -> tuple[int, int]:
         """The same for the nested jaxprs of an equation."""
@@ -98,7 +101,7 @@ class Fold:
 
     def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
         prefix = f"{address}/" if address else ""
-        ins = ends_of(nested.in_roles if nested else jaxpr.in_names, "in", prefix)
+        ins = ends_of(in_paths(nested) if nested else jaxpr.in_names, "in", prefix)
         outs = ends_of(nested.out_roles if nested else jaxpr.out_names, "out", prefix)
         items = [
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])

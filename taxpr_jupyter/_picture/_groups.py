@@ -46,7 +46,7 @@ class Groups:
         self._starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
         self._eqns = [items[i].eqn for i in self._starts]
         self._show_tags = len(items) - len(self._starts) <= _TAGS
-        self._scopes = [taxpr.scopes_of(eqn) for eqn in self._eqns]
+        self._scopes = [_scopes(eqn) for eqn in self._eqns]
         self._keys: list[int | None] = [None] * len(self._eqns)
         self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self._eqns)
         # Groups of either pass by what they are groups of, to tell which belong together.
@@ -349,6 +349,11 @@ class Groups:
         eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
         address = f"{self._prefix}group:{start}-{stop - 1}"
         return Item(address, eqns, kind, title, note, children, tags, stop=self._starts[stop])
+
+
+def _scopes(eqn: Any) -> tuple[str, ...]:
+    """The scopes that people set: not those of `jax.numpy.einsum`, such as `ij,jk->ik`."""
+    return tuple(name for name in taxpr.scopes_of(eqn) if "->" not in name)
 
 
 def _from_to(first: str, last: str) -> str:

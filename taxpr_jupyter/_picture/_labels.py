@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -148,9 +147,15 @@ def block_lines(nested: taxpr.Nested) -> list[str]:
             words.append(name)
         elif name not in _FACTS_IN_TITLE:
             items = value if isinstance(value, tuple) else (value,)
-            facts.append(f"{name}={', '.join(map(str, items))}")
-    lines = [" ".join(words), " ".join(facts)]
+            facts.append(f"{name}={_counted(items)}")
+    lines = [" ".join(words), *facts]
     return [_text.shortened(line, 2 * _text.LINE) for line in lines if line]
+
+
+def _counted(items: Sequence[Any]) -> str:
+    """`3×P(), P('x',)`: what comes several times in a row stands there once."""
+    runs = ((text, len(list(same))) for text, same in itertools.groupby(map(str, items)))
+    return ", ".join(f"{number}×{text}" if number > 1 else text for text, number in runs)
 
 
 def content(eqns: int, tags: int) -> str:
@@ -179,25 +184,27 @@ def group_title(item: Item) -> str:
     return _text.shortened(" · ".join(filter(None, (item.title, item.note))), 2 * _text.LINE)
 
 
-def numbered(roles: Sequence[str]) -> list[str]:
-    """`carry`, or `x 0`, `x 1` where a role is there more than once."""
-    total, seen = Counter(roles), Counter()
-    names = []
-    for role in roles:
-        names.append(f"{role} {seen[role]}" if total[role] > 1 else role)
-        seen[role] += 1
-    return names
-
-
 def end_lines(name: str, role: str | None, aval: Any) -> list[str]:
     """The label of an input or output; `role` is None for the program's own."""
-    name, aval_text = _text.shortened(name, _text.LINE), _text.aval_text(aval)
+    name, aval_text = short_path(name), _text.aval_text(aval)
     if role is None:
         return [name, aval_text]
     if role == "predicate":
         return ["continue?"]
     # What only enters or leaves a call has its type at the other end of the edge.
     return [name] if role in {"arg", "out"} else [f"{name} {aval_text}"]
+
+
+def short_path(name: str) -> str:
+    """The name of a value in a PyTree in one line: the end says most, `params…['w'][0]`."""
+    if len(name) <= _text.LINE:
+        return _text.visible(name)
+    first, *rest = path_parts(name)
+    kept: list[str] = []
+    while rest and len(first) + 1 + sum(map(len, kept)) + len(rest[-1]) <= _text.LINE:
+        kept.insert(0, rest.pop())
+    shown = f"{first}…{''.join(kept)}" if kept else name
+    return _text.shortened(shown, _text.LINE)
 
 
 def path_parts(name: str) -> list[str]:
@@ -207,7 +214,7 @@ def path_parts(name: str) -> list[str]:
 
 def bundle_lines(title: str, number: int) -> list[str]:
     """The label of several inputs or outputs."""
-    return [_text.shortened(title, _text.LINE), count_of(number, "array")]
+    return [short_path(title), count_of(number, "array")]
 
 
 def shared_title(names: Sequence[str]) -> str:

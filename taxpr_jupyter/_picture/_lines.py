@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture import _labels, _roles, _text
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import count_of
@@ -110,7 +110,7 @@ class Lines:
             fold=fold,
             open=True,
         )
-        ins, outs = _labels.numbered(nested.in_roles), _labels.numbered(nested.out_roles)
+        ins, outs = _roles.in_names(nested), _roles.out_names(nested)
         yield from self._block(block, ins, outs, nested.consts, depth + 1)
 
     def _content(self, nested: taxpr.Nested) -> list[str]:

@@ -68,10 +68,11 @@ class Node:
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
-            "backward" (it is part of the backward pass of a derivative), "rest" (it stands for
-            what the reader left out), "batched", "donated", "effect", "sharded" (what its equation
-            or value is). In a comparison also "same", "inside", "follows", "changed", "new",
-            "gone".
+            "backward" (it is part of the backward pass of a derivative),
+            "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
+            "rest" (it stands for what the reader left out), "batched", "donated", "effect",
+            "sharded" (what its equation or value is). In a comparison also "same", "inside",
+            "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
             a comparison the address of its partner in the other picture.
@@ -106,6 +107,8 @@ class Edge:
         tail: Which output of the source it is, "" where there is one only.
         head: Which operand of the target it is, "" where the order means nothing.
         into: The id of a cluster at whose border it ends, or None.
+        out_of: The id of a cluster at whose border it begins, or None.
+        also: The ids of further nodes in `out_of` from which values go along it.
     """
 
     id: str
@@ -117,6 +120,8 @@ class Edge:
     tail: str = ""
     head: str = ""
     into: str | None = None
+    out_of: str | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

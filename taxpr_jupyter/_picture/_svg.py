@@ -17,18 +17,20 @@ Without them it is readable on a light and on a dark page, also as an image of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 from taxpr_jupyter._picture import _look
-from taxpr_jupyter._picture._dot import plain
+from taxpr_jupyter._picture._dot import plain, text_width
 from taxpr_jupyter._picture._legend import legend_of
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
+from taxpr_jupyter._picture._places import Places, flattened
 
 _NS = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _PIXELS = 4 / 3  # in a point
+_EDGE_FONT = 8  # points
 
 
 def finish_svg(raw_svg: str, picture: Picture) -> str:
@@ -53,6 +55,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         width, height = max(width, legend.width), height + legend.height
         top -= legend.height
     shift = re.search(r"translate\([^)]*\)", graph.get("transform") or "")
+    places = _places(picture, group_of, (left, top, width, height), shift)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
         f'viewBox="{_rounded(left)} {_rounded(top)} {_rounded(width)} {_rounded(height)}" '
@@ -64,7 +67,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f'transform="{shift.group() if shift else ""}">',
         # Edges lie above the clusters that they cross and below the nodes that they touch.
         *(_cluster(cluster, group_of(cluster)) for cluster in picture.clusters),
-        *(_edge(edge, group_of(edge)) for edge in picture.edges),
+        *(_edge(edge, group_of(edge), places) for edge in picture.edges),
         *(_node(node, group_of(node)) for node in picture.nodes),
         "</g>",
         *([legend.drawn_at(left, top)] if legend else []),
@@ -97,17 +100,49 @@ def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str
     return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{texts}</g>'
 
 
-def _edge(edge: Edge, group: ElementTree.Element) -> str:
+def _edge(edge: Edge, group: ElementTree.Element, places: Places) -> str:
     line = next(group.iter(f"{_NS}path")).get("d") or ""
     tips = [_closed(polygon) for polygon in group.iter(f"{_NS}polygon")]
     arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""
     value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
-    # Which comes first, the text at the head or at the tail, is for the engine to say.
-    labels = [text.text or "" for text in group.iter(f"{_NS}text")]
+    texts = ""
+    if edge.head or edge.tail:
+        path = flattened([float(number) for number in _NUMBER.findall(line)])
+        texts = "".join(
+            _text(text, *places.take(end, text_width(text, _EDGE_FONT)))
+            for text, end in ((edge.head, path[::-1]), (edge.tail, path))
+            if text
+        )
     return (
         f'<g class="edge {edge.kind}"{value}>{_title(edge.tooltip)}<path d="{_rounded_all(line)}"/>'
-        f"{arrow}{_texts(group, labels)}</g>"
+        f"{arrow}{texts}</g>"
     )
+
+
+def _text(text: str, x: float, y: float) -> str:
+    """A text at the end of an edge, with its middle there."""
+    base = y + _EDGE_FONT * 0.3
+    return f'<text x="{_rounded(x)}" y="{_rounded(base)}">{escape(plain(text))}</text>'
+
+
+def _places(
+    picture: Picture,
+    group_of: Callable[[Node | Cluster], ElementTree.Element],
+    view: tuple[float, float, float, float],
+    shift: re.Match[str] | None,
+) -> Places:
+    """Where texts may go: not onto nodes, nor onto the titles of clusters."""
+    taken = [_bounds(group_of(node)) for node in picture.nodes]
+    for cluster in picture.clusters:
+        for place, line in zip(group_of(cluster).iter(f"{_NS}text"), cluster.lines, strict=True):
+            x, y = float(place.get("x") or 0), float(place.get("y") or 0)
+            wide = text_width(line, _look.FONT_SIZE)
+            left = x - (0 if place.get("text-anchor") == "start" else wide / 2)
+            taken.append((left, y - 0.8 * _look.FONT_SIZE, left + wide, y + 2))
+    numbers = [float(n) for n in _NUMBER.findall(shift.group())] if shift else [0.0, 0.0]
+    left, top, width, height = view
+    x, y = left - numbers[0], top - numbers[-1]
+    return Places(taken, (x, y, x + width, y + height), _EDGE_FONT)
 
 
 def _title(tooltip: str) -> str:
@@ -118,26 +153,30 @@ def _texts(group: ElementTree.Element, lines: Iterable[str]) -> str:
     """The lines of a label where the engine put them."""
     places = list(group.iter(f"{_NS}text"))
     return "".join(
-        f'<text x="{_rounded(place.get("x"))}" y="{_rounded(place.get("y"))}">'
+        f'<text x="{_rounded(place.get("x"))}" y="{_rounded(place.get("y"))}"{_anchor(place)}>'
         f"{escape(plain(line))}</text>"
         for place, line in zip(places, lines, strict=True)
     )
+
+
+def _anchor(place: ElementTree.Element) -> str:
+    return ' text-anchor="start"' if place.get("text-anchor") == "start" else ""
 
 
 # --- geometry -------------------------------------------------------------------------------------
 
 
 def _box(group: ElementTree.Element, rounded: bool) -> str:
-    numbers = [float(n) for shape in _shapes(group) for n in _NUMBER.findall(_drawn(shape))]
-    x, y, right, bottom = (
-        min(numbers[::2]),
-        min(numbers[1::2]),
-        max(numbers[::2]),
-        max(numbers[1::2]),
-    )
+    x, y, right, bottom = _bounds(group)
     corner = f' rx="{_rounded(min(10, (bottom - y) / 2))}"' if rounded else ""
     size = f'width="{_rounded(right - x)}" height="{_rounded(bottom - y)}"'
     return f'<rect x="{_rounded(x)}" y="{_rounded(y)}" {size}{corner}/>'
+
+
+def _bounds(group: ElementTree.Element) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a shape."""
+    numbers = [float(n) for shape in _shapes(group) for n in _NUMBER.findall(_drawn(shape))]
+    return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
 
 
 def _outline(group: ElementTree.Element) -> str:
@@ -187,7 +226,7 @@ def _css(heated: bool) -> str:
         "text": _colour("fill", "text", _look.TEXT),
         ".cluster text,.edge text": _colour("fill", "muted", _look.MUTED),
         ".cluster text": "font-weight:600",
-        ".edge text": "font-size:8px",
+        ".edge text": f"font-size:{_EDGE_FONT}px",
         ".node text:first-of-type": "font-weight:600",
         ".cluster rect": "stroke-width:.8px;"
         + _colour("fill", "cluster", _look.CLUSTER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -119,10 +120,15 @@ class Tooltips:
     def __init__(self, letters: Mapping[Any, str], where: Where | None = None):
         self._letters = letters
         self._where = where or _file_and_line
+        self._values: dict[int, tuple[Any, str]] = {}  # by id; what was asked for is kept
 
     def value(self, atom: Any) -> str:
         """`d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
-        return self.typed(atom) + ("" if taxpr.is_literal(atom) else size_text(atom.aval))
+        known = self._values.get(id(atom))
+        if known is None:
+            size = "" if taxpr.is_literal(atom) else size_text(atom.aval)
+            known = self._values[id(atom)] = atom, self.typed(atom) + size
+        return known[1]
 
     def typed(self, atom: Any) -> str:
         """`d:f32[3,4]`, or `2.0` for a literal."""
@@ -170,7 +176,7 @@ def function_name(source: taxpr.Source) -> str:
 
 def tooltip(lines: Iterable[str]) -> str:
     """Lines of a bounded length, and not too many."""
-    lines = [shortened(line, TOOLTIP) for line in lines]
+    lines = list(itertools.islice(lines, 13))
     if len(lines) > 12:
         lines[11:] = ["…"]
-    return "\n".join(lines)
+    return "\n".join(shortened(line, TOOLTIP) for line in lines)

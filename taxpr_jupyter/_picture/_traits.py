@@ -5,7 +5,6 @@ Each of these is a class of the node, a short sign on its label, and words in it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,6 @@ import jax
 
 import taxpr
 
-# In a nested jaxpr the name stack begins anew, so there nothing is known of a vmap around it.
-_VMAP = re.compile(r"\bvmap\(")
 _EFFECTS = {
     "AccumEffect": "adds to a Ref",
     "DebugEffect": "debug print or callback, in any order",
@@ -46,7 +43,8 @@ class Trait:
 
 def traits(eqn: Any) -> Iterator[Trait]:
     """What is special about an equation."""
-    if _VMAP.search(taxpr.scope_of(eqn)):
+    # In a nested jaxpr the name stack begins anew, so there nothing is known of a vmap around it.
+    if "vmap" in taxpr.transformations_of(eqn):
         yield Trait("batched", "vmap", "batched by vmap")
     if effects := _effects(eqn):
         yield Trait("effect", "effect", f"effect: {'; '.join(effects)}")

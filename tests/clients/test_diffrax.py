@@ -5,30 +5,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 from client_checks import all_of, check_identity, check_scale, values
+from real_programs import diffrax_solution as solution
 
 import taxpr
 
 Y0 = jax.random.normal(jax.random.key(1), (8,))
-
-
-def solution(y0, adjoint, factor=None):
-    def field(t, y, args):
-        slope = jnp.tanh(args * y)
-        return (slope if factor is None else slope * factor) - y
-
-    return diffrax.diffeqsolve(
-        diffrax.ODETerm(field),
-        diffrax.Tsit5(),
-        t0=0.0,
-        t1=1.0,
-        dt0=0.1,
-        y0=y0,
-        args=0.7,
-        saveat=diffrax.SaveAt(ts=jnp.linspace(0, 1, 4)),
-        stepsize_controller=diffrax.PIDController(rtol=1e-3, atol=1e-4),
-        adjoint=adjoint,
-        max_steps=16,
-    )
 
 
 def solved(adjoint):

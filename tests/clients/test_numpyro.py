@@ -3,12 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpyro
-import numpyro.distributions as dist
 from checks import assert_close
 from client_checks import all_of, check_identity, check_scale, collected_at
-from numpyro.infer import HMC, NUTS, SVI, Trace_ELBO
+from numpyro.infer import HMC, SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 from numpyro.infer.util import log_density
+from real_programs import PROGRAMS
+from real_programs import numpyro_model as model
 
 import taxpr
 
@@ -16,15 +17,6 @@ X = jax.random.normal(jax.random.key(1), (4, 8))
 Y = X[:, 0]
 KEY = jax.random.key(0)
 LATENT = {"w": X[0], "s": jnp.float32(1.2)}
-
-
-def model(x, y, factor=None):
-    w = numpyro.sample("w", dist.Normal(0, 1).expand([8]).to_event(1))
-    s = numpyro.sample("s", dist.HalfNormal(1))
-    mean = jnp.tanh(x @ w)
-    mean = numpyro.deterministic("mean", mean if factor is None else mean * factor)
-    with numpyro.plate("n", 4):
-        numpyro.sample("y", dist.Normal(mean, s), obs=y)
 
 
 def density(latent, x, y):
@@ -41,9 +33,8 @@ def test_predictive():
 
 
 def test_a_step_of_nuts():
-    kernel = NUTS(model, max_tree_depth=2)
-    state = kernel.init(KEY, 10, None, (X, Y), {})
-    check_identity(lambda state, x, y: kernel.sample(state, (x, y), {}), state, X, Y)
+    step, args = PROGRAMS["numpyro_nuts_step"]()
+    check_identity(step, *args)
 
 
 def test_a_step_of_hmc():

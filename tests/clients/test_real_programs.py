@@ -1,0 +1,27 @@
+"""The programs of the gallery of pictures: drawn in whole, within the budget."""
+
+import pytest
+from client_checks import check_identity
+from real_programs import PROGRAMS
+
+import taxpr
+from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._picture._fold import BUDGET
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_drawn_within_the_budget(name):
+    fn, args = PROGRAMS[name]()
+    picture = build_picture(taxpr.trace(fn)(*args))
+    counts = picture.counts
+    assert counts.drawn + sum(counts.folded.values()) == counts.total > 0
+    assert len([n for n in picture.nodes if "stub" not in n.marks]) <= BUDGET + 5  # literals
+    assert picture.note == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["flax_linen_transformer_gradient", "flax_nnx_transformer_gradient", "rnn_by_scan"]
+)
+def test_what_no_other_test_injects(name):
+    fn, args = PROGRAMS[name]()
+    check_identity(fn, *args)

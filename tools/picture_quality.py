@@ -1,0 +1,110 @@
+"""How well a laid-out picture uses its room, measured from its SVG."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+NS = "{http://www.w3.org/2000/svg}"
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ADVANCE, _HEIGHT = 0.6, 1.0  # of a character, in ems
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What can be said without looking.
+
+    Attributes:
+        width: In points.
+        height: In points.
+        filled: The share of the picture that nodes, and boxes' titles, cover.
+        overlaps: Pairs of texts that lie on each other, or text of an edge on a node.
+    """
+
+    width: float
+    height: float
+    filled: float
+    overlaps: tuple[tuple[str, str], ...]
+
+    @property
+    def aspect(self) -> float:
+        """The longer side through the shorter one."""
+        return max(self.width, self.height) / max(1.0, min(self.width, self.height))
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it lies."""
+        return self.width > self.height
+
+
+def quality_of(svg: str) -> Quality:
+    """Measures a picture that `finish_svg` made."""
+    root = ElementTree.fromstring(svg)
+    _, _, width, height = map(float, (root.get("viewBox") or "0 0 1 1").split())
+    nodes: list[tuple[str, Box]] = []
+    titles: list[tuple[str, Box]] = []
+    labels: list[tuple[str, Box]] = []
+    for group in root.iter(f"{NS}g"):
+        kinds = (group.get("class") or "").split()
+        if "node" in kinds:
+            nodes.append((group.get("data-address") or "", _shape(group)))
+        elif "cluster" in kinds:
+            titles += _texts(group, 10)
+        elif "edge" in kinds:
+            labels += _texts(group, 8)
+    covered = sum(map(_area, (box for _, box in (*nodes, *titles))))
+    found = [
+        (text, other)
+        for text, box in labels
+        for other, around in (*nodes, *titles)
+        if _meet(box, around)
+    ]
+    found += [
+        (text, other)
+        for i, (text, box) in enumerate(labels)
+        for other, around in labels[i + 1 :]
+        if _meet(box, around)
+    ]
+    found += [(text, name) for text, box in titles for name, node in nodes if _meet(box, node)]
+    return Quality(width, height, covered / (width * height or 1.0), tuple(found))
+
+
+def _shape(group: ElementTree.Element) -> Box:
+    xs: list[float] = []
+    ys: list[float] = []
+    for part in group:
+        if part.tag == f"{NS}rect":
+            x, y, w, h = (float(part.get(k, "0")) for k in ("x", "y", "width", "height"))
+            xs += [x, x + w]
+            ys += [y, y + h]
+        elif part.tag == f"{NS}path":
+            numbers = [float(n) for n in _NUMBER.findall(part.get("d") or "")]
+            xs += numbers[::2]
+            ys += numbers[1::2]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _texts(group: ElementTree.Element, size: float) -> list[tuple[str, Box]]:
+    """The texts of an element; each is centred at its place."""
+    found = []
+    for text in group.iter(f"{NS}text"):
+        x, y = float(text.get("x", "0")), float(text.get("y", "0"))
+        half = len(text.text or "") * size * _ADVANCE / 2
+        box = x - half, y - 0.75 * size * _HEIGHT, x + half, y + 0.15 * size
+        found.append((text.text or "", box))
+    return found
+
+
+def _area(box: Box) -> float:
+    left, top, right, bottom = box
+    return (right - left) * (bottom - top)
+
+
+def _meet(a: Box, b: Box) -> bool:
+    """Whether they lie on each other by more than a touch."""
+    across = min(a[2], b[2]) - max(a[0], b[0])
+    down = min(a[3], b[3]) - max(a[1], b[1])
+    return across > 1.5 and down > 1.5
