@@ -116,6 +116,15 @@ CASES = [
         "All branches must return the same structure",
     ),
     (lambda x: "text", (1.0,), "takes and returns arrays and numbers"),
+    (lambda x: jax.jit(lambda x, how: x)(x, "add"), (1.0,), "static_argnames='NAME'"),
+    (lambda x: jnp.sum([x, x]), (1.0,), "jnp.asarray(x)"),
+    (lambda x: {1: x}[x], (1,), "A traced value has no hash"),
+    (lambda x: f"{x:.2f}", (1.0,), "jax.debug.print"),
+    (
+        jax.grad(lambda x: jax.lax.while_loop(lambda c: c < 9, lambda c: c * x, x)),
+        (2.0,),
+        "a number of rounds that is known",
+    ),
     (
         lambda i, x: jax.lax.switch(i, [lambda x: x, lambda x: x + 1, lambda x: 1], x),
         (1, 1.0),
