@@ -167,6 +167,18 @@ def test_the_hint_follows_the_users_frames(notebook):
     assert "--static" in last
 
 
+def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
+    """JAX hangs the place of the loop on what it says about its derivative."""
+    loop = "def f(x):\n    return jax.lax.while_loop(lambda c: c < 9, lambda c: c * x, x)\n"
+    found = notebook.run(f"%%taxpr\n{loop}jax.grad(f)(2.0)")
+    assert isinstance(found.error, ValueError)
+    assert found.error.__cause__ is not None
+    assert "Traceback" not in found.shown
+    first, *_, last = found.shown.strip().splitlines()
+    assert first.startswith("ValueError: Reverse-mode differentiation does not work")
+    assert last.startswith("Hint: The gradient of a loop")
+
+
 # ---- mistakes in a session ----------------------------------------------------------
 
 
