@@ -53,6 +53,11 @@ _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
 
 _BY_MESSAGE: tuple[tuple[str, str], ...] = (
     (
+        r"Non-hashable static arguments.*BatchTracer",
+        "`jax.vmap` maps over an argument that `jax.jit` holds static. Leave it out of the mapping "
+        "(None in `in_axes`) and loop over its values in Python, or let it be traced.",
+    ),
+    (
         r"Non-hashable static arguments.*Tracer",
         "An argument that `jax.jit` holds static is traced here, for numbers are traced unless "
         f"told otherwise: {_STATIC}.",

@@ -92,6 +92,7 @@ CASES = [
     (lambda x: float(x), (1.0,), "Python needs a known one"),
     (lambda x: x[x > 0], (jnp.ones(3),), "jnp.where(mask, x, 0)"),
     (_static, (1.0, 2), "numbers are traced unless told otherwise"),
+    (jax.vmap(_static, (None, 0)), (1.0, jnp.arange(2)), "`jax.vmap` maps over an argument"),
     (
         lambda x: jax.jit(lambda x, n: x, static_argnums=1)(x, [1]),
         (1.0,),
