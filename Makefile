@@ -4,6 +4,8 @@
 # make test    run all tests, in every environment of tools/envs.py whose Python is installed
 #              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error;
 #              ALL=1: all tests of the core on every jax, for a nightly run
+# make notebooks   execute the notebooks and save them with their outputs; NAMES="quickstart": only
+#              these. When it runs twice, the second run changes nothing
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
 # make gallery draw every kind of program, to be looked at: build/gallery/index.html
@@ -19,7 +21,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test fuzz gallery lint docs dist clean
+.PHONY: lab test notebooks fuzz gallery lint docs dist clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -32,6 +34,10 @@ endif
 
 test: $(UV)
 	$(PYTHON) tools/envs.py test $(ENVS)
+
+notebooks: $(UV)
+	$(PYTHON) tools/envs.py install newest
+	$(NEWEST)/python tools/notebooks.py $(NAMES)
 
 fuzz: N ?= 10000
 fuzz: SEED := $(or $(SEED),$(shell od -An -N2 -tu2 /dev/urandom | tr -d ' '))

@@ -44,7 +44,7 @@ NEWEST = Env(
     extra="dev",
     runs=(
         "tests taxpr taxpr_jupyter README.md docs --ignore=tests/browser --ignore=tests/clients"
-        " --ignore=tests/devices --ignore=tests/site -n 2"
+        " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py -n 2"
         " --doctest-modules --doctest-glob=*.md",
         "tests/devices -n 2",
         "tests/browser",
@@ -103,7 +103,7 @@ COLAB = Env(
         "traitlets==5.7.1",
     ),
     extra="test-core",
-    runs=("tests/jupyter -n 2 -m 'not newest_only'", "tests/core -m smoke"),
+    runs=("tests/jupyter -n 2 -m 'not newest_only'", "tests/core -m smoke", "tests/notebooks -n 2"),
 )
 # Programs of others. They follow JAX at their own pace, so the extra pins its version, too: a pin
 # here would say that the environment is about an old one.

@@ -53,6 +53,11 @@ _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
 
 _BY_MESSAGE: tuple[tuple[str, str], ...] = (
     (
+        r"Non-hashable static arguments.*BatchTracer",
+        "`jax.vmap` maps over an argument that `jax.jit` holds static. Leave it out of the mapping "
+        "(None in `in_axes`) and loop over its values in Python, or let it be traced.",
+    ),
+    (
         r"Non-hashable static arguments.*Tracer",
         "An argument that `jax.jit` holds static is traced here, for numbers are traced unless "
         f"told otherwise: {_STATIC}.",
@@ -83,9 +88,28 @@ _BY_MESSAGE: tuple[tuple[str, str], ...] = (
         "only values are not.",
     ),
     (
-        r"not a valid JAX type",
+        r"not a valid JAX type|Error interpreting argument to .* as an abstract array",
         "A traced function takes and returns arrays and numbers, and lists, tuples and dicts of "
-        "these.",
+        "these. What `jax.jit` is to take as it is, such as a string, is static: "
+        "`jax.jit(f, static_argnames='NAME')`.",
+    ),
+    (
+        r"requires ndarray or scalar arguments, got <class '(list|tuple)'>",
+        "`jax.numpy` does not make an array of a list by itself: `jnp.asarray(x)`, once.",
+    ),
+    (
+        r"unhashable type: '\w*Tracer'",
+        "A traced value has no hash, so it is no key of a dict or a set. Use an integer as the "
+        "index of an array, or `jax.lax.switch`.",
+    ),
+    (
+        r"unsupported format string passed to \w*Tracer",
+        "A traced value has no digits to print yet. Use `jax.debug.print('{x:.2f}', x=x)`.",
+    ),
+    (
+        r"Reverse-mode differentiation does not work for lax.while_loop",
+        "The gradient of a loop needs a number of rounds that is known: `jax.lax.scan`, or "
+        "`jax.lax.fori_loop` with bounds that are no traced values.",
     ),
 )
 

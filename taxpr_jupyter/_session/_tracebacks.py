@@ -62,21 +62,29 @@ def rendered(error: Exception, shell: Any, caller: FrameType | None = None) -> l
     frames = users_frames(error.__traceback__)
     if caller is not None:
         frames = TracebackType(frames, caller, caller.f_lasti, caller.f_lineno)
-    if frames is None:
-        lines = shell.InteractiveTB.get_exception_only(type(error), error)
-    else:
-        lines = _with_frames(error, frames, shell)
+    with _alone(error):
+        if frames is None:
+            lines = shell.InteractiveTB.get_exception_only(type(error), error)
+        else:
+            lines = shell.InteractiveTB.structured_traceback(
+                type(error), error, frames, tb_offset=0
+            )
     text = hint(error)
     return [*lines, f"Hint: {text}"] if text else list(lines)
 
 
-def _with_frames(error: Exception, frames: TracebackType, shell: Any) -> list[str]:
+@contextlib.contextmanager
+def _alone(error: Exception) -> Iterator[None]:
+    """The error without its cause and context, which IPython shows too.
+
+    JAX hangs its unfiltered traceback there. IPython 7 shows them even where it is asked for the
+    error only, and on a Python newer than itself stumbles over them.
+    """
     whole, cause = error.__traceback__, (error.__cause__, error.__context__)
     suppressed = error.__suppress_context__
+    error.__cause__ = error.__context__ = None
     try:
-        # IPython walks causes and contexts too. JAX hangs its unfiltered traceback there.
-        error.__cause__ = error.__context__ = None
-        return shell.InteractiveTB.structured_traceback(type(error), error, frames, tb_offset=0)
+        yield
     finally:
         error.__cause__, error.__context__ = cause
         error.__suppress_context__ = suppressed

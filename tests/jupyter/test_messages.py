@@ -92,6 +92,7 @@ CASES = [
     (lambda x: float(x), (1.0,), "Python needs a known one"),
     (lambda x: x[x > 0], (jnp.ones(3),), "jnp.where(mask, x, 0)"),
     (_static, (1.0, 2), "numbers are traced unless told otherwise"),
+    (jax.vmap(_static, (None, 0)), (1.0, jnp.arange(2)), "`jax.vmap` maps over an argument"),
     (
         lambda x: jax.jit(lambda x, n: x, static_argnums=1)(x, [1]),
         (1.0,),
@@ -116,6 +117,15 @@ CASES = [
         "All branches must return the same structure",
     ),
     (lambda x: "text", (1.0,), "takes and returns arrays and numbers"),
+    (lambda x: jax.jit(lambda x, how: x)(x, "add"), (1.0,), "static_argnames='NAME'"),
+    (lambda x: jnp.sum([x, x]), (1.0,), "jnp.asarray(x)"),
+    (lambda x: {1: x}[x], (1,), "A traced value has no hash"),
+    (lambda x: f"{x:.2f}", (1.0,), "jax.debug.print"),
+    (
+        jax.grad(lambda x: jax.lax.while_loop(lambda c: c < 9, lambda c: c * x, x)),
+        (2.0,),
+        "a number of rounds that is known",
+    ),
     (
         lambda i, x: jax.lax.switch(i, [lambda x: x, lambda x: x + 1, lambda x: 1], x),
         (1, 1.0),
@@ -156,6 +166,18 @@ def test_the_hint_follows_the_users_frames(notebook):
     last = found.shown.strip().splitlines()[-1]
     assert last.startswith("Hint: A Python `if`")
     assert "--static" in last
+
+
+def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
+    """JAX hangs the place of the loop on what it says about its derivative."""
+    loop = "def f(x):\n    return jax.lax.while_loop(lambda c: c < 9, lambda c: c * x, x)\n"
+    found = notebook.run(f"%%taxpr\n{loop}jax.grad(f)(2.0)")
+    assert isinstance(found.error, ValueError)
+    assert found.error.__cause__ is not None
+    assert "Traceback" not in found.shown
+    first, *_, last = found.shown.strip().splitlines()
+    assert first.startswith("ValueError: Reverse-mode differentiation does not work")
+    assert last.startswith("Hint: The gradient of a loop")
 
 
 # ---- mistakes in a session ----------------------------------------------------------

@@ -1,0 +1,15 @@
+"""All notebooks run, on whatever JAX and Jupyter there are.
+
+For environments without nbval; where it is, it also compares the outputs.
+"""
+
+import pytest
+
+pytest.importorskip("nbclient")
+from notebooks.test_saved import PATHS, tool
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_runs(path, monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    tool.executed(path)

