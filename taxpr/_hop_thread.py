@@ -13,7 +13,7 @@ from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_of_rule
 from taxpr._rules import Emits, Nested, Options
 from taxpr._table import nested_jaxprs, rule_jaxprs
-from taxpr._walk import Site, described, find_sites
+from taxpr._walk import Site, described, find_sites, is_tag_or_access
 
 
 class ThreadedJaxpr:
@@ -66,7 +66,7 @@ class HopThread:
         prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
         return [
             described(f"{prefix}{site.address}", site.eqn)
-            for site in find_sites(nested.stored)
+            for site in find_sites(nested.stored, of=is_tag_or_access)
             if is_chosen(plan, site)
         ]
 

@@ -24,6 +24,7 @@ from taxpr._hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._plan import Plan, plan_key, plan_of
 from taxpr._rules import NO_OPTIONS, Emission, Emits, Options
 from taxpr._splice import Splice
+from taxpr._state_access import is_access
 from taxpr._table import inject_rule, injectable
 from taxpr._walk import Site, local_names
 
@@ -95,7 +96,11 @@ def refuse_if_inside_opaque(site: Site) -> None:
                 f"inject: the {site} is inside {address}"
                 + (f" ({source})" if source else "")
                 + f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
-                "Select other tags with where=, or move the tag out of it."
+                + (
+                    "Move it out of there."
+                    if is_access(site.eqn)
+                    else "Select other tags with where=, or move the tag out of it."
+                )
             )
 
 
@@ -170,7 +175,7 @@ class _Threader:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
                 piece, tree = _traced(run, avals, eqn)
                 if self._donates:
-                    piece = kept_apart(piece, len(used), len(eqn.invars))
+                    piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
             now, outs, new = jax.tree.unflatten(tree, flat)
             ctx.update(zip(used, now, strict=True))

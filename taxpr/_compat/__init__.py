@@ -116,3 +116,12 @@ from taxpr._compat._primitives import (
     xla_metadata_call_p,
     xla_pmap_p,
 )
+from taxpr._compat._traces import (
+    Layer,
+    current_trace,
+    is_tracer,
+    layers,
+    source_here,
+    trace_key,
+    with_axes,
+)
