@@ -54,8 +54,8 @@ def make_jaxpr(
         ...     state.value += x
         ...     return state.value.sum()
         >>> jaxpr, states = make_jaxpr(f)(jnp.asarray([0.5, 0.5]))
-        >>> print(jaxpr.in_avals, jaxpr.out_avals, states)
-        [float32[2], float32[2]] [float32[], float32[2]] (State(float32[2]),)
+        >>> print(*jaxpr.in_avals, "->", *jaxpr.out_avals, states)
+        float32[2] float32[2] -> float32[] float32[2] (State(float32[2]),)
     """
     if not callable(fun):
         raise ArgumentError(f"make_jaxpr: {fun!r} is a {type(fun).__name__}, not a function.")

@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -106,8 +106,8 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.roots: list[Any] = []
-        self.avals: list[dict[Any, Sequence[Any]]] = []
-        self.key = next(_threads), 0
+        self.avals: list[Mapping[Any, Sequence[Any]]] = []
+        self.key: tuple[int, int] = (next(_threads), 0)
 
 
 _threads = itertools.count()
@@ -119,7 +119,7 @@ _cache_key = jax.make_user_context(None)
 
 
 @contextlib.contextmanager
-def tracing(avals: dict[Any, Sequence[Any]]) -> Iterator[None]:
+def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
     """For the time in which a function is traced to be uncurried.
 
     Nothing that was traced before with an access in it is taken from JAX's caches: whether an
@@ -162,26 +162,29 @@ def _access(state: Any, op: str, tree: Any) -> Access:
             f"{access}: while the function is traced there is code that JAX runs at once, as in "
             "jax.ensure_compile_time_eval, and the state has no value yet. Use it outside of that."
         )
-    if len(layers) > 1 and _here.roots:
-        # What holds an access is traced again wherever it is used.
+    kinds = [layer.kind for layer in layers]
+    if _here.roots and kinds.count("jaxpr") > 1:
+        # What holds an access is traced again wherever it is used. The context that `tracing`
+        # has around this one puts the old key back.
         _here.key = _here.key[0], _here.key[1] + 1
         _cache_key(_here.key).__enter__()
-    kinds = [layer.kind for layer in layers]
     around = [k for k, kind in enumerate(kinds) if kind in ("ad", "batch", "other")]
-    inside = {layer.name for layer in layers[: around[-1]] if layer.kind == "jaxpr"} if around else ()
+    within = layers[: around[-1]] if around else []
+    inside = {layer.name for layer in within if layer.kind == "jaxpr"}
     if op == "write":
-        _refuse_misplaced_write(access, set(kinds), set(inside), layers)
+        _refuse_misplaced_write(access, inside, layers)
     differentiated = [layer.trace for layer in layers if layer.kind in ("ad", "other")]
     if not differentiated:
         return access
-    loose = not set(inside) <= _KEPT_BY["ad"]
+    loose = not inside <= _KEPT_BY["ad"]
     region = _regions.setdefault(differentiated[-1], next(_region_numbers))
     return dataclasses.replace(access, region=region, loose=loose)
 
 
 def _refuse_misplaced_write(
-    access: Access, kinds: set[str], inside: set[str], layers: Sequence[_compat.Layer]
+    access: Access, inside: set[str], layers: Sequence[_compat.Layer]
 ) -> None:
+    kinds = {layer.kind for layer in layers}
     if "other" in kinds:
         names = ", ".join(layer.name for layer in layers if layer.kind == "other")
         raise StateError(f"{access}: inside of {names} it is not known what it would do. {WRAP}.")

@@ -176,7 +176,7 @@ def _as_array(leaf: Any, what: str) -> Any:
 
 def _as_type(array: Any, aval: Any) -> Any:
     """Strong; a weakly typed value, such as a Python number, becomes one of the state's dtype."""
-    if jax.typeof(array).weak_type and array.dtype != aval.dtype:
-        if jnp.result_type(array, aval) == aval.dtype:
-            return array.astype(aval.dtype)
+    weak = jax.typeof(array).weak_type and array.dtype != aval.dtype
+    if weak and jnp.result_type(array, aval.dtype) == aval.dtype:
+        return array.astype(aval.dtype)
     return _compat.with_weak_type(array, False)

@@ -20,7 +20,7 @@ from taxpr._thread import Handler, thread
 from taxpr._walk import Site, find_sites
 from taxpr.program import Program
 
-Avals = dict[State, Sequence[Any]]
+Avals = Mapping[State[Any], Sequence[Any]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
