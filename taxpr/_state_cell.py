@@ -176,7 +176,12 @@ def _as_array(leaf: Any, what: str) -> Any:
 
 def _as_type(array: Any, aval: Any) -> Any:
     """Strong; a weakly typed value, such as a Python number, becomes one of the state's dtype."""
-    weak = jax.typeof(array).weak_type and array.dtype != aval.dtype
-    if weak and jnp.result_type(array, aval.dtype) == aval.dtype:
+    if jax.typeof(array).weak_type and _order(array.dtype) <= _order(aval.dtype):
         return array.astype(aval.dtype)
     return _compat.with_weak_type(array, False)
+
+
+def _order(dtype: Any) -> float:
+    """By which a number takes a dtype: that of integers before that of floats, and so on."""
+    kinds = (jnp.integer, jnp.floating, jnp.complexfloating)
+    return next((k for k, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind)), float("nan"))

