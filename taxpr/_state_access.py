@@ -114,6 +114,7 @@ _threads = itertools.count()
 _here = _Here()
 _regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _region_numbers = itertools.count()
+_made_anew: weakref.WeakSet[Any] = weakref.WeakSet()
 # Part of the key of JAX's caches of traced functions.
 _cache_key = jax.make_user_context(None)
 
@@ -136,6 +137,8 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
     finally:
         _here.roots.pop()
         _here.avals.pop()
+        if _here.roots:
+            _cache_key(_here.key).__enter__()
 
 
 def is_uncurrying() -> bool:
@@ -163,9 +166,11 @@ def _access(state: Any, op: str, tree: Any) -> Access:
             "jax.ensure_compile_time_eval, and the state has no value yet. Use it outside of that."
         )
     kinds = [layer.kind for layer in layers]
-    if _here.roots and kinds.count("jaxpr") > 1:
-        # What holds an access is traced again wherever it is used. The context that `tracing`
-        # has around this one puts the old key back.
+    makers = [layer.trace for layer in layers if layer.kind == "jaxpr"]
+    if _here.roots and len(makers) > 1 and makers[0] not in _made_anew:
+        # What holds an access is traced again wherever it is used: the key with which its trace
+        # began does not come back. The context that `tracing` has around this one undoes it.
+        _made_anew.add(makers[0])
         _here.key = _here.key[0], _here.key[1] + 1
         _cache_key(_here.key).__enter__()
     around = [k for k, kind in enumerate(kinds) if kind in ("ad", "batch", "other")]

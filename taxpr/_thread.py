@@ -42,10 +42,13 @@ class Handler:
             of ctx and token.
         uses: Which leaves of the context it gets and returns, by index; None for all. Only
             these are threaded into the equations around the tag.
+        rewire: Where no equation need be made: called with the equation and the variables of
+            ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
     """
 
     run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
     uses: tuple[int, ...] | None = None
+    rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
 
 
 def thread(
@@ -166,6 +169,13 @@ class _Threader:
                         'shard_map only: use "psum", "pmax" or a function, or inject apart.'
                     )
             now = [ctx[index] for index in used]
+            atoms = None
+            if isinstance(todo, Handler) and todo.rewire is not None and not self._donates:
+                atoms = todo.rewire(eqn, now, splice.read(eqn.invars))
+            if atoms is not None:
+                ctx.update(zip(used, atoms[0], strict=True))
+                splice.write(eqn.outvars, atoms[1])
+                continue
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, f"{address}{local}")

@@ -88,7 +88,7 @@ def stateful(
             unchanged += [] if state in written else places[state]
             types += own
         handlers = {
-            (state, op): Handler(_run, uses=places[state])
+            (state, op): Handler(_run, places[state], _rewire)
             for state in states
             for op in ("read", "write")
         }
@@ -142,6 +142,14 @@ def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
         value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
         values.append(_compat.resharded(value, var.aval))
     return now, values, None
+
+
+def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """An access without an equation, where the types are the very ones that were traced."""
+    if access_of(eqn).op == "write":
+        return leaves, []
+    same = all(a.aval == b.aval for a, b in zip(now, eqn.outvars, strict=True))
+    return (now, now) if same else None
 
 
 class Uncurried:

@@ -62,7 +62,9 @@ def test_reprs():
     assert pure.uses["state0"].writes == ()
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
 def test_copies_are_other_states(copied):
     state = State({"x": jnp.ones(2)}, name="s")
     new = copied(state)
@@ -190,7 +192,9 @@ def test_shard_map_inside():
         state.value += x.sum()
         return x
 
-    with pytest.raises(RefusedError, match=r"write of the state 's'.*call pure inside of the shard_map"):
+    with pytest.raises(
+        RefusedError, match=r"write of the state 's'.*call pure inside of the shard_map"
+    ):
         uncurry(jax.shard_map(one_device, **more), jnp.ones(4))
 
 
@@ -241,7 +245,19 @@ def test_a_jit_is_looked_at_anew_in_each_place():
         count()
         return jax.grad(loss)(w)
 
-    with pytest.raises(StateError, match="write of the state 's'.* of scan"):
+    with pytest.raises(StateError, match=r"write of the state 's'.* of scan"):
+        uncurry(fn, X)
+
+
+def test_a_jit_is_looked_at_anew_after_an_uncurry_inside():
+    state = State(0, name="s")
+    count = jax.jit(lambda x: (bump(state), x)[1])
+
+    def fn(x):
+        uncurry(count, x)
+        return jax.vmap(lambda x: lax.cond(x > 0, count, lambda x: x, x))(jnp.ones(2) * x)
+
+    with pytest.raises(StateError, match=r"write of the state 's'.*jax.vmap of cond"):
         uncurry(fn, X)
 
 
@@ -253,7 +269,7 @@ def test_states_are_told_apart_by_object():
 
     pure, states = uncurry(fn)
     assert states == {"state0": 100, "s": 10, "s_1": 1}
-    out, states = pure(states)
+    _, states = pure(states)
     assert states == {"state0": 101, "s": 11, "s_1": 2}
     assert (one.value, other.value) == (1, 10)
     pure.write(states)
@@ -398,7 +414,9 @@ def test_a_write_that_a_derivative_may_move_is_refused(around, name):
         bump(count)
         return x * x
 
-    with pytest.raises(StateError, match=rf"write of the state 'count'.*jax.grad.*{name}.*{WRAP}loss"):
+    with pytest.raises(
+        StateError, match=rf"write of the state 'count'.*jax.grad.*{name}.*{WRAP}loss"
+    ):
         uncurry(jax.grad(around(counted)), X)
     if name != "while":
         pure, states = uncurry(around(counted), X)
@@ -414,7 +432,9 @@ def test_a_read_that_a_derivative_may_move_is_refused_where_that_matters():
         state.value = 5.0
         return y
 
-    with pytest.raises(StateError, match=r"read of the state 's'.*and there is the write of the state 's'"):
+    with pytest.raises(
+        StateError, match=r"read of the state 's'.*and there is the write of the state 's'"
+    ):
         uncurry(jax.grad(loss), X)
 
 
@@ -437,10 +457,12 @@ def test_vmap_of_writes():
     def in_branch(x):
         return lax.cond(x > 1, lambda: (bump(count), x)[1], lambda: x)
 
-    with pytest.raises(StateError, match=rf"write of the state 'count'.*jax.vmap of cond.*{WRAP}fn"):
+    with pytest.raises(
+        StateError, match=rf"write of the state 'count'.*jax.vmap of cond.*{WRAP}fn"
+    ):
         uncurry(jax.vmap(in_branch), xs)
     in_loop = lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + bump(count), x)
-    with pytest.raises(StateError, match="jax.vmap of while_body"):
+    with pytest.raises(StateError, match=r"jax.vmap of while_body"):
         uncurry(jax.vmap(in_loop), xs)
     assert final(lambda xs: jax.vmap(lambda x: (bump(count), x)[1])(xs), xs)["count"] == 1
     in_scan = lambda x: lax.scan(lambda c, _: ((bump(count), c)[1], None), x, None, length=4)[0]
@@ -457,7 +479,7 @@ def test_in_custom_rules_under_a_derivative():
 
     square.defjvp(lambda p, t: (square(*p), 2 * p[0] * t[0]))
     loop = lambda x: lax.scan(lambda c, _: (square(c), None), x, None, length=2)[0]
-    with pytest.raises(StateError, match="write of the state 'count'.*jax.grad.*scan"):
+    with pytest.raises(StateError, match=r"write of the state 'count'.*jax.grad.*scan"):
         uncurry(jax.grad(loop), X)
 
 
@@ -475,7 +497,7 @@ def test_eager_derivatives_and_maps_are_plain_python():
     assert jax.vmap(fn)(jnp.ones(2)).tolist() == [2.0, 2.0]
     with pytest.raises(StateError, match=rf"write of the state 'total'.*would outlive.*{WRAP}"):
         jax.grad(lambda x: bump(total, x))(X)
-    with pytest.raises(StateError, match="write of the state 'total'.*would outlive"):
+    with pytest.raises(StateError, match=r"write of the state 'total'.*would outlive"):
         jax.vmap(lambda x: bump(total, x))(jnp.ones(2))
     assert total.value == 0.0
 
@@ -511,7 +533,9 @@ def test_at_compile_time_inside_of_uncurry():
         with jax.ensure_compile_time_eval():
             return x + state.value
 
-    with pytest.raises(StateError, match="read of the state 's'.*(ensure_compile_time_eval|by itself)"):
+    with pytest.raises(
+        StateError, match=r"read of the state 's'.*(ensure_compile_time_eval|by itself)"
+    ):
         uncurry(fn, X)
 
 
@@ -520,7 +544,7 @@ def test_a_read_in_a_matvec_is_refused():
     solve = lambda b: lax.custom_linear_solve(
         lambda x: a.value * x, b, solve=lambda _, b: b / a.value, symmetric=True
     )
-    with pytest.raises(RefusedError, match="read of the state 'a'.*close over the value"):
+    with pytest.raises(RefusedError, match=r"read of the state 'a'.*close over the value"):
         uncurry(solve, X)
 
 
@@ -553,7 +577,9 @@ def test_a_state_that_is_first_met_in_a_later_call():
     a, b = State(0.0, name="a"), State(0.0, name="b")
     fn = lambda x: bump(a, x.sum()) if x.ndim else bump(b, x)
     pure, states = uncurry(fn, jnp.ones(2))
-    with pytest.raises(StateError, match="write of the state 'b'|read of the state 'b'.*only a is used"):
+    with pytest.raises(
+        StateError, match=r"write of the state 'b'|read of the state 'b'.*only a is used"
+    ):
         pure(states, X)
 
 

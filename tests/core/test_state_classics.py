@@ -1,4 +1,4 @@
-"""What people use state for, written as one would write it, against code that threads it by hand."""
+"""What people use state for, as one would write it, against code that threads it by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,9 @@ XS = jnp.asarray([1.0, 2.0, 3.0, 4.0])
 
 
 def assert_close(found, expected):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6), found, expected)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6), found, expected
+    )
 
 
 @pytest.mark.smoke
@@ -112,7 +114,9 @@ def test_batch_norm():
     assert_close(grads, jax.grad(lambda w: jnp.mean((normed * w[None]) ** 4))(w))
     assert_close(states, {"mean": 0.1 * x.mean(0), "var": 0.9 + 0.1 * x.var(0)})
     pure.write(states)
-    assert_close(norm(x, False), (x - 0.1 * x.mean(0)[None]) * lax.rsqrt(norm.var.value + 1e-5)[None])
+    assert_close(
+        norm(x, False), (x - 0.1 * x.mean(0)[None]) * lax.rsqrt(norm.var.value + 1e-5)[None]
+    )
 
 
 def test_batch_norm_in_a_step_that_takes_the_gradient_itself():
@@ -245,6 +249,18 @@ def test_momentum_in_a_training_loop_under_scan():
     assert_close(losses, expected)
     assert_close(new, {"params": p, "momentum": m, "steps": n})
     assert losses[-1] < losses[0]
+
+    threaded = lambda states, batches: lax.scan(by_hand, states, batches)
+    assert instructions(pure, states, batches) == instructions(threaded, start, batches)
+    one = jax.tree.map(lambda x: x[0], batches)
+    pure, states = uncurry(train_step, one)
+    assert instructions(pure, states, one) == instructions(by_hand, start, one)
+
+
+def instructions(fn, *args):
+    """The number of instructions of a compiled function."""
+    text = jax.jit(fn).lower(*args).compile().as_text()
+    return sum(" = " in line for line in text.splitlines())
 
 
 def test_a_while_loop_whose_condition_counts_its_evaluations():

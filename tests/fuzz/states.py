@@ -21,13 +21,15 @@ LOOPS = ("scan", "reverse", "fori", "while")
 ONCE = ("jit", "shared", "remat", "custom_jvp", "custom_vjp")
 BRANCHES = ("cond", "switch")
 KINDS = (*LOOPS, *ONCE, *BRANCHES, "vmap")
+# Transformations that may be refused: derivatives, and a vmap of what writes states.
+REFUSED = ("grad", "jvp", "vmap_writes")
 
 
 @dataclasses.dataclass
 class Op:
     """One statement without others in it."""
 
-    kind: str  # "compute", "read" or "write"
+    kind: str  # "compute", "read", "write", or "count", a write that does not depend on x
     place: str
     factor: float
     offset: float
@@ -57,9 +59,11 @@ def _statement(rng, depth, kinds, places, writes):
         kind = rng.choice(kinds)
         n_blocks = {"cond": 2, "switch": 3, "while": 2}.get(kind, 1)
         inner = writes and kind != "vmap"
-        blocks = [_block(rng, depth - 1, kinds, places, inner) for _ in range(n_blocks)]
+        # In a derivative there is none: plain Python has numbers with one derivative.
+        below = [k for k in kinds if k not in REFUSED] if kind in REFUSED else kinds
+        blocks = [_block(rng, depth - 1, below, places, inner) for _ in range(n_blocks)]
         return Hop(kind, blocks, rng.randint(0, 3), rng.choice((-0.5, 0.0, 0.5)))
-    ops = ("read", "write", "compute") if writes else ("read", "compute")
+    ops = ("read", "write", "count", "compute") if writes else ("read", "compute")
     factor, offset = rng.choice((0.25, 0.5, -0.5)), rng.choice((0.0, 0.25, -1.0))
     return Op(rng.choice(ops), rng.choice(places), factor, offset)
 
@@ -93,6 +97,8 @@ class Dual:
         slope = self.slope * other.value + self.value * other.slope
         return Dual(self.value * other.value, slope)
 
+    __radd__, __rmul__ = __add__, __mul__
+
     def __gt__(self, other):
         return self.value > _dual(other).value
 
@@ -118,7 +124,8 @@ class Plain:
             return x * factor + offset
         if one.kind == "read":
             return x + self.states[one.place] * factor
-        self.states[one.place] = self.states[one.place] * factor + x
+        more = x if one.kind == "write" else offset
+        self.states[one.place] = self.states[one.place] * factor + more
         return x
 
     def hop(self, one, x):
@@ -135,10 +142,20 @@ class Plain:
         if one.kind in ONCE:
             x = self(first, x)
             return self(first, x) if one.kind == "shared" else x
-        if one.kind == "vmap":
-            lanes = [self(first, x + self.number(k)) for k in range(2)]
+        if one.kind in ("vmap", "vmap_writes"):
+            # Where lanes write, all of them write the same: that is one write.
+            others = Plain(self.states, self.number)
+            lanes = [self(first, x), others(first, x + self.number(1))]
             return (lanes[0] + lanes[1]) * self.number(0.5)
+        if one.kind in ("grad", "jvp"):
+            return self.derivative(one, first, x)
         return self(one.blocks[index_of(one, x > self.number(one.limit))], x)
+
+    def derivative(self, one, first, x):
+        dual = Plain(self.states, lambda number: Dual(self.number(number)))
+        out = dual(first, Dual(x, self.number(1)))
+        self.states = {place: getattr(s, "value", s) for place, s in dual.states.items()}
+        return out.value + out.slope if one.kind == "jvp" else out.slope * self.number(1)
 
 
 def index_of(one, above):
@@ -186,7 +203,8 @@ def _op(one, states, x):
         return x * one.factor + one.offset
     if one.kind == "read":
         return x + _read(states, one.place) * one.factor
-    _write(states, one.place, _read(states, one.place) * one.factor + x)
+    more = x if one.kind == "write" else one.offset
+    _write(states, one.place, _read(states, one.place) * one.factor + more)
     return x
 
 
@@ -206,7 +224,11 @@ def _hop(one, states, x):
         return lax.cond(x > one.limit, inner[0], inner[1], x)
     if one.kind == "switch":
         return lax.switch(2 * (x > one.limit).astype(int), inner, x)
-    if one.kind == "vmap":
+    if one.kind == "grad":
+        return jax.grad(run)(x)
+    if one.kind == "jvp":
+        return sum(jax.jvp(run, (x,), (jnp.ones_like(x),)))
+    if one.kind in ("vmap", "vmap_writes"):
         lanes = jax.vmap(run)(jnp.stack([x, x + 1.0]))
         return (lanes[0] + lanes[1]) * 0.5
     if one.kind == "remat":

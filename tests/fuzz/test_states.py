@@ -20,6 +20,7 @@ from fuzz.states import (
     BRANCHES,
     KINDS,
     PLACES,
+    REFUSED,
     Dual,
     Plain,
     as_function,
@@ -30,14 +31,12 @@ from fuzz.states import (
 )
 from reference import Reference
 
-from taxpr import uncurry
+from taxpr import RefusedError, StateError, uncurry
 
 # Up to 0.7 only experimental.
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
-PROGRAMS = int(
-    os.environ.get("TAXPR_STATE_FUZZ", 1000 if jax.__version_info__ >= (0, 12) else 150)
-)
+PROGRAMS = int(os.environ.get("TAXPR_STATE_FUZZ", 1000 if jax.__version_info__ >= (0, 12) else 150))
 SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
 CHUNKS = 4
 INITIAL = dict(zip(PLACES, (0.5, -1.0, 0.25, 2.0), strict=True))
@@ -65,6 +64,9 @@ def in_chunks(share):
             COUNTS.clear()
             for number in range(chunk, round(PROGRAMS * share), CHUNKS):
                 check(random.Random(f"{SEED} {check.__name__} {number}"))
+            if check.__name__ == "test_transformed_inside":
+                print(COUNTS)
+                assert all(COUNTS[what] > number // 50 for what in ("right", "refused"))
             jax.clear_caches()
 
         test.__name__ = check.__name__
@@ -102,17 +104,37 @@ def assert_equal(found, expected, tolerance=0.0):
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), tolerance, tolerance)
 
 
-@in_chunks(share=0.84)
-def test_the_bits_of_plain_python(rng):
-    drawn = Drawn(rng)
-    COUNTS.update(occurring(drawn.program))
+def check_bits(drawn, tolerance=0.0):
+    """The jaxpr of what is uncurried, equation by equation."""
     x, states = drawn.plain(np.float32(X), {k: np.float32(v) for k, v in INITIAL.items()})
     jaxpr = jax.make_jaxpr(drawn.pure)(drawn.states, drawn.x)
     flat = Reference()(jaxpr, *jax.tree.leaves((drawn.states, drawn.x)))
     out, values = jax.tree.unflatten(jax.tree.structure((0.0, drawn.states)), flat)
-    assert_equal(out, x)
+    assert_equal(out, x, tolerance)
     for place in drawn.used():
-        assert_equal(place_of(values, place), states[place])
+        assert_equal(place_of(values, place), states[place], tolerance)
+
+
+@in_chunks(share=0.6)
+def test_the_bits_of_plain_python(rng):
+    check_bits(Drawn(rng))
+
+
+@in_chunks(share=0.24)
+def test_transformed_inside(rng):
+    """What derivatives and vmaps inside would make wrong is refused, and the rest is right."""
+    # A custom rule in there is made up: it says nothing of the true derivative.
+    kinds = [kind for kind in KINDS if not kind.startswith("custom")]
+    try:
+        drawn = Drawn(rng, [*kinds, *REFUSED * 3])
+    except (StateError, RefusedError):
+        COUNTS["refused"] += 1
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+    else:
+        COUNTS["right"] += any(kind in REFUSED for kind, _ in occurring(drawn.program))
+        check_bits(drawn, 1e-5)
 
 
 def test_all_kinds_occur_at_all_depths():
