@@ -11,7 +11,7 @@ import jax
 from taxpr import _compat
 from taxpr._errors import ArgumentError
 from taxpr._functions import called_as, trace
-from taxpr._uncurry import stateful
+from taxpr._stateful import stateful
 
 
 def make_jaxpr(

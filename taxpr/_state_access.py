@@ -101,6 +101,9 @@ def bind_write(state: Any, tree: Any, leaves: Sequence[Any]) -> None:
 _KEPT_BY = {"ad": {"jit", "cond", "switch"}, "batch": {"jit", "scan"}}
 
 
+_WHILE = {"while_cond", "while_body", "fori_loop"}
+
+
 class _Here(threading.local):
     """What is being traced for `uncurry` in this thread, innermost last."""
 
@@ -108,6 +111,8 @@ class _Here(threading.local):
         self.roots: list[Any] = []
         self.avals: list[Mapping[Any, Sequence[Any]]] = []
         self.key: tuple[int, int] = (next(_threads), 0)
+        # How many there were when a backward rule began to run.
+        self.barred: int | None = None
 
 
 _threads = itertools.count()
@@ -141,6 +146,16 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
             _cache_key(_here.key).__enter__()
 
 
+@contextlib.contextmanager
+def in_backward_rule() -> Iterator[None]:
+    """For the time in which the backward rule of a function runs that was uncurried."""
+    before, _here.barred = _here.barred, len(_here.roots)
+    try:
+        yield
+    finally:
+        _here.barred = before
+
+
 def is_uncurrying() -> bool:
     """Whether a function is being traced to be uncurried."""
     return bool(_here.roots)
@@ -148,7 +163,9 @@ def is_uncurrying() -> bool:
 
 def is_eager() -> bool:
     """Whether a state is used by plain Python, with no jaxpr being made of that."""
-    return not _here.roots and all(layer.kind in ("ad", "batch") for layer in _layers())
+    if _here.roots or _here.barred is not None:
+        return False
+    return all(layer.kind in ("ad", "batch") for layer in _layers())
 
 
 def _layers() -> list[_compat.Layer]:
@@ -160,6 +177,12 @@ def _access(state: Any, op: str, tree: Any) -> Access:
     source = _compat.source_here()
     layers = _layers()
     access = Access(state, op, tree, source, None, False)
+    if _here.barred == len(_here.roots):
+        raise StateError(
+            f"{access}: the backward rule of a jax.custom_vjp runs after the function that was "
+            "uncurried, when its states are gone. Read the state in the function, and hand the "
+            "value to the rule among the residuals."
+        )
     if not layers:
         raise StateError(
             f"{access}: while the function is traced there is code that JAX runs at once, as in "
@@ -182,6 +205,11 @@ def _access(state: Any, op: str, tree: Any) -> Access:
     if not differentiated:
         return access
     loose = not inside <= _KEPT_BY["ad"]
+    if any("remat" in name for name in inside) and inside & _WHILE:
+        raise StateError(
+            f"{access} is in a while loop in a jax.checkpoint inside of jax.grad, or the like, "
+            f"which would run it twice. {_WRAP_GRAD}."
+        )
     region = _regions.setdefault(differentiated[-1], next(_region_numbers))
     return dataclasses.replace(access, region=region, loose=loose)
 

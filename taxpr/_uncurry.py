@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from taxpr import _compat
-from taxpr._errors import ArgumentError, RefusedError, StateError, name_of
-from taxpr._functions import called_as, trace
-from taxpr._rules import Options
-from taxpr._state_access import Access, access_of, is_access, refuse_conflicts, tracing
+from taxpr._errors import ArgumentError, StateError, name_of
+from taxpr._state_access import Access
 from taxpr._state_cell import State
-from taxpr._thread import Handler, thread
-from taxpr._walk import Site, find_sites
-from taxpr.program import Program
-
-Avals = Mapping[State[Any], Sequence[Any]]
+from taxpr._stateful import Stateful, stateful
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,118 +30,6 @@ class Uses:
     written: bool
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Stateful:
-    """A traced function, and the pure jaxpr of it.
-
-    Attributes:
-        program: As it was traced, with the accesses of its states.
-        accesses: These, in program order.
-        jaxpr: From ``[*values of the states, *args]`` to ``[*outs, *values of the states]``.
-    """
-
-    program: Program
-    accesses: Sequence[Access]
-    jaxpr: Any
-
-
-def stateful(
-    fn: Callable[..., Any],
-    args: Any,
-    kwargs: Any,
-    traced: Callable[..., Any] = trace,
-    known: Sequence[State] = (),
-    avals: Avals | None = None,
-) -> tuple[Stateful, list[State]]:
-    """Trace a function, and thread the states through it: those that are known come first."""
-    given = avals or {}
-
-    # JAX takes no function of this kind from its caches: it is new.
-    @called_as(fn)
-    def afresh(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    with contextlib.suppress(TypeError, ValueError):  # some builtins have no signature
-        afresh.__signature__ = inspect.signature(fn)  # pyright: ignore[reportFunctionMemberAccess]
-    # Rules of custom_jvp and custom_vjp are traced when somebody looks at them.
-    with tracing(given):
-        program = traced(afresh)(*args, **kwargs)
-        sites = find_sites(program.jaxpr, of=is_access)
-        accesses = [access_of(site.eqn) for site in sites]
-        _refuse(sites, accesses)
-        states = list(dict.fromkeys([*known, *(access.state for access in accesses)]))
-        written = {access.state for access in accesses if access.op == "write"}
-        places, unchanged, types = {}, [], []
-        for state in states:
-            own = given.get(state, state.avals)
-            places[state] = tuple(range(len(types), len(types) + len(own)))
-            unchanged += [] if state in written else places[state]
-            types += own
-        handlers = {
-            (state, op): Handler(_run, places[state], _rewire)
-            for state in states
-            for op in ("read", "write")
-        }
-        chosen = [
-            (site, handlers[access.state, access.op])
-            for site, access in zip(sites, accesses, strict=True)
-        ]
-        try:
-            options = Options(unchanged=frozenset(unchanged))
-            jaxpr = thread(program.jaxpr, chosen, types, options).jaxpr
-        except RefusedError as error:
-            steps = [step.eqn.primitive for site in sites for step in site.steps]
-            if _compat.shard_map_p not in steps:
-                raise
-            raise RefusedError(
-                f"{error} uncurry takes no shards=: call pure inside of the shard_map, with the "
-                "states among its arguments."
-            ) from error
-    return Stateful(program, accesses, jaxpr), states
-
-
-def _refuse(sites: Sequence[Site], accesses: Sequence[Access]) -> None:
-    refuse_conflicts(accesses)
-    for site in sites:
-        if site.idle:
-            raise RefusedError(
-                f"uncurry: the {site} runs only in a derivative or a transpose, into which no "
-                "state is threaded. Read the state before, and close over the value."
-            )
-        if site.recomputed:
-            raise RefusedError(
-                f"uncurry: the {site} is in a part of a backward pass that repeats the forward "
-                "pass, and would happen twice. Wrap the function that is differentiated by "
-                "uncurry, and not what calls it."
-            )
-
-
-def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
-    """What takes the place of an access."""
-    access = access_of(eqn)
-    if access.op == "write":
-        return leaves, [], None
-    values = []
-    for value, var in zip(now, eqn.outvars, strict=True):
-        if more := sorted(_compat.varying(value) - _compat.varying(var.aval)):
-            raise RefusedError(
-                f"uncurry: {access}, {address}: the value has come to differ between the devices "
-                f"along {', '.join(more)}, which was not so when the function was traced. Begin "
-                "with a state of which each device has its own."
-            )
-        value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
-        values.append(_compat.resharded(value, var.aval))
-    return now, values, None
-
-
-def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
-    """An access without an equation, where the types are the very ones that were traced."""
-    if access_of(eqn).op == "write":
-        return leaves, []
-    same = all(a.aval == b.aval for a, b in zip(now, eqn.outvars, strict=True))
-    return (now, now) if same else None
 
 
 class Uncurried:

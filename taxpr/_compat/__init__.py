@@ -21,6 +21,7 @@ from taxpr._compat._custom import (
     CustomVJPException,
     Rule,
     all_differentiated,
+    bwd_params,
     fwd_params,
     fwd_rule,
     jvp_params,

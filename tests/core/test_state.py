@@ -483,6 +483,65 @@ def test_in_custom_rules_under_a_derivative():
         uncurry(jax.grad(loop), X)
 
 
+@pytest.mark.parametrize("inner", [lambda f: f, jax.jit, jax.checkpoint])
+def test_a_backward_rule_must_not_use_states(inner):
+    factor = State(2.0, name="factor")
+
+    @jax.custom_vjp
+    def fn(x):
+        return x * 3
+
+    fn.defvjp(lambda x: (fn(x), None), lambda _, ct: (ct * factor.value,))
+    assert jax.grad(fn)(X) == 2.0
+    pure, states = uncurry(lambda x: inner(fn)(x) * factor.value, X)
+    match = r"read of the state 'factor'.*the backward rule.*among the residuals"
+    for transform in (lambda f: f, jax.jit):
+        with pytest.raises(StateError, match=match):
+            transform(jax.grad(pure, argnums=1, has_aux=True))(states, X)
+    if inner is not jax.checkpoint:
+        pure, states = uncurry(jax.grad(inner(fn)), X)
+        assert pure({"factor": 7.0}, X) == (7.0, {"factor": 7.0})
+
+
+def test_a_rule_that_does_not_write_what_its_function_does():
+    count = State(0, name="count")
+
+    @jax.custom_jvp
+    def square(x):
+        bump(count)
+        return x * x
+
+    square.defjvp(lambda p, t: (p[0] * p[0], 2 * p[0] * t[0]))
+    pure, states = uncurry(square, X)
+    assert pure(states, X)[1]["count"] == 1
+    match = r"uncurry: the (read|write) of the state 'count'.*jvp rule"
+    with pytest.raises(RefusedError, match=match):
+        jax.grad(pure, argnums=1, has_aux=True)(states, X)
+
+
+def test_no_tracer_outlives_its_trace():
+    count = State(0.0, name="count")
+    body = lambda c, _: (c * bump(count, 1.0), None)
+    step = jax.jit(lambda x: lax.scan(body, x, None, length=2)[0])
+    with jax.checking_leaks():
+        pure, states = uncurry(step, X)
+        grad = jax.grad(lambda s, x: pure(s, x)[0])(states, X)
+        assert (grad["count"], pure(states, X)[1]["count"]) == (9.0, 2.0)
+
+
+def test_a_while_loop_in_a_checkpoint_in_a_derivative():
+    step = State(1.0, name="step")
+
+    def loss(x):
+        return jnp.sin(x) * lax.while_loop(lambda k: k < 3, lambda k: k + step.value, 0.0)
+
+    match = r"read of the state 'step'.*while loop in a jax.checkpoint"
+    with pytest.raises(StateError, match=match):
+        uncurry(jax.grad(jax.checkpoint(loss)), X)
+    pure, states = uncurry(jax.checkpoint(loss), X)
+    np.testing.assert_allclose(jax.grad(lambda x: pure(states, x)[0])(X), 3 * np.cos(3.0), 1e-6)
+
+
 # ---- outside of uncurry ------------------------------------------------------
 
 
