@@ -46,7 +46,7 @@ class Hop:
 
 
 def random_program(rng, kinds=KINDS, places=PLACES):
-    return _block(rng, DEPTH, kinds, places, writes=True)
+    return _block(rng, DEPTH, kinds, places, ("write", "count"))
 
 
 def _block(rng, depth, kinds, places, writes):
@@ -58,12 +58,14 @@ def _statement(rng, depth, kinds, places, writes):
     if depth and rng.random() < 0.55:
         kind = rng.choice(kinds)
         n_blocks = {"cond": 2, "switch": 3, "while": 2}.get(kind, 1)
-        inner = writes and kind != "vmap"
+        inner = () if kind == "vmap" else writes
+        if kind in REFUSED and rng.random() < 0.8:
+            inner = ("count",)  # what depends on x is mostly refused
         # In a derivative there is none: plain Python has numbers with one derivative.
         below = [k for k in kinds if k not in REFUSED] if kind in REFUSED else kinds
         blocks = [_block(rng, depth - 1, below, places, inner) for _ in range(n_blocks)]
         return Hop(kind, blocks, rng.randint(0, 3), rng.choice((-0.5, 0.0, 0.5)))
-    ops = ("read", "write", "count", "compute") if writes else ("read", "compute")
+    ops = ("read", *writes, "compute")
     factor, offset = rng.choice((0.25, 0.5, -0.5)), rng.choice((0.0, 0.25, -1.0))
     return Op(rng.choice(ops), rng.choice(places), factor, offset)
 

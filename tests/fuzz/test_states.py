@@ -65,8 +65,7 @@ def in_chunks(share):
             COUNTS.clear()
             for number in range(chunk, round(PROGRAMS * share), CHUNKS):
                 check(random.Random(f"{SEED} {check.__name__} {number}"))
-            if check.__name__ == "test_transformed_inside":
-                print(COUNTS)
+            if check.__name__ == "test_transformed_inside" and number > 100:
                 assert all(COUNTS[what] > number // 50 for what in ("right", "refused"))
             jax.clear_caches()
 
