@@ -27,6 +27,7 @@ from taxpr._errors import (
     InjectorError,
     RefusedError,
     SelectorError,
+    StateError,
     TagError,
     TaxprError,
 )
@@ -35,13 +36,16 @@ from taxpr._gradients import grad_at
 from taxpr._injector import Injector, from_function
 from taxpr._injector_kind import InjectorKind, Param, injector
 from taxpr._interchange import plant
+from taxpr._make_jaxpr import make_jaxpr
 from taxpr._partition import partial, partition_out, transpose
 from taxpr._per_example import per_example
 from taxpr._rules import Nested
+from taxpr._state_cell import State
 from taxpr._table import injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._transforms import collect, inject
 from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
+from taxpr._uncurry import Uncurried, uncurry
 from taxpr._values import Value
 from taxpr._walk import Site, iter_eqns, numbered
 from taxpr.injectors import (
@@ -82,10 +86,13 @@ __all__ = [
     "SelectorError",
     "Site",
     "Source",
+    "State",
+    "StateError",
     "Steps",
     "TagError",
     "TaxprError",
     "TypedClosedJaxpr",
+    "Uncurried",
     "Value",
     "add",
     "cast",
@@ -109,6 +116,7 @@ __all__ = [
     "iter_tags",
     "keep",
     "line",
+    "make_jaxpr",
     "maybe",
     "nested_jaxprs",
     "noise",
@@ -140,6 +148,7 @@ __all__ = [
     "trace",
     "transformations_of",
     "transpose",
+    "uncurry",
     "var_names",
     "zero",
 ]

@@ -37,9 +37,10 @@ def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
     """What takes the place of a tag, with a copy of each buffer that would have two owners.
 
     Args:
-        piece: A closed jaxpr from ``[*ctx, *token]`` to ``[*ctx, *token, *emitted]``.
+        piece: A closed jaxpr from ``[*ctx, *token]`` to ``[*ctx, *token, *emitted]``. Of an
+            access of a state the token is only taken, or only returned.
         n_ctx: The number of leaves of the context.
-        n_token: The number of leaves of the token.
+        n_token: The number of leaves of the token that it returns.
 
     Returns:
         A jaxpr of the same type. Of its results a leaf of the token is that leaf as it came, or
@@ -54,7 +55,7 @@ def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
     for k, var in enumerate(inner.outvars):
         if k not in tokens or _compat.is_literal(var):
             continue
-        if var in of_others and var is not inner.invars[k]:
+        if var in of_others and (k >= len(inner.invars) or var is not inner.invars[k]):
             shared.add(k)
         else:
             of_others.add(var)

@@ -39,6 +39,10 @@ class ArgumentError(TaxprError, TypeError):
     """Arguments that do not fit the program that was traced."""
 
 
+class StateError(TaxprError, ValueError):
+    """A `State` used where, or as, it cannot be."""
+
+
 class DroppedRuleWarning(UserWarning):
     """A rewrite that keeps the values of an equation, and not a rule that it carries."""
 

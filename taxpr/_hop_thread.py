@@ -12,8 +12,9 @@ from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_of_rule
 from taxpr._rules import Emits, Nested, Options
+from taxpr._state_access import is_access
 from taxpr._table import nested_jaxprs, rule_jaxprs
-from taxpr._walk import Site, described, find_sites
+from taxpr._walk import Site, described, find_sites, is_tag_or_access
 
 
 class ThreadedJaxpr:
@@ -66,7 +67,7 @@ class HopThread:
         prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
         return [
             described(f"{prefix}{site.address}", site.eqn)
-            for site in find_sites(nested.stored)
+            for site in find_sites(nested.stored, of=is_tag_or_access)
             if is_chosen(plan, site)
         ]
 
@@ -91,6 +92,14 @@ class HopThread:
 
 def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site) -> str:
     source = _compat.source_of(eqn)
+    if is_access(site.eqn):
+        return (
+            f"uncurry: the {site}, in {address}"
+            + (f" ({source})" if source else "")
+            + f", is not in the {label} rule that takes the function's place when it is "
+            "differentiated, or another number of times. What the state becomes would differ "
+            "between the two. Let the rule use the states as the function does, as by calling it."
+        )
     return (
         f"inject: the {site}, in {address}"
         + (f" ({source})" if source else "")

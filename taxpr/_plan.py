@@ -7,7 +7,7 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._table import nested_jaxprs, rule_jaxprs
-from taxpr._walk import Site, find_sites, tag_key
+from taxpr._walk import Site, find_sites, is_tag_or_access, tag_key
 
 Leaf = Any
 Plan = dict[int, Any]
@@ -50,16 +50,16 @@ def plan_of_rule(
     """
     own: dict[Any, list[tuple[Leaf, Site]]] = {}
     for nested in nested_jaxprs(eqn):
-        for site in find_sites(nested.stored):
+        for site in find_sites(nested.stored, of=is_tag_or_access):
             leaf = _leaf_at(plans.get(nested.label, {}), site)
             own.setdefault(tag_key(site.eqn), []).append((leaf, site))
     of_rule: dict[Any, list[Leaf]] = {}
     for nested in rule_jaxprs(eqn):
-        for site in find_sites(nested.stored, rules=False):
+        for site in find_sites(nested.stored, rules=False, of=is_tag_or_access):
             leaf = _leaf_at(plans.get(nested.label, {}), site)
             of_rule.setdefault(tag_key(site.eqn), []).append(leaf)
     copies: dict[Any, list[Site]] = {}
-    for site in find_sites(rule):
+    for site in find_sites(rule, of=is_tag_or_access):
         copies.setdefault(tag_key(site.eqn), []).append(site)
     chosen: list[tuple[Site, Leaf]] = []
     unclear: list[Site] = []

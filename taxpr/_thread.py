@@ -24,6 +24,7 @@ from taxpr._hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._plan import Plan, plan_key, plan_of
 from taxpr._rules import NO_OPTIONS, Emission, Emits, Options
 from taxpr._splice import Splice
+from taxpr._state_access import is_access
 from taxpr._table import inject_rule, injectable
 from taxpr._walk import Site, local_names
 
@@ -41,10 +42,13 @@ class Handler:
             of ctx and token.
         uses: Which leaves of the context it gets and returns, by index; None for all. Only
             these are threaded into the equations around the tag.
+        rewire: Where no equation need be made: called with the equation and the variables of
+            ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
     """
 
     run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
     uses: tuple[int, ...] | None = None
+    rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
 
 
 def thread(
@@ -95,7 +99,11 @@ def refuse_if_inside_opaque(site: Site) -> None:
                 f"inject: the {site} is inside {address}"
                 + (f" ({source})" if source else "")
                 + f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
-                "Select other tags with where=, or move the tag out of it."
+                + (
+                    "Move it out of there."
+                    if is_access(site.eqn)
+                    else "Select other tags with where=, or move the tag out of it."
+                )
             )
 
 
@@ -161,6 +169,13 @@ class _Threader:
                         'shard_map only: use "psum", "pmax" or a function, or inject apart.'
                     )
             now = [ctx[index] for index in used]
+            atoms = None
+            if isinstance(todo, Handler) and todo.rewire is not None and not self._donates:
+                atoms = todo.rewire(eqn, now, splice.read(eqn.invars))
+            if atoms is not None:
+                ctx.update(zip(used, atoms[0], strict=True))
+                splice.write(eqn.outvars, atoms[1])
+                continue
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, f"{address}{local}")
@@ -170,7 +185,7 @@ class _Threader:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
                 piece, tree = _traced(run, avals, eqn)
                 if self._donates:
-                    piece = kept_apart(piece, len(used), len(eqn.invars))
+                    piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
             now, outs, new = jax.tree.unflatten(tree, flat)
             ctx.update(zip(used, now, strict=True))

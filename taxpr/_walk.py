@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
 from taxpr._rules import Nested
+from taxpr._state_access import access_of, is_access
 from taxpr._table import nested_jaxprs, rule_jaxprs
 from taxpr._tag import is_tag, tag_avals, tag_params
 
@@ -147,15 +148,21 @@ class Site:
 
     def __str__(self) -> str:
         source = self.source
-        named = f"tag {self.name!r}" if "name" in self.params else f"tag {self.params}"
-        return f"{named} at {self.address}" + (f" ({source})" if source else "")
+        return f"{_named(self.eqn)} at {self.address}" + (f" ({source})" if source else "")
 
 
 def described(address: str, eqn: _compat.JaxprEqn) -> str:
-    """A tag equation at an address, for messages."""
-    params, source = tag_params(eqn), _compat.source_of(eqn)
-    named = f"tag {params['name']!r}" if "name" in params else f"tag {params}"
-    return f"{named}, {address}" + (f" ({source})" if source else "")
+    """A tag equation, or an access of a state, at an address, for messages."""
+    source = _compat.source_of(eqn)
+    return f"{_named(eqn)}, {address}" + (f" ({source})" if source else "")
+
+
+def _named(eqn: _compat.JaxprEqn) -> str:
+    if is_access(eqn):
+        access = access_of(eqn)
+        return f"{access.op} of {access.state.shown}"
+    params = tag_params(eqn)
+    return f"tag {params['name']!r}" if "name" in params else f"tag {params}"
 
 
 def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
@@ -189,23 +196,31 @@ def _local_name(eqn: _compat.JaxprEqn, position: int, at: list[int]) -> str:
     return f"t{tags}" if is_tag(eqn) else f"{position - tags}:{eqn.primitive.name}"
 
 
-def find_sites(jaxpr: Any, *, rules: bool = True) -> list[Site]:
-    """All tags of a jaxpr, in program order, through every nested jaxpr.
+def is_tag_or_access(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation is what a program can be injected at."""
+    return is_tag(eqn) or is_access(eqn)
+
+
+def find_sites(
+    jaxpr: Any, *, rules: bool = True, of: Callable[[_compat.JaxprEqn], bool] = is_tag
+) -> list[Site]:
+    """All tags of a jaxpr, or accesses, in program order, through every nested jaxpr.
 
     Rules of custom_jvp and custom_vjp are looked into as well. A tag in a rule that has a like
     in the function itself is that tag, seen when the program is differentiated; the others
     are sites of their own.
     """
     found: list[Site] = []
-    for prefix, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules):
+    for prefix, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules, of=of):
+        tag = is_tag(eqn)
         found.append(
             Site(
                 address=f"{prefix}{local}",
-                params=tag_params(eqn),
-                avals=tag_avals(eqn),
+                params=tag_params(eqn) if tag else {},
+                avals=tag_avals(eqn) if tag else None,
                 value_address=_value_address(eqn, homes, prefix),
                 makers=_makers(eqn, homes),
-                batch=eqn.params["batch"],
+                batch=eqn.params["batch"] if tag else (),
                 steps=steps,
                 position=position,
                 eqn=eqn,
@@ -232,7 +247,13 @@ class _Found(NamedTuple):
     homes: dict[Any, _Home]
 
 
-def _tags(jaxpr: Any, seen: dict[Any, tuple[Any, list[_Found]]], *, rules: bool) -> list[_Found]:
+def _tags(
+    jaxpr: Any,
+    seen: dict[Any, tuple[Any, list[_Found]]],
+    *,
+    rules: bool,
+    of: Callable[[_compat.JaxprEqn], bool],
+) -> list[_Found]:
     """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once.
 
     A rule often calls the function that it belongs to, so rules in a rule are left alone:
@@ -243,10 +264,10 @@ def _tags(jaxpr: Any, seen: dict[Any, tuple[Any, list[_Found]]], *, rules: bool)
         return seen[id(inner), rules][1]
     found: list[_Found] = []
     at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
-    tags = set(at)
-    homes = _homes(inner, at) if at else {}
+    wanted = {position for position, eqn in enumerate(inner.eqns) if of(eqn)}
+    homes = _homes(inner, at, wanted) if wanted else {}
     for position, eqn in enumerate(inner.eqns):
-        if position in tags:
+        if position in wanted:
             local = _local_name(eqn, position, at)
             found.append(_Found("", (), position, local, eqn, homes))
             continue
@@ -254,12 +275,12 @@ def _tags(jaxpr: Any, seen: dict[Any, tuple[Any, list[_Found]]], *, rules: bool)
         for nested in nested_jaxprs(eqn):
             local = _local_name(eqn, position, at)
             step = Step(position, eqn, local, nested, jaxpr)
-            own += _below(step, _tags(nested.stored, seen, rules=rules))
+            own += _below(step, _tags(nested.stored, seen, rules=rules, of=of))
         for nested in rule_jaxprs(eqn) if rules else ():
             local = _local_name(eqn, position, at)
             step = Step(position, eqn, local, nested, jaxpr)
             known = {tag_key(tag.eqn) for tag in own}
-            below = _tags(nested.stored, seen, rules=False)
+            below = _tags(nested.stored, seen, rules=False, of=of)
             own += _below(step, [tag for tag in below if tag_key(tag.eqn) not in known])
         found += own
     # With the jaxpr itself: a rule is traced anew, and where it was freed another may come to be.
@@ -277,19 +298,21 @@ def tag_key(eqn: _compat.JaxprEqn) -> Any:
 
     Not its source: what is traced while JAX evaluates an equation has the equation's.
     """
+    if is_access(eqn):
+        return access_of(eqn).op, access_of(eqn).state
     avals: list[Any] = [atom.aval for atom in eqn.invars]
     types = tuple((aval.shape, aval.dtype) for aval in avals)
     return eqn.params["user"], eqn.params["tree"], types
 
 
-def _homes(jaxpr: Any, at: list[int]) -> dict[Any, _Home]:
-    """Where the values come from that are tagged; ``at`` has the positions of the tags.
+def _homes(jaxpr: Any, at: list[int], wanted: Iterable[int]) -> dict[Any, _Home]:
+    """Where the values come from that the equations at the positions ``wanted`` take.
 
-    Values that no tag marks may be left out.
+    ``at`` has the positions of the tags. Other values may be left out.
     """
     homes: dict[Any, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
     homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
-    atoms = [atom for position in at for atom in jaxpr.eqns[position].invars]
+    atoms = [atom for position in wanted for atom in jaxpr.eqns[position].invars]
     tagged = {atom for atom in atoms if not isinstance(atom, _compat.Literal)}
     for position, eqn in enumerate(jaxpr.eqns):
         if not tagged.isdisjoint(eqn.outvars):

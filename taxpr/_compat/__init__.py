@@ -21,6 +21,7 @@ from taxpr._compat._custom import (
     CustomVJPException,
     Rule,
     all_differentiated,
+    bwd_params,
     fwd_params,
     fwd_rule,
     jvp_params,
@@ -115,4 +116,13 @@ from taxpr._compat._primitives import (
     while_p,
     xla_metadata_call_p,
     xla_pmap_p,
+)
+from taxpr._compat._traces import (
+    Layer,
+    current_trace,
+    is_tracer,
+    layers,
+    source_here,
+    trace_key,
+    with_axes,
 )

@@ -119,6 +119,17 @@ def vjp_params(
     }
 
 
+def bwd_params(params: dict[str, Any], around: Callable[[], Any]) -> dict[str, Any]:
+    """The params of a custom_vjp whose backward rule runs inside of a context manager."""
+    old = params["bwd"]
+
+    def bwd(*residuals_and_cotangents: Any) -> Any:
+        with around():
+            return old.call_wrapped(*residuals_and_cotangents)
+
+    return {"bwd": _linear_util.wrap_init(bwd, debug_info=old.debug_info)}
+
+
 def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
     """Each rule is traced once, so that its jaxpr keeps its identity."""
     done: dict[Any, Any] = {}

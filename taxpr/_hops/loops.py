@@ -51,21 +51,39 @@ def _inject_scan(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The context leads the carry, so iterations hand it on in their own order."""
+    """The context leads the carry, so iterations hand it on in their own order.
+
+    What injectors only read is none of the carry: a derivative would keep one for each iteration.
+    """
     n_consts, n_carry = _compat.scan_counts(eqn)
     consts = operands[:n_consts]
     carry = operands[n_consts : n_consts + n_carry]
     xs = operands[n_consts + n_carry :]
     body = thread("body")
+    changing, merged = _changing(ctx, thread)
 
     def step(loop: Any, x: Any) -> Any:
-        ctx, carry = loop
-        ctx, outs, emits = body(ctx, [*consts, *carry, *x])
-        return (ctx, outs[:n_carry]), (outs[n_carry:], emits)
+        now, carry = loop
+        new, outs, emits = body(merged(now), [*consts, *carry, *x])
+        return (changing(new), outs[:n_carry]), (outs[n_carry:], emits)
 
     options = _compat.scan_options(eqn)
-    (ctx, carry), (ys, emits) = jax.lax.scan(step, (ctx, carry), xs, **options)
-    return ctx, [*carry, *ys], emits
+    (now, carry), (ys, emits) = jax.lax.scan(step, (changing(ctx), carry), xs, **options)
+    return merged(now), [*carry, *ys], emits
+
+
+def _changing(ctx: list[Any], thread: Thread) -> tuple[Any, Any]:
+    """Two functions: the leaves of a context that may change, and with these all of them."""
+    fixed = [k in thread.options.unchanged for k in thread.used]
+
+    def changing(ctx: Any) -> list[Any]:
+        return [x for x, same in zip(ctx, fixed, strict=True) if not same]
+
+    def merged(now: Any) -> list[Any]:
+        rest = iter(now)
+        return [x if same else next(rest) for x, same in zip(ctx, fixed, strict=True)]
+
+    return changing, merged
 
 
 # ---- while -------------------------------------------------------------------
@@ -121,14 +139,16 @@ def _inject_while(
     body_consts = operands[n_cond : n_cond + n_body]
     carry = operands[n_cond + n_body :]
     condition, body = thread("cond"), thread("body")
+    changing, merged = _changing(ctx, thread)
 
     def check(ctx: Any, carry: Any) -> tuple[Any, Any, Emits]:
-        ctx, (pred,), emits = condition(ctx, [*cond_consts, *carry])
-        return pred, ctx, emits
+        ctx, (pred,), emits = condition(merged(ctx), [*cond_consts, *carry])
+        return pred, changing(ctx), emits
 
     def step(loop: Any) -> Any:
         pred, ctx, carry, seen, index = loop
-        ctx, new, now = body(ctx, [*body_consts, *carry])
+        ctx, new, now = body(merged(ctx), [*body_consts, *carry])
+        ctx = changing(ctx)
         if pred is not None and pred.ndim:
             new = select(pred, new, carry)
         for key, emission in now.items():
@@ -151,14 +171,15 @@ def _inject_while(
     # The number of the iteration is carried where some value needs it.
     index = jnp.int32(0) if any(map(slotted, emitted.values())) else None
     batched = bool(condition.jaxpr.out_avals[0].ndim)
+    now = changing(ctx)
     if batched or condition.touched:
-        pred, ctx, now = check(ctx, carry)
-        seen |= {key: later(seen[key], emission, index) for key, emission in now.items()}
+        pred, now, first = check(now, carry)
+        seen |= {key: later(seen[key], emission, index) for key, emission in first.items()}
     else:
         # The loop keeps the condition that it has, and with it what XLA knows of it.
         pred = None
-    _, ctx, carry, emits, _ = _bound_while(eqn, goes_on, step, (pred, ctx, carry, seen, index))
-    return ctx, carry, emits
+    _, now, carry, emits, _ = _bound_while(eqn, goes_on, step, (pred, now, carry, seen, index))
+    return merged(now), carry, emits
 
 
 def _bound_while(eqn: _compat.JaxprEqn, goes_on: Any, step: Any, init: Any) -> Any:

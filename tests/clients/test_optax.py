@@ -95,3 +95,26 @@ def test_scaling_all_updates_is_another_learning_rate():
         return train(0.25 * factor, state, x)
 
     check_scale(plain, edited, (state, X), updates, gradient=False)
+
+
+def test_the_state_of_an_optimizer_in_a_loop():
+    """Weights and the optimizer's memory are states; the step is written as if they were not."""
+    optimizer = optax.adam(1e-2)
+    step, start = step_with(optimizer)
+    weights = taxpr.State(VARIABLES, name="weights")
+    memory = taxpr.State(optimizer.init(VARIABLES), name="memory")
+
+    def train_step(x):
+        value, grads = jax.value_and_grad(loss)(weights.value, x)
+        updates, memory.value = optimizer.update(grads, memory.value, weights.value)
+        weights.value = optax.apply_updates(weights.value, updates)
+        return value
+
+    xs = jnp.stack([X, 2 * X, X, 3 * X])
+    pure, states = taxpr.uncurry(lambda xs: jax.lax.map(train_step, xs), xs)
+    losses, new = jax.jit(pure)(states, xs)
+    (expected_weights, expected_memory), expected = jax.jit(
+        lambda start, xs: jax.lax.scan(step, start, xs)
+    )(start, xs)
+    assert_close(losses, expected)
+    assert_close((new["weights"], new["memory"]), (expected_weights, expected_memory))

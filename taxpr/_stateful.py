@@ -1,0 +1,169 @@
+"""Functions that use states, traced, with the states threaded through them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from taxpr import _compat
+from taxpr._errors import RefusedError
+from taxpr._functions import called_as, trace
+from taxpr._rules import Options
+from taxpr._state_access import (
+    Access,
+    access_of,
+    in_backward_rule,
+    is_access,
+    refuse_conflicts,
+    tracing,
+)
+from taxpr._state_cell import State
+from taxpr._table import nested_jaxprs, replace_nested
+from taxpr._thread import Handler, thread
+from taxpr._walk import Site, find_sites
+from taxpr.program import Program
+
+Avals = Mapping[State[Any], Sequence[Any]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stateful:
+    """A traced function, and the pure jaxpr of it.
+
+    Attributes:
+        program: As it was traced, with the accesses of its states.
+        accesses: These, in program order.
+        jaxpr: From ``[*values of the states, *args]`` to ``[*outs, *values of the states]``.
+    """
+
+    program: Program
+    accesses: Sequence[Access]
+    jaxpr: Any
+
+
+def stateful(
+    fn: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    traced: Callable[..., Any] = trace,
+    known: Sequence[State] = (),
+    avals: Avals | None = None,
+) -> tuple[Stateful, list[State]]:
+    """Trace a function, and thread the states through it: those that are known come first."""
+    given = avals or {}
+
+    # JAX takes no function of this kind from its caches: it is new.
+    @called_as(fn)
+    def afresh(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    with contextlib.suppress(TypeError, ValueError):  # some builtins have no signature
+        afresh.__signature__ = inspect.signature(fn)  # pyright: ignore[reportFunctionMemberAccess]
+    # Rules of custom_jvp and custom_vjp are traced when somebody looks at them.
+    with tracing(given):
+        program = traced(afresh)(*args, **kwargs)
+        sites = find_sites(program.jaxpr, of=is_access)
+        accesses = [access_of(site.eqn) for site in sites]
+        _refuse(sites, accesses)
+        states = list(dict.fromkeys([*known, *(access.state for access in accesses)]))
+        written = {access.state for access in accesses if access.op == "write"}
+        places, unchanged, types = {}, [], []
+        for state in states:
+            own = given.get(state, state.avals)
+            places[state] = tuple(range(len(types), len(types) + len(own)))
+            unchanged += [] if state in written else places[state]
+            types += own
+        handlers = {
+            (state, op): Handler(_run, places[state], _rewire)
+            for state in states
+            for op in ("read", "write")
+        }
+        chosen = [
+            (site, handlers[access.state, access.op])
+            for site, access in zip(sites, accesses, strict=True)
+        ]
+        try:
+            options = Options(unchanged=frozenset(unchanged))
+            jaxpr = thread(program.jaxpr, chosen, types, options).jaxpr
+        except RefusedError as error:
+            steps = [step.eqn.primitive for site in sites for step in site.steps]
+            if _compat.shard_map_p not in steps:
+                raise
+            raise RefusedError(
+                f"{error} uncurry takes no shards=: call pure inside of the shard_map, with the "
+                "states among its arguments."
+            ) from error
+    return Stateful(program, accesses, _with_barred_rules(jaxpr, {})), states
+
+
+def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
+    """The jaxpr with backward rules of custom_vjp that raise where they use a state.
+
+    JAX runs them when all else has run, and nothing says then which value the state has.
+    """
+    if id(stored) not in done:
+        inner = _compat.open_jaxpr(stored)
+        eqns = [_with_barred_rule(eqn, done) for eqn in inner.eqns]
+        changed = any(new is not old for new, old in zip(eqns, inner.eqns, strict=True))
+        # With the jaxpr itself, whose id must stay its own.
+        done[id(stored)] = _compat.rebuilt(stored, eqns=eqns) if changed else stored, stored
+    return done[id(stored)][0]
+
+
+def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
+    new = {}
+    for nested in nested_jaxprs(eqn):
+        barred = nested.stored if nested.param is None else _with_barred_rules(nested.stored, done)
+        if barred is not nested.stored:
+            new[nested.label] = barred
+    if new:
+        eqn = replace_nested(eqn, new)
+    if eqn.primitive is _compat.custom_vjp_call_p:
+        more = _compat.bwd_params(eqn.params, in_backward_rule)
+        eqn = eqn.replace(params={**eqn.params, **more})
+    return eqn
+
+
+def _refuse(sites: Sequence[Site], accesses: Sequence[Access]) -> None:
+    refuse_conflicts(accesses)
+    for site in sites:
+        if site.idle:
+            raise RefusedError(
+                f"uncurry: the {site} runs only in a derivative or a transpose, into which no "
+                "state is threaded. Read the state before, and close over the value."
+            )
+        if site.recomputed:
+            raise RefusedError(
+                f"uncurry: the {site} is in a part of a backward pass that repeats the forward "
+                "pass, and may happen twice. Wrap the function that is differentiated by "
+                "uncurry, and not what calls it."
+            )
+
+
+def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """What takes the place of an access."""
+    access = access_of(eqn)
+    if access.op == "write":
+        return leaves, [], None
+    values = []
+    for value, var in zip(now, eqn.outvars, strict=True):
+        if more := sorted(_compat.varying(value) - _compat.varying(var.aval)):
+            raise RefusedError(
+                f"uncurry: {access}, {address}: the value has come to differ between the devices "
+                f"along {', '.join(more)}, which was not so when the function was traced. Begin "
+                "with a state of which each device has its own."
+            )
+        value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
+        values.append(_compat.resharded(value, var.aval))
+    return now, values, None
+
+
+def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """An access without an equation, where the types are the very ones that were traced."""
+    if access_of(eqn).op == "write":
+        return leaves, []
+    same = all(a.aval == b.aval for a, b in zip(now, eqn.outvars, strict=True))
+    return (now, now) if same else None
