@@ -34,7 +34,7 @@ class Attached(NamedTuple):
         report: ``(ctx, initial) -> dict``: what a final context says; ``initial`` is the
             context to begin with where states are stacked, one for each device, else None.
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
-        unchanged: The leaves of the context that stay as they are, by index.
+        read_only: The leaves of the context that stay as they are, by index.
     """
 
     chosen: list[tuple[Site, Handler]]
@@ -42,7 +42,7 @@ class Attached(NamedTuple):
     ctx: Any
     report: Callable[[Any, Any], Any]
     no_sums: dict[int, str]
-    unchanged: frozenset[int]
+    read_only: frozenset[int]
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
@@ -63,9 +63,9 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
     def report(final: Any, initial: Any) -> Any:
         return _report(injector, final, initial)
 
-    unchanged = {*_unchanged(injector, indices), *counters.leaves}
+    read_only = frozenset(_read_only(injector, indices))
     no_sums = _no_sums(injector, indices)
-    return Attached(chosen, counters, ctx, report, no_sums, frozenset(unchanged))
+    return Attached(chosen, counters, ctx, report, no_sums, read_only)
 
 
 def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
@@ -108,11 +108,11 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
         return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
 
     no_sums: dict[int, str] = {}
-    unchanged = set(counters.leaves)
+    read_only: set[int] = set()
     for key, one in injectors.items():
         no_sums |= _no_sums(one, indices[key])
-        unchanged |= _unchanged(one, indices[key])
-    return Attached(pairs, counters, ctx, report, no_sums, frozenset(unchanged))
+        read_only |= _read_only(one, indices[key])
+    return Attached(pairs, counters, ctx, report, no_sums, frozenset(read_only))
 
 
 def as_injector(given: Any) -> Injector | Chain:
@@ -166,10 +166,10 @@ def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
     return {} if given.adds_up else dict.fromkeys(jax.tree.leaves(indices["state"]), given.name)
 
 
-def _unchanged(given: Injector | Chain, indices: Any) -> set[int]:
+def _read_only(given: Injector | Chain, indices: Any) -> set[int]:
     """The indices of the values, which injectors only read, and of states that stay."""
     if isinstance(given, tuple):
-        return {k for pair in zip(given, indices, strict=True) for k in _unchanged(*pair)}
+        return {k for pair in zip(given, indices, strict=True) for k in _read_only(*pair)}
     stays = isinstance(given, SiteInjector) and given.keeps_state
     return set(jax.tree.leaves((indices["values"], indices["state"] if stays else ())))
 

@@ -112,12 +112,15 @@ class Options:
         no_sums: Which leaves of the context neither ``"psum"`` nor ``"pmax"`` makes one of, by
             index, with the name of their injector.
         unchanged: Which leaves of the context leave every equation as they entered it, by index.
+        read_only: Those of them that do not change inside of any equation either, as the counter
+            of a loop does.
     """
 
     custom_rules: str = "keep"
     shards: Shards = None
     no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict)
     unchanged: frozenset[int] = frozenset()
+    read_only: frozenset[int] = frozenset()
 
 
 NO_OPTIONS = Options()

@@ -29,6 +29,9 @@ class State(Generic[T]):
         value: A PyTree of arrays, numbers and PRNG keys.
         name: Its name in the states of `uncurry`.
 
+    Attributes:
+        value: The value, to be read and set.
+
     Raises:
         StateError: If a leaf is no array or is traced; later, if a value does not fit.
 

@@ -86,7 +86,7 @@ def stateful(
             for site, access in zip(sites, accesses, strict=True)
         ]
         try:
-            options = Options(unchanged=frozenset(unchanged))
+            options = Options(unchanged=frozenset(unchanged), read_only=frozenset(unchanged))
             jaxpr = thread(program.jaxpr, chosen, types, options).jaxpr
         except RefusedError as error:
             steps = [step.eqn.primitive for site in sites for step in site.steps]

@@ -39,6 +39,15 @@ class Uncurried:
 
     Attributes:
         uses: By the name of each state how the function uses it.
+
+    Example:
+        >>> from taxpr import State, uncurry
+        >>> total = State(0.0, name="total")
+        >>> def add(x):
+        ...     total.value += x
+        >>> pure, states = uncurry(add, 1.0)
+        >>> pure.uses["total"].written
+        True
     """
 
     def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any):

@@ -285,8 +285,13 @@ class Program:
         return self._injected(attach_one(ready, chosen, options), options)
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, counters, ctx, report, no_sums, unchanged = attached
-        options = dataclasses.replace(options, no_sums=no_sums, unchanged=unchanged)
+        chosen, counters, ctx, report, no_sums, read_only = attached
+        options = dataclasses.replace(
+            options,
+            no_sums=no_sums,
+            unchanged=read_only.union(counters.leaves),
+            read_only=read_only,
+        )
         leaves, ctx_tree = jax.tree.flatten(ctx)
         counting, ends = counters.installed(self.jaxpr)
         avals = [*map(ctx_aval, leaves), *counters.avals]

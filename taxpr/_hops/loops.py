@@ -74,7 +74,7 @@ def _inject_scan(
 
 def _changing(ctx: list[Any], thread: Thread) -> tuple[Any, Any]:
     """Two functions: the leaves of a context that may change, and with these all of them."""
-    fixed = [k in thread.options.unchanged for k in thread.used]
+    fixed = [k in thread.options.read_only for k in thread.used]
 
     def changing(ctx: Any) -> list[Any]:
         return [x for x, same in zip(ctx, fixed, strict=True) if not same]
