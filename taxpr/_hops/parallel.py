@@ -24,7 +24,7 @@ from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain
 from taxpr._table import register
 
 _PMAP = (
-    "each device would hold a context of its own; from jax 0.9 pmap is a shard_map, "
+    "each device would hold a context of its own; from jax 0.8 pmap is a shard_map, "
     "into which taxpr does inject"
 )
 _NONE: frozenset[str] = frozenset()
@@ -237,5 +237,5 @@ def _nested_pmap(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 register(_compat.shard_map_p, Hop(nested=_nested_shard_map, inject=_inject_shard_map))
-# From 0.9 pmap is a jit around a shard_map.
+# From 0.8 pmap is a jit around a shard_map.
 register(_compat.xla_pmap_p, Hop(nested=_nested_pmap, refusal=_PMAP))
