@@ -362,3 +362,19 @@ def test_rules_may_be_dropped():
 def test_a_plant_is_attached_and_not_called():
     with pytest.raises(taxpr.InjectorError, match="it runs at the tags of a program"):
         taxpr.inject(jax.make_jaxpr(nested)(XS), plant(1.0).__call__, {"values": {}, "state": 0})
+
+
+def test_a_counter_counts_beside_values_that_are_only_read():
+    """What an injector only reads is no carry of a loop; the counter of the loop is one."""
+
+    def f(x):
+        def step(c, y):
+            c = tag(c + y, name="c")
+            return tag(c * 2.0, name="d"), None
+
+        return jax.lax.scan(step, x, jnp.arange(4.0))[0]
+
+    program = taxpr.trace(f)(jnp.float32(1.0))
+    changed = program.plant({"c": plant(jnp.float32(10.0), at=[1]), "d": taxpr.scale(0.5)})
+    expected = 10.0 + 2.0 + 3.0  # the first two iterations are forgotten
+    assert changed(jnp.float32(1.0)) == expected
