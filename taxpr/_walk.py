@@ -264,24 +264,27 @@ def _tags(
         return seen[id(inner), rules][1]
     found: list[_Found] = []
     at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
-    wanted = {position for position, eqn in enumerate(inner.eqns) if of(eqn)}
+    same = of is is_tag  # in a large jaxpr another walk over all equations is felt
+    wanted = set(at if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
     homes = _homes(inner, at, wanted) if wanted else {}
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
             local = _local_name(eqn, position, at)
             found.append(_Found("", (), position, local, eqn, homes))
             continue
+        below = nested_jaxprs(eqn)
+        if not below:  # then there are no rules either
+            continue
+        local = _local_name(eqn, position, at)
         own: list[_Found] = []
-        for nested in nested_jaxprs(eqn):
-            local = _local_name(eqn, position, at)
+        for nested in below:
             step = Step(position, eqn, local, nested, jaxpr)
             own += _below(step, _tags(nested.stored, seen, rules=rules, of=of))
         for nested in rule_jaxprs(eqn) if rules else ():
-            local = _local_name(eqn, position, at)
             step = Step(position, eqn, local, nested, jaxpr)
             known = {tag_key(tag.eqn) for tag in own}
-            below = _tags(nested.stored, seen, rules=False, of=of)
-            own += _below(step, [tag for tag in below if tag_key(tag.eqn) not in known])
+            tags = _tags(nested.stored, seen, rules=False, of=of)
+            own += _below(step, [tag for tag in tags if tag_key(tag.eqn) not in known])
         found += own
     # With the jaxpr itself: a rule is traced anew, and where it was freed another may come to be.
     seen[id(inner), rules] = inner, found
