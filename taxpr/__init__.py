@@ -40,6 +40,7 @@ from taxpr._make_jaxpr import make_jaxpr
 from taxpr._partition import partial, partition_out, transpose
 from taxpr._per_example import per_example
 from taxpr._rules import Nested
+from taxpr._site import Site
 from taxpr._state_cell import State
 from taxpr._table import injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
@@ -47,7 +48,7 @@ from taxpr._transforms import collect, inject
 from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
 from taxpr._uncurry import Uncurried, uncurry
 from taxpr._values import Value
-from taxpr._walk import Site, iter_eqns, numbered
+from taxpr._walk import iter_eqns, numbered
 from taxpr.injectors import (
     add,
     cast,

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._errors import AddressError
+from taxpr._site import Step
 from taxpr._table import nested_jaxprs
-from taxpr._walk import Step, iter_eqns, numbered
+from taxpr._walk import iter_eqns, numbered
 
 
 class Place(NamedTuple):

@@ -16,9 +16,9 @@ from taxpr._injector_kind import InjectorKind
 from taxpr._iterations import Counters
 from taxpr._rules import Options
 from taxpr._selectors import select
+from taxpr._site import Site
 from taxpr._site_injector import SiteInjector, site_handler
 from taxpr._thread import Handled, Handler
-from taxpr._walk import Site
 
 # Injectors that run one after the other at the same sites.
 Chain = tuple[Injector, ...]

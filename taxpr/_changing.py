@@ -13,7 +13,7 @@ from taxpr import _compat
 from taxpr._errors import InjectorError
 from taxpr._injector_kind import Param, injector
 from taxpr._keys import one_key
-from taxpr._walk import Site
+from taxpr._site import Site
 from taxpr._zeros import zeros
 
 

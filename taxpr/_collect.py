@@ -15,11 +15,11 @@ from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops._rebuild import Slots
 from taxpr._hops.loops import is_loop, is_while
 from taxpr._rules import Emission, Options
+from taxpr._site import Site
 from taxpr._splice import followed_by
 from taxpr._tag import tag_p
 from taxpr._thread import Handled, Handler, thread
 from taxpr._underived import without_derivatives
-from taxpr._walk import Site
 
 
 class Masked(NamedTuple):

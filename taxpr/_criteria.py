@@ -14,7 +14,7 @@ import jax.core
 
 from taxpr import _compat
 from taxpr._errors import SelectorError
-from taxpr._walk import Step
+from taxpr._site import Step
 
 
 class Selectable(Protocol):

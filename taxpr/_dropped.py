@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from taxpr import _compat
 from taxpr._errors import DroppedRuleWarning
+from taxpr._site import Site
 from taxpr._table import dropped
-from taxpr._walk import Site
 
 _HERE = os.path.dirname(__file__)
 

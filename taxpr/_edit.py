@@ -11,11 +11,12 @@ from taxpr import _compat
 from taxpr._errors import AddressError, RefusedError, TagError, refuse_function
 from taxpr._inject import Predicate
 from taxpr._plan import Plan, plan_key, plan_of, plan_of_rule
+from taxpr._site import Site, Step
 from taxpr._splice import rewired, substituted, without
 from taxpr._table import nested_jaxprs, replace_nested, with_rules
 from taxpr._tag import tag
 from taxpr._values import select_values
-from taxpr._walk import Site, Step, find_sites
+from taxpr._walk import find_sites
 
 
 def iter_tags(jaxpr: Any) -> Iterator[tuple[dict[str, Any], Any]]:

@@ -13,8 +13,9 @@ from taxpr import _compat
 from taxpr._edit import tag_where
 from taxpr._errors import ArgumentError, name_of, refuse_function
 from taxpr._selectors import select
+from taxpr._site import Site
 from taxpr._values import Value, select_values
-from taxpr._walk import Site, find_sites
+from taxpr._walk import find_sites
 from taxpr.program import Program
 
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])

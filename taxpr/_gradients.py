@@ -19,9 +19,9 @@ from taxpr._inject import options_of, sites_of
 from taxpr._iterations import refuse_unless_plain
 from taxpr._rules import Options
 from taxpr._selectors import select
+from taxpr._site import Site
 from taxpr._tag import tag_tree
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import Site
 from taxpr.program import Program
 
 _MARK = "taxpr.grad_at"

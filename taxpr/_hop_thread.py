@@ -12,9 +12,10 @@ from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._plan import Plan, is_chosen, plan_of_rule
 from taxpr._rules import Emits, Nested, Options
+from taxpr._site import Site, described
 from taxpr._state_access import is_access
 from taxpr._table import nested_jaxprs, rule_jaxprs
-from taxpr._walk import Site, described, find_sites, is_tag_or_access
+from taxpr._walk import find_sites, is_tag_or_access
 
 
 class ThreadedJaxpr:

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import ArgumentError, InjectorError, name_of
 from taxpr._rules import Options, Shards
+from taxpr._site import Site, described
 from taxpr._tag import tag_params, tag_tree
 from taxpr._thread import Handled, Handler, thread
-from taxpr._walk import Site, described, find_sites, firing
+from taxpr._walk import find_sites, firing
 
 InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
 # What JAX raises where Python asks for the value of a tracer.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr._errors import InjectorError, name_of
-from taxpr._walk import Site
+from taxpr._site import Site
 
 
 @dataclasses.dataclass(frozen=True)

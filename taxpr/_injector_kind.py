@@ -11,7 +11,7 @@ import jax.core
 
 from taxpr._errors import InjectorError
 from taxpr._injector import Injector
-from taxpr._walk import Site
+from taxpr._site import Site
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,8 +16,8 @@ from taxpr._errors import InjectorError
 from taxpr._injector import Injector
 from taxpr._iterations import loops_around
 from taxpr._planted import check_planted, leading_axes, mesh_sizes
+from taxpr._site import Site
 from taxpr._site_injector import SiteInjector
-from taxpr._walk import Site
 from taxpr._zeros import zeros
 
 

@@ -19,10 +19,10 @@ from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._hops.loops import is_loop
 from taxpr._rules import NO_OPTIONS, Options
+from taxpr._site import Site, Step
 from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import tag
 from taxpr._thread import Handled, Handler
-from taxpr._walk import Site, Step
 
 # Equations that run the jaxprs that they hold, and nothing in their place.
 _PLAIN = {

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injector_kind import injector
-from taxpr._walk import Site
+from taxpr._site import Site
 from taxpr._zeros import zeros
 
 # A buffer that holds every firing is made when it takes no more than this; else `record`

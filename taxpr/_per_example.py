@@ -16,8 +16,8 @@ from taxpr import _compat
 from taxpr._errors import InjectorError
 from taxpr._injector import Injector, from_function
 from taxpr._keys import one_key
+from taxpr._site import Site
 from taxpr._site_injector import SiteInjector
-from taxpr._walk import Site
 
 
 def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injector:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from taxpr import _compat
+from taxpr._site import Site
 from taxpr._table import nested_jaxprs, rule_jaxprs
-from taxpr._walk import Site, find_sites, is_tag_or_access, tag_key
+from taxpr._walk import find_sites, is_tag_or_access, tag_key
 
 Leaf = Any
 Plan = dict[int, Any]

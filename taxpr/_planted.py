@@ -19,7 +19,7 @@ from taxpr._collect import Steps
 from taxpr._errors import InjectorError
 from taxpr._hops.loops import is_loop
 from taxpr._iterations import loops_around
-from taxpr._walk import Site
+from taxpr._site import Site
 
 # For each leading axis of the values the number of a loop around the tag, or the name of a
 # mesh axis.

@@ -9,7 +9,8 @@ from typing import Any
 from taxpr import _compat
 from taxpr._criteria import Line, Scope, answer, nearest, nearest_lines, nearest_scopes, united
 from taxpr._errors import SelectorError
-from taxpr._walk import Site, firing
+from taxpr._site import Site
+from taxpr._walk import firing
 
 
 def select(sites: Sequence[Site], where: Any, *, to_fire: bool = False) -> list[Site]:

@@ -10,8 +10,8 @@ import jax
 from taxpr._inject import handler_for
 from taxpr._injector import Injector
 from taxpr._iterations import Counters, loops_around
+from taxpr._site import Site
 from taxpr._thread import Handler
-from taxpr._walk import Site
 
 
 class SiteInjector(Injector):

@@ -12,6 +12,7 @@ from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._functions import called_as, trace
 from taxpr._rules import Options
+from taxpr._site import Site
 from taxpr._state_access import (
     Access,
     access_of,
@@ -23,7 +24,7 @@ from taxpr._state_access import (
 from taxpr._state_cell import State
 from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._thread import Handler, thread
-from taxpr._walk import Site, find_sites
+from taxpr._walk import find_sites
 from taxpr.program import Program
 
 Avals = Mapping[State[Any], Sequence[Any]]

@@ -23,10 +23,11 @@ from taxpr._errors import RefusedError
 from taxpr._hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._plan import Plan, plan_key, plan_of
 from taxpr._rules import NO_OPTIONS, Emission, Emits, Options
+from taxpr._site import Site
 from taxpr._splice import Splice
 from taxpr._state_access import is_access
 from taxpr._table import inject_rule, injectable
-from taxpr._walk import Site, local_names
+from taxpr._walk import local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.

@@ -14,9 +14,9 @@ from taxpr._donation import donates
 from taxpr._guard import underived
 from taxpr._iterations import has_rules
 from taxpr._rules import Options
+from taxpr._site import Site
 from taxpr._splice import Splice
 from taxpr._thread import ThreadedJaxpr
-from taxpr._walk import Site
 
 
 def without_derivatives(threaded: ThreadedJaxpr, sites: Sequence[Site], options: Options) -> Any:

@@ -12,9 +12,10 @@ from taxpr._address import Place, locate
 from taxpr._criteria import Line, Scope, answer, nearest, nearest_lines, nearest_scopes, united
 from taxpr._errors import AddressError, SelectorError
 from taxpr._selectors import same_site
+from taxpr._site import Site, Step
 from taxpr._table import nested_jaxprs
 from taxpr._tag import is_tag
-from taxpr._walk import Site, Step, find_sites, numbered
+from taxpr._walk import find_sites, numbered
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -20,8 +20,9 @@ from taxpr._interchange import plant
 from taxpr._prune import pruned
 from taxpr._rules import Options, Shards
 from taxpr._selectors import select
+from taxpr._site import Site
 from taxpr._thread import thread
-from taxpr._walk import Site, find_sites
+from taxpr._walk import find_sites
 
 
 class _NotGiven:
