@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr import _compat
 from taxpr._errors import InjectorError
@@ -133,24 +135,57 @@ def zero(token: Any) -> Any:
     return jax.tree.map(lambda x: zeros(x.shape, x.dtype), token)
 
 
+# ---- clip --------------------------------------------------------------------
+
+
+def _in_order(low: Any, high: Any) -> None:
+    try:
+        swapped = bool(np.any(np.asarray(low) > np.asarray(high)))
+    except (TypeError, ValueError):  # no numbers, which is said where they are converted
+        return
+    if swapped:
+        raise InjectorError(
+            f"clip: low={low} is above high={high}. Nothing is between them: give the smaller "
+            "bound as low."
+        )
+
+
+def _bound(name: str, value: Any, x: Any) -> Any:
+    """A bound in the token's dtype. An infinite one is beyond all that the token can be."""
+    given = jnp.asarray(value)
+    if not jnp.issubdtype(given.dtype, jnp.floating):
+        return _fitted("clip", name, value, x)
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        # The outermost integer within the bound. Beyond the dtype a conversion has no meaning.
+        held, inner = jnp.iinfo(x.dtype), jnp.ceil(given) if name == "low" else jnp.floor(given)
+        low, high = jnp.asarray(held.min, x.dtype), jnp.asarray(held.max, x.dtype)
+        fits = jnp.where(inner >= float(held.max), high, inner.astype(x.dtype))
+        return jnp.where(inner <= float(held.min), low, fits)
+    if not np.isinf(np.asarray(np.inf, x.dtype)):  # some dtypes of 8 bits have no infinity
+        held = jnp.finfo(x.dtype)
+        given = jnp.clip(given, float(held.min), float(held.max))
+    return _fitted("clip", name, given, x)
+
+
 @injector(
-    low=Param(-1.0, -10.0, 10.0, "The smallest value let through."),
-    high=Param(1.0, -10.0, 10.0, "The largest value let through."),
+    low=Param(-math.inf, -10.0, 10.0, "The smallest value let through; -inf: no bound."),
+    high=Param(math.inf, -10.0, 10.0, "The largest value let through; inf: no bound."),
+    check=_in_order,
 )
 def clip(token: Any, low: Any, high: Any) -> Any:
-    """Hold the token between two bounds.
+    """Hold the token between bounds; one not given is open.
 
     Example:
         >>> from taxpr import clip, tag, trace
         >>> clipped = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(clip(high=3.0))
-        >>> print(clipped(clipped.ctx, 5.0)[0])
-        6.0
+        >>> print(clipped(clipped.ctx, 5.0)[0], clipped(clipped.ctx, -9.0)[0])
+        6.0 -18.0
     """
 
     def one(x: Any) -> Any:
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
             raise InjectorError("clip: the token is complex, and complex numbers have no order.")
-        return jnp.clip(x, _fitted("clip", "low", low, x), _fitted("clip", "high", high, x))
+        return jnp.clip(x, _bound("low", low, x), _bound("high", high, x))
 
     return _each("clip", token, one)
 
@@ -214,7 +249,7 @@ def _number_dtype(dtype: Any) -> Any:
     return jax.dtypes.canonicalize_dtype(found)
 
 
-@injector(options={"dtype": jnp.bfloat16})
+@injector(options={"dtype": jnp.bfloat16}, check=lambda dtype: _number_dtype(dtype))
 def cast(token: Any, dtype: Any) -> Any:
     """Round the token to what another dtype can hold.
 

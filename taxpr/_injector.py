@@ -32,6 +32,7 @@ class Injector:
         adds_up: Whether the changes of several states can be added up to that of one; so that
             ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
         keys: The names of the values that are PRNG keys; see `Param`.
+        check: ``(values, options)``; raises where these do not go together.
 
     Example:
         >>> from taxpr import scale, tag, trace
@@ -52,6 +53,7 @@ class Injector:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adds_up: bool = True
     keys: frozenset[str] = frozenset()
+    check: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
         """The context before a run in which it is attached at ``sites``.
@@ -67,6 +69,8 @@ class Injector:
             >>> count().initial(trace(lambda x: tag(x, name="x"))(1.0).tags())
             {'values': {}, 'state': {'t0': Array(0, dtype=int32, weak_type=True)}}
         """
+        if self.check is not None:
+            self.check(self.values, self.options)
         values = {name: self._leaf(name, value, sites) for name, value in self.values.items()}
         if self.shared:
             state = self.new_state(None)

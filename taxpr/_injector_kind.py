@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.core
 
 from taxpr._errors import InjectorError
@@ -57,9 +58,9 @@ class InjectorKind:
     Example:
         >>> from taxpr import clip
         >>> clip.name, clip.doc, list(clip.params)
-        ('clip', 'Hold the token between two bounds.', ['low', 'high'])
+        ('clip', 'Hold the token between bounds; one not given is open.', ['low', 'high'])
         >>> clip(high=2.0)
-        clip(low=-1.0, high=2.0)
+        clip(low=-inf, high=2.0)
     """
 
     name: str
@@ -70,6 +71,7 @@ class InjectorKind:
     _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
     _adds_up: bool = dataclasses.field(repr=False)
+    _check: Callable[..., None] | None = dataclasses.field(repr=False)
 
     def __post_init__(self) -> None:
         # What `help`, doctest and documentation look at: of the function, not of this class.
@@ -91,8 +93,8 @@ class InjectorKind:
         """An injector with these values; those not given take their defaults.
 
         Raises:
-            InjectorError: If a parameter is unknown, given twice or missing, or an option is
-                a value that is being traced.
+            InjectorError: If a parameter is unknown, given twice or missing, if values do not go
+                together, or if an option is a value that is being traced.
         """
         known = [*self.params, *self._options]
         try:
@@ -123,6 +125,13 @@ class InjectorKind:
                 return ()
             return self._state(site, **_taken(self._state, options))
 
+        def check(values: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+            given = {**self._options, **options, **values}
+            known = not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(given))
+            if self._check is not None and known:
+                self._check(**_taken(self._check, given))
+
+        check(values, options)
         given_options = {k: v for k, v in options.items() if v != self._options[k]}
         return Injector(
             self.name,
@@ -133,6 +142,7 @@ class InjectorKind:
             options=given_options,
             adds_up=self._adds_up,
             keys=frozenset(name for name, param in self.params.items() if param.is_key),
+            check=check,
         )
 
 
@@ -148,6 +158,7 @@ def injector(
     report: Callable[[Any], dict[str, Any]] | None = None,
     options: Mapping[str, Any] | None = None,
     adds_up: bool = False,
+    check: Callable[..., None] | None = None,
     **params: Param,
 ) -> Callable[[Callable[..., Any]], InjectorKind]:
     """Make a kind of injector of a function; the ready ones are made this way.
@@ -166,6 +177,9 @@ def injector(
             what is traced, such as the number of slots of `record`.
         adds_up: Whether the state is a sum, to which the devices of a `jax.shard_map` add up
             (``shards="psum"``). Where it is not, as for a mean, that is refused.
+        check: Called with those parameters and options that it takes, when an injector is made
+            and when it is attached; it raises `InjectorError` where they do not go together. It
+            is not asked about values that are being traced.
         **params: The declared parameters. Each is a leaf of the context, so that another value
             of it does not compile again; its range makes a slider.
 
@@ -217,6 +231,7 @@ def injector(
             _report=report or (lambda state: {}),
             _options=options or {},
             _adds_up=adds_up,
+            _check=check,
         )
 
     return decorate

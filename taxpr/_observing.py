@@ -37,9 +37,12 @@ def count(token: Any, state: Any) -> tuple[Any, Any]:
 # ---- record ------------------------------------------------------------------
 
 
-def _slots(site: Site, slots: int | None) -> dict[str, Any]:
+def _check_slots(slots: Any) -> None:
     if slots is not None and (not isinstance(slots, int) or slots < 1):
         raise InjectorError(f"record: slots={slots!r}; it is a number from 1 on, or None.")
+
+
+def _slots(site: Site, slots: int | None) -> dict[str, Any]:
     avals = jax.tree.leaves(site.avals)
     if slots is None:
         size = sum(aval.size * getattr(aval.dtype, "itemsize", 8) for aval in avals)
@@ -67,9 +70,13 @@ def _recorded(state: Any) -> dict[str, Any]:
     return {"count": state["count"], "values": values}
 
 
-@injector(state=_slots, report=_recorded, options={"slots": None})
+@injector(state=_slots, report=_recorded, options={"slots": None}, check=_check_slots)
 def record(token: Any, state: Any) -> tuple[Any, Any]:
     """Keep the values of the token, the last ones where there are more than slots.
+
+    With ``slots=None`` there is one for each time that the tag can fire, such as the iterations of
+    a scan; and one alone, for the last value, where only a run can tell that, as in a while loop,
+    or where all would take more than 64 MiB.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -99,7 +99,9 @@ def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:
     """Python that makes the injector: ``taxpr.scale(factor=0.5)``."""
     made, source = attached.injector, attached.source
     if isinstance(source, taxpr.InjectorKind):
-        words = {**made.values, **made.options}
+        defaults = {name: param.default for name, param in source.params.items()}
+        values = {k: v for k, v in made.values.items() if not _is_open(v, defaults[k])}
+        words = {**values, **made.options}
         return f"{attached.maker}({_keywords(words, namespace)})"
     if isinstance(source, taxpr.Injector):
         changed = {k: v for k, v in made.values.items() if v is not source.values[k]}
@@ -110,6 +112,12 @@ def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:
     ctx = made.new_state(None)
     given = "" if isinstance(ctx, tuple) and not ctx else f", ctx={value_code(ctx, namespace)}"
     return f"taxpr.from_function({attached.maker}{given})"
+
+
+def _is_open(value: Any, default: Any) -> bool:
+    """Whether it is an infinite default, which is easier to read where it is left out."""
+    numbers = isinstance(value, float) and isinstance(default, float)
+    return numbers and math.isinf(value) and value == default
 
 
 def value_code(value: Any, namespace: Mapping[str, Any]) -> str:

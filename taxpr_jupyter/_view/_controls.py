@@ -96,7 +96,7 @@ class InjectorControls:
         self._rows = {
             name: ParamRow(name, params.get(name), value, self._on_value)
             for name, value in values.items()
-            if isinstance(value, numbers.Real) and math.isfinite(value)
+            if isinstance(value, numbers.Real) and _has_end(value, params.get(name))
         }
         self._params.children = [row.box for row in self._rows.values()]
         for box in old:
@@ -139,7 +139,8 @@ class ParamRow:
     Args:
         name: Of the parameter.
         param: What the injector declares about it, if anything.
-        value: The present value, a real number or a bool.
+        value: The present value, a real number or a bool. Of an infinite one, for which ``param``
+            must declare the end, the slider stands at that end, and a text says what it is.
         on_value: Called with name and value when the user changes it.
     """
 
@@ -155,6 +156,10 @@ class ParamRow:
         self._updating = False
         self._slider: Any = None
         self._digits = 0  # after the point, of what the slider gives
+        self._param = param
+        self._infinite = ipywidgets.Label()
+        _show_text(self._infinite, _infinite_text(value))
+        value = _at_end(value, param)
         if isinstance(value, bool):
             self._field = ipywidgets.Checkbox(value=value, indent=False)
         else:
@@ -169,7 +174,7 @@ class ParamRow:
         parts = [part for part in (self._slider, self._field) if part]
         for part in parts:
             part.observe(self._changed, "value")
-        line = ipywidgets.HBox([ipywidgets.Label(value=name), *parts])
+        line = ipywidgets.HBox([ipywidgets.Label(value=name), *parts, self._infinite])
         self.box = ipywidgets.VBox([line]).add_class("taxpr-param")
         if param and param.help:
             self.box.children = [line, ipywidgets.Label(value=param.help).add_class("taxpr-note")]
@@ -178,7 +183,8 @@ class ParamRow:
         """Shows this value without telling anybody."""
         self._updating = True
         try:
-            if not math.isfinite(value):
+            _show_text(self._infinite, _infinite_text(value))
+            if not math.isfinite(value := _at_end(value, self._param)):
                 return  # JSON has no such numbers
             if self._slider:
                 self._slider.min = min(self._slider.min, value)
@@ -241,6 +247,22 @@ def slider_step(low: float, high: float) -> float:
         return 0.1
     power = 10.0 ** math.floor(math.log10(raw))
     return next(round(k * power, 12) for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
+
+
+def _has_end(value: Any, param: taxpr.Param | None) -> bool:
+    return math.isfinite(_at_end(value, param))
+
+
+def _at_end(value: Any, param: taxpr.Param | None) -> Any:
+    """The value, or of an infinite one the end that is declared on that side."""
+    if param is None or not math.isinf(value):
+        return value
+    end = param.low if value < 0 else param.high
+    return value if end is None else type(value)(end)
+
+
+def _infinite_text(value: Any) -> str:
+    return f"now {value}" if math.isinf(value) else ""
 
 
 def _places(node: Inspection) -> list[tuple[str, str]]:

@@ -180,7 +180,7 @@ def test_what_an_injector_returns_gets_the_sharding_that_the_program_goes_on_wit
         taxpr.replace(1.0),
         taxpr.zero(),
         taxpr.scale(2.0),
-        taxpr.clip(),
+        taxpr.clip(-0.5, 0.5),
         taxpr.stats(),
         taxpr.record(),
     ],

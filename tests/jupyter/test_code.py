@@ -73,7 +73,7 @@ def test_tags_and_values():
         "program = taxpr.trace(f)(w, xs)\n"
         "program = program.tag_at('0:scan/body/0:add.0', name='sum', layer=2)\n"
         "injected = program.inject({\n"
-        "    'sum': taxpr.clip(low=-0.5, high=1.0),\n"
+        "    'sum': taxpr.clip(low=-0.5),\n"
         "    'h': taxpr.scale(factor=0.7),\n"
         "    'v': taxpr.count(),\n"
         "})\n"

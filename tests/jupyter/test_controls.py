@@ -1,5 +1,7 @@
 """The sliders and fields that are made from declared parameters."""
 
+import math
+
 import ipywidgets
 import pytest
 
@@ -81,9 +83,29 @@ def test_what_is_not_finite_is_left_to_python():
     assert row._field.value == 1.0
 
 
+def test_an_infinite_value_stands_at_the_declared_end():
+    """The bounds of `clip` that are not given."""
+    changes = []
+    param = taxpr.clip.params["low"]
+    row = ParamRow("low", param, param.default, lambda *change: changes.append(change))
+
+    def text():
+        return [w.value for w in widgets_of(row.box) if isinstance(w, ipywidgets.Label)]
+
+    assert (row._slider.value, row._field.value, changes) == (-10.0, -10.0, [])
+    assert "now -inf" in text()
+    row._slider.value = 0.5
+    assert changes == [("low", 0.5)]
+    row.show(0.5)
+    assert "now -inf" not in text()
+    row.show(-math.inf)
+    assert row._slider.value == -10.0
+    assert "now -inf" in text()
+
+
 def test_closing_closes_everything():
     row = ParamRow("p", None, 1.0, lambda *change: None)
     widgets = list(widgets_of(row.box))
     close_all(row.box)
-    assert len(widgets) == 5
+    assert len(widgets) == 6
     assert all(widget.comm is None for widget in widgets)
