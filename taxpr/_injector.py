@@ -163,6 +163,8 @@ class Injector:
                 )
         try:
             return jax.tree.map(jnp.asarray, value)
+        except OverflowError:  # a Python integer beyond int32, which the tokens can hold
+            return jnp.asarray(value, exact[0]) if exact else jnp.asarray(float(value))
         except (TypeError, ValueError):
             raise InjectorError(
                 f"{self.name}: {name}={value!r} is no number or array, nor a tree of these."

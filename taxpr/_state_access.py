@@ -21,9 +21,11 @@ from typing import Any, NoReturn
 
 import jax
 from jax.interpreters import ad, batching, mlir
+from jax.tree_util import treedef_is_leaf
 
 from taxpr import _compat
 from taxpr._errors import StateError
+from taxpr._state_handed import Handed, lost
 
 read_p = _compat.Primitive("state_read")
 write_p = _compat.Primitive("state_write")
@@ -83,15 +85,23 @@ def access_of(eqn: _compat.JaxprEqn) -> Access:
     return eqn.params["access"]
 
 
-def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> list[Any]:
-    """The leaves of a state that is read while a function is traced."""
+def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
+    """The value of a state that is read while a function is traced."""
     avals = tuple(_here.avals[-1].get(state, avals) if _here.avals else avals)
-    return read_p.bind(access=_access(state, "read", tree), avals=avals)
+    access = _access(state, "read", tree)
+    value = jax.tree.unflatten(tree, read_p.bind(access=access, avals=avals))
+    # JAX would take what is remembered here for a leak, and an array by itself cannot be changed.
+    if _here.handed and not (treedef_is_leaf(tree) or jax.config.jax_check_tracer_leaks):
+        _here.handed[-1].append((access, Handed(value)))
+    return value
 
 
-def bind_write(state: Any, tree: Any, leaves: Sequence[Any]) -> None:
-    """Set the leaves of a state while a function is traced."""
+def bind_write(state: Any, tree: Any, value: Any, leaves: Sequence[Any]) -> None:
+    """Set a state while a function is traced, to a value of which these are the leaves."""
     write_p.bind(*leaves, access=_access(state, "write", tree))
+    for access, handed in _here.handed[-1] if _here.handed else ():
+        if access.state is state:
+            handed.written(value)
 
 
 # ---- where an access stands --------------------------------------------------
@@ -110,6 +120,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.roots: list[Any] = []
         self.avals: list[Mapping[Any, Sequence[Any]]] = []
+        self.handed: list[list[tuple[Access, Handed]]] = []
         self.key: tuple[int, int] = (next(_threads), 0)
         # How many there were when a backward rule began to run.
         self.barred: int | None = None
@@ -133,15 +144,23 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
 
     Args:
         avals: The types of the leaves of states, where these are not the state's own.
+
+    Raises:
+        StateError: If a value that was read has been changed in place.
     """
     _here.roots.append(_compat.current_trace())
     _here.avals.append(avals)
+    _here.handed.append([])
     try:
         with _cache_key(_here.key):
             yield
+        for access, handed in _here.handed[-1]:
+            if handed.changed:
+                raise lost(str(access))
     finally:
         _here.roots.pop()
         _here.avals.pop()
+        _here.handed.pop()
         if _here.roots:
             _cache_key(_here.key).__enter__()
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import StateError
 from taxpr._state_access import WRAP, bind_read, bind_write, is_eager, is_uncurrying
+from taxpr._state_handed import Handed, lost
 
 T = TypeVar("T")
 
@@ -22,8 +23,9 @@ class State(Generic[T]):
     it, also inside of `jax.jit`, `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond` and the
     like, becomes pure by `uncurry`.
 
-    The value keeps its tree, shapes and dtypes; weak types become strong. It is set as a whole:
-    a dict or list that ``.value`` returns is a copy.
+    The value keeps its tree, shapes and dtypes; weak types become strong. It is set as a whole,
+    as in ``state.value = {**state.value, "n": 1}``: to change the dict or list that ``.value``
+    returned is an error, at the next use or at the end of `uncurry`.
 
     Args:
         value: A PyTree of arrays, numbers and PRNG keys.
@@ -33,7 +35,8 @@ class State(Generic[T]):
         value: The value, to be read and set.
 
     Raises:
-        StateError: If a leaf is no array or is traced; later, if a value does not fit.
+        StateError: If a leaf is no array or is traced; later, if a value does not fit or was
+            changed in place.
 
     Example:
         >>> from taxpr import State
@@ -43,7 +46,7 @@ class State(Generic[T]):
         State(int32[]=2, name='count')
     """
 
-    __slots__ = ("__weakref__", "_avals", "_leaves", "_name", "_tree")
+    __slots__ = ("__weakref__", "_avals", "_handed", "_leaves", "_name", "_tree")
 
     def __init__(self, value: T, name: str | None = None):
         if not (name is None or isinstance(name, str)):
@@ -60,6 +63,7 @@ class State(Generic[T]):
             )
         self._leaves = tuple(_compat.with_weak_type(array, False) for array in arrays)
         self._avals = tuple(map(jax.typeof, self._leaves))
+        self._handed: Handed | None = None
 
     @property
     def name(self) -> str | None:
@@ -69,21 +73,24 @@ class State(Generic[T]):
     @property
     def value(self) -> T:
         """The value now; setting it is a write."""
-        leaves = self._leaves if is_eager() else bind_read(self, self._tree, self._avals)
-        return jax.tree.unflatten(self._tree, leaves)
+        if not is_eager():
+            return bind_read(self, self._tree, self._avals)
+        if self._handed is None or self._handed.changed:
+            self._handed = Handed(self.stored)
+        return self._handed.value
 
     @value.setter
     def value(self, value: T) -> None:
         leaves = self.fitted(value, f"write of {self.shown}{_here()}: the value")
         if not is_eager():
-            bind_write(self, self._tree, leaves)
+            bind_write(self, self._tree, value, leaves)
             return
         if any(map(_compat.is_tracer, leaves)):
             raise StateError(
                 f"write of {self.shown}{_here()}: the value is traced, by jax.grad, jax.vmap or "
                 f"the like, and would outlive its trace. {WRAP}."
             )
-        self._leaves = tuple(leaves)
+        self._leaves, self._handed = tuple(leaves), None
 
     @property
     def shown(self) -> str:
@@ -103,6 +110,10 @@ class State(Generic[T]):
     @property
     def stored(self) -> T:
         """The value that plain Python sees, whatever is being traced."""
+        handed, self._handed = self._handed, None
+        if handed is not None and handed.changed:
+            raise lost(self.shown)
+        self._handed = handed
         return jax.tree.unflatten(self._tree, self._leaves)
 
     def current(self) -> T:

@@ -43,8 +43,6 @@ def test_by_itself_it_is_a_plain_object():
     state.value = {"w": state.value["w"] * 2, "n": 5, "none": None}
     assert state.value["w"].tolist() == [2.0, 2.0]
     assert state.value["n"] == 5
-    state.value["n"] = 7  # of a copy
-    assert state.value["n"] == 5
     assert state.name == "p"
     assert State(1).name is None
 
@@ -527,6 +525,15 @@ def test_no_tracer_outlives_its_trace():
         pure, states = uncurry(step, X)
         grad = jax.grad(lambda s, x: pure(s, x)[0])(states, X)
         assert (grad["count"], pure(states, X)[1]["count"]) == (9.0, 2.0)
+    both = State({"n": 0.0}, name="both")
+
+    def body(c, _):
+        both.value = {"n": both.value["n"] + 1}
+        return c, None
+
+    with jax.checking_leaks():
+        pure, states = uncurry(lambda x: lax.scan(body, x, None, length=2)[0], X)
+        assert pure(states, X)[1]["both"]["n"] == 2.0
 
 
 def test_a_while_loop_in_a_checkpoint_in_a_derivative():
@@ -673,3 +680,124 @@ def test_make_jaxpr():
     assert len(jaxpr.in_avals) == 3
     jaxpr, _ = make_jaxpr(lambda x: lax.psum(x * r.value, "i"), axis_env=[("i", 3)])(X)
     assert len(jaxpr.out_avals) == 2
+
+
+# ---- values that are changed in place ----------------------------------------
+
+IN_PLACE = r"the state 's'.*: the dict or list that \.value returned was changed in place, .* Assign"
+
+
+def put(state):
+    state.value["n"] += 1
+
+
+def popped(state):
+    state.value.pop("n")
+
+
+def appended(state):
+    state.value["list"].append(1)
+
+
+@pytest.mark.parametrize("change", [put, popped, appended])
+def test_a_change_in_place_is_never_lost(change):
+    state = State({"n": 0, "list": [jnp.ones(2)]}, name="s")
+    change(state)
+    for use in (lambda: state.stored, lambda: uncurry(lambda: state.value), lambda: state.value):
+        with pytest.raises(StateError, match=IN_PLACE):
+            use()
+        change(state)  # after the error the state goes on with the value that it has
+    state.value = {"n": 5, "list": [jnp.ones(2)]}
+    assert int(state.value["n"]) == 5
+
+
+@pytest.mark.parametrize("change", [put, popped, appended])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda fn: fn(1.0),
+        lambda fn: jax.jit(fn)(1.0),
+        lambda fn: jax.lax.map(fn, jnp.ones(3)),
+        lambda fn: jax.lax.cond(True, fn, lambda x: x, 1.0),
+        lambda fn: jax.lax.while_loop(lambda x: x < 3, fn, 1.0),
+    ],
+    ids=["plain", "jit", "map", "cond", "while"],
+)
+def test_a_change_in_place_while_traced_is_never_lost(change, around):
+    state = State({"n": 0, "list": [jnp.ones(2)]}, name="s")
+
+    def step(x):
+        change(state)
+        return x + 1
+
+    match = rf"read of the state 's' \(\S+test_state\.py:\d+ in {change.__name__}\): the dict or l"
+    with pytest.raises(StateError, match=match):
+        uncurry(lambda: around(step))
+    # The state itself is as before.
+    assert int(state.value["n"]) == 0
+
+
+def test_a_value_that_is_changed_and_then_written_is_right():
+    state = State({"n": 0, "list": [jnp.zeros(2)]}, name="s")
+
+    def itself(x):
+        value = state.value
+        value["n"] += 1
+        state.value = value
+        return x
+
+    def anew(x):
+        value = state.value
+        value["list"][0] = value["list"][0] + x
+        state.value = {**value, "n": value["n"] + 1}
+        return x
+
+    for step in (itself, anew):
+        pure, states = uncurry(lambda xs, step=step: jax.lax.map(step, xs), jnp.ones(3))
+        _, states = pure(states, jnp.ones(3))
+        assert int(states["s"]["n"]) == 3
+    assert states["s"]["list"][0].tolist() == [3.0, 3.0]
+    itself(1.0)
+    anew(1.0)
+    assert (int(state.value["n"]), state.value["list"][0].tolist()) == (2, [1.0, 1.0])
+
+
+def test_a_copy_may_be_changed_in_place():
+    state = State({"n": 1}, name="s")
+
+    def fn(x):
+        own = dict(state.value)
+        own["n"] += 1
+        return x + own.pop("n")
+
+    assert fn(1) == 3
+    pure, states = uncurry(fn, 1)
+    out, states = pure(states, 1)
+    assert (int(out), int(states["s"]["n"])) == (3, 1)
+
+
+@jax.tree_util.register_pytree_node_class
+class Anew:
+    """A node whose children are new objects each time."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def tree_flatten(self):
+        return (self.x + 0,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+def test_a_node_that_makes_its_children_anew():
+    state = State(Anew(jnp.ones(2)), name="s")
+
+    def fn():
+        state.value = Anew(state.value.x + state.value.x)
+        return state.value.x
+
+    pure, states = uncurry(fn)
+    assert pure(states)[0].tolist() == [2.0, 2.0]
+    assert fn().tolist() == [2.0, 2.0]
