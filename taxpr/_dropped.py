@@ -1,4 +1,4 @@
-"""Warnings of what injection drops."""
+"""Warnings of what injection drops, or leaves as it was."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Sequence
 
 from taxpr import _compat
-from taxpr._errors import DroppedRuleWarning
+from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning
 from taxpr._site import Site
 from taxpr._table import dropped
 
 _HERE = os.path.dirname(__file__)
+_SHOWN = 5  # tags in one warning
 
 
 def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
@@ -37,6 +38,24 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
                 DroppedRuleWarning,
                 stacklevel=_levels_to_the_caller(),
             )
+
+
+def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
+    """Warn once of tags, as they are described, that change where a derivative was taken before.
+
+    Warns:
+        StaleDerivativeWarning: Names the tags.
+    """
+    if not tags:
+        return
+    shown = "; ".join(tags[:_SHOWN]) + (f"; and {len(tags) - _SHOWN} more" * (len(tags) > _SHOWN))
+    warnings.warn(
+        f"inject: {shown}: the program was differentiated before this is changed, and its "
+        "derivative stays that of the function as it was. For that of the changed function inject "
+        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]).",
+        StaleDerivativeWarning,
+        stacklevel=_levels_to_the_caller(),
+    )
 
 
 def _levels_to_the_caller() -> int:

@@ -47,6 +47,10 @@ class DroppedRuleWarning(UserWarning):
     """A rewrite that keeps the values of an equation, and not a rule that it carries."""
 
 
+class StaleDerivativeWarning(UserWarning):
+    """A value was changed in a program that holds the derivative of the function as it was."""
+
+
 def refuse_function(what: str, given: Any) -> None:
     """Raise where a function, or a value, is given in the place of a jaxpr or a program of one."""
     if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):

@@ -120,7 +120,7 @@ def handler_for(
                 ) from error
             raise
 
-    return Handler(handle, uses)
+    return Handler(handle, uses, injects=True)
 
 
 def _cure(error: Exception) -> str:

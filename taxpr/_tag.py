@@ -23,6 +23,8 @@ tag_p.multiple_results = True
 #   keep   whether dead code elimination leaves the equation in place
 #   batch  one (size, dims) for each vmap around it, innermost first;
 #          dims holds the mapped axis of each leaf, or None
+#   differentiated   True where a derivative of the token was taken, and only there: the
+#          tangent, or what flows back, is computed without the tag
 
 
 def tag(token: T, /, **params: Any) -> T:
@@ -204,6 +206,11 @@ def tag_avals(eqn: _compat.JaxprEqn) -> Any:
     return jax.tree.unflatten(eqn.params["tree"], [atom.aval for atom in eqn.invars])
 
 
+def is_differentiated(eqn: _compat.JaxprEqn) -> bool:
+    """Whether the program has a derivative of a tag's token, as it is without injectors."""
+    return eqn.params.get("differentiated", False)
+
+
 @tag_p.def_impl
 def _impl(*leaves: Any, **_: Any) -> list[Any]:
     return [leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf) for leaf in leaves]
@@ -216,6 +223,8 @@ def _abstract_eval(*avals: Any, keep: bool, **_: Any) -> tuple[list[Any], set[An
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
     # The tag marks the primal; symbolic zeros among the tangents stay symbolic.
+    if not all(isinstance(tangent, ad.Zero) for tangent in tangents):
+        params["differentiated"] = True
     return tag_p.bind(*primals, **params), list(tangents)
 
 

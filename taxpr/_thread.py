@@ -18,15 +18,16 @@ import jax
 
 from taxpr import _compat
 from taxpr._donation import donates, kept_apart
-from taxpr._dropped import warn_of_dropped_rules
+from taxpr._dropped import warn_of_dropped_rules, warn_of_stale_derivatives
 from taxpr._errors import RefusedError
 from taxpr._hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._plan import Plan, plan_key, plan_of
 from taxpr._rules import NO_OPTIONS, Emission, Emits, Options
-from taxpr._site import Site
+from taxpr._site import Site, described
 from taxpr._splice import Splice
 from taxpr._state_access import is_access
 from taxpr._table import inject_rule, injectable
+from taxpr._tag import is_differentiated
 from taxpr._walk import local_names
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
@@ -45,11 +46,13 @@ class Handler:
             these are threaded into the equations around the tag.
         rewire: Where no equation need be made: called with the equation and the variables of
             ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
+        injects: Whether it is an injector; these warn where a derivative does not know of them.
     """
 
     run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
     uses: tuple[int, ...] | None = None
     rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
+    injects: bool = False
 
 
 def thread(
@@ -74,12 +77,16 @@ def thread(
 
     Warns:
         DroppedRuleWarning: If an equation around a selected tag loses a rule of its own.
+        StaleDerivativeWarning: If an injector changes a token of which there is a derivative.
     """
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
     warn_of_dropped_rules([site for site, _ in chosen])
     plan = plan_of(list(chosen))
-    return _Threader(jaxpr, options).jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
+    threader = _Threader(jaxpr, options)
+    out = threader.jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
+    warn_of_stale_derivatives(threader.stale)
+    return out
 
 
 def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
@@ -117,6 +124,8 @@ class _Threader:
         self._done: dict[Any, ThreadedJaxpr] = {}
         # Keys of `_done` hold ids; the objects must live as long.
         self._alive: list[Any] = []
+        # Tags, described, that change where a derivative was taken before.
+        self.stale: list[str] = []
 
     @functools.cached_property
     def _donates(self) -> bool:
@@ -185,6 +194,8 @@ class _Threader:
             else:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
                 piece, tree = _traced(run, avals, eqn)
+                if todo.injects and is_differentiated(eqn) and _changes(piece, len(used), eqn):
+                    self.stale.append(described(f"{address}{local}", eqn))
                 if self._donates:
                     piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
@@ -219,6 +230,13 @@ class _Threader:
             return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
 
         return run
+
+
+def _changes(piece: Any, n_ctx: int, eqn: Any) -> bool:
+    """Whether what takes the place of a tag returns another token than it was given."""
+    inner, end = _compat.open_jaxpr(piece), n_ctx + len(eqn.outvars)
+    tokens = zip(inner.invars[n_ctx:end], inner.outvars[n_ctx:end], strict=True)
+    return any(before is not after for before, after in tokens)
 
 
 def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:
