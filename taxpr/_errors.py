@@ -60,6 +60,18 @@ def refuse_function(what: str, given: Any) -> None:
         )
 
 
+def refuse_no_function(what: str, given: Any) -> None:
+    """Raise where something else is given in the place of a function."""
+    if not callable(given):
+        if hasattr(given, "eqns"):  # of which a repr has hundreds of lines
+            raise ArgumentError(
+                f"{what}: given is a {type(given).__name__} and not a function. Give the function "
+                "that it was made of; of a jaxpr the tags are read by find_tags and changed by "
+                "inject(jaxpr, injector, ctx)."
+            )
+        raise ArgumentError(f"{what}: {given!r} is a {type(given).__name__}, not a function.")
+
+
 def name_of(fn: Callable[..., Any]) -> str:
     """The name of a function, of what `functools.partial` wraps, or of a type."""
     fn = getattr(fn, "func", fn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -10,8 +11,9 @@ from typing import Any, TypeVar
 import jax
 
 from taxpr import _compat
+from taxpr._arguments import arguments_of
 from taxpr._edit import tag_where
-from taxpr._errors import ArgumentError, name_of, refuse_function
+from taxpr._errors import ArgumentError, name_of, refuse_function, refuse_no_function
 from taxpr._selectors import select
 from taxpr._site import Site
 from taxpr._values import Value, select_values
@@ -46,13 +48,11 @@ def trace(
         >>> program.in_names, program(2.0)
         (('x',), Array(8., dtype=float32, weak_type=True))
     """
-    if not callable(fn):
-        raise ArgumentError(f"trace: {fn!r} is a {type(fn).__name__}, not a function.")
+    refuse_no_function("trace", fn)
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     nums, given = _static_both_ways(fn, nums, given)
 
-    @called_as(fn)
     def traced(*args: Any, **kwargs: Any) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
         bound = functools.partial(fn, **statics) if statics else fn
@@ -73,9 +73,38 @@ def trace(
             in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
             out_names=tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths),
             name=name_of(fn),
+            arguments=arguments_of(fn, dynamic, kwargs, given),
         )
 
-    return traced
+    return _ToTrace(fn, traced)
+
+
+class _NotTraced(ArgumentError, AttributeError):
+    """A method of a `Program` that is looked for before there is one."""
+
+
+class _ToTrace:
+    """What `trace` returns: to be called with the arguments."""
+
+    def __init__(self, fn: Callable[..., Any], run: Callable[..., Program]):
+        called_as(fn)(self)
+        self._name = name_of(fn)
+        self._run = run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Program:
+        return self._run(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<trace({self._name}), to be called with arguments>"
+
+    def __getattr__(self, name: str) -> Any:
+        fields = {field.name for field in dataclasses.fields(Program)}
+        if not name.startswith("_") and (name in fields or hasattr(Program, name)):
+            raise _NotTraced(
+                f"trace: {self._name} has not been called, and there is no program yet. Give the "
+                f"arguments first: trace({self._name})(*args).{name}"
+            )
+        raise AttributeError(f"{self!r} has no attribute {name!r}")
 
 
 def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:

@@ -6,13 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+
 from taxpr import _compat
-from taxpr._errors import ArgumentError, name_of
+from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._functions import called_as, trace
 from taxpr._inject import Predicate, inject_jaxpr, options_of
 from taxpr._injector import Injector
+from taxpr._injector_kind import InjectorKind
 from taxpr._rules import Shards
-from taxpr.program import NO_CTX, Program
+from taxpr.program import NO_CTX, Injected, Program, check_ctx
 
 
 def inject(
@@ -40,8 +43,9 @@ def inject(
     a function        a function ``(ctx, *args) -> (out, ctx)``, traced at each call. It
                       composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like; static
                       arguments are closed over. ``.init(*args)`` is the context to begin
-                      with; inside `jax.shard_map`, where a trace has equations of its own
-                      and so other addresses, call it inside, too.
+                      with, and ``.report(ctx, *args)`` what a final one says; inside
+                      `jax.shard_map`, where a trace has equations of its own and so other
+                      addresses, call them inside, too.
     a `Program`       ``program.inject(injector, ctx, where=where)``
     a closed jaxpr    a closed jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx]``, with
                       ``predicate`` in place of ``where``
@@ -107,6 +111,11 @@ def inject(
                 "inject(closed_jaxpr, injector, ctx)."
             )
         return inject_jaxpr(target, injector, ctx, predicate, options_of(custom_rules, shards))
+    if isinstance(target, (Injector, InjectorKind)):
+        raise ArgumentError(
+            f"inject: {target!r} is an injector, and the function comes first: "
+            f"inject(fn, {target!r})."
+        )
     if predicate is not None:
         raise ArgumentError("inject: predicate= is for jaxprs; here where= chooses the tags.")
     if isinstance(target, Program):
@@ -128,15 +137,32 @@ def _injected_function(
     @called_as(fn)
     def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
         _check_call(fn, args, kwargs)
-        program = trace(fn)(*args, **kwargs)
-        changed = program.inject(injector, ctx if own else now, **more)
+        changed = at(ctx if own else now, args, kwargs)
+        check_ctx(name_of(fn), [now], changed.ctx, "injected(injected.init(*args), *args)")
         return changed(now, *args, **kwargs)
 
-    def init(*args: Any, **kwargs: Any) -> Any:
-        return trace(fn)(*args, **kwargs).inject(injector, ctx, **more).ctx
+    def at(ctx: Any, args: Any, kwargs: Any) -> Injected:
+        _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
+        return trace(fn)(*args, **kwargs).inject(injector, ctx, **more)
 
-    injected.init = init  # pyright: ignore[reportFunctionMemberAccess]
+    def init(*args: Any, **kwargs: Any) -> Any:
+        return at(ctx, args, kwargs).ctx
+
+    def report(final: Any, *args: Any, **kwargs: Any) -> Any:
+        return at(ctx if own else final, args, kwargs).report(final)
+
+    injected.init, injected.report = init, report  # pyright: ignore[reportFunctionMemberAccess]
     return injected
+
+
+def _refuse_text(what: str, fn: Any, arguments: Any, cure: str) -> None:
+    """Raise where a text, such as a selector, is among the arguments of a function."""
+    for leaf in jax.tree.leaves(arguments):
+        if isinstance(leaf, str):
+            raise ArgumentError(
+                f"{what}: {name_of(fn)} was called with the str {leaf!r}, which is no array. A "
+                f"selector is given before: {cure.format(leaf)}; a static argument is closed over."
+            )
 
 
 def _check_call(fn: Any, args: Any, kwargs: Any) -> None:
@@ -189,10 +215,12 @@ def collect(
     more = {"max_steps": max_steps, "stack": stack, "custom_rules": custom_rules}
     if isinstance(target, Program):
         return target.collect(where, **more)
+    refuse_no_function("collect", target)
     program_of = trace(target)
 
     @called_as(target)
     def collected(*args: Any, **kwargs: Any) -> Any:
+        _refuse_text("collect", target, (args, kwargs), "collect(fn, {!r})(*args)")
         program = program_of(*args, **kwargs).collect(where, **more)
         return program(*args, **kwargs)
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._errors import ArgumentError, StateError, name_of
+from taxpr._errors import StateError, name_of, refuse_no_function
 from taxpr._state_access import Access
 from taxpr._state_cell import State
 from taxpr._stateful import Stateful, stateful
@@ -139,12 +139,12 @@ class Uncurried:
         ):
             if names:
                 raise StateError(
-                    f"{self.__name__}: the states {what} {_listed(names)}; they are "
-                    f"{_listed(self.uses)}."
+                    f"{self.__name__}: the states {what} {_listed(names)}. Give the dict that "
+                    f"uncurry or a call returned, with a value for each of {_listed(self.uses)}."
                 )
         out: list[Any] = []
         for name, uses in self.uses.items():
-            out += uses.state.fitted(states[name], f"{self.__name__}: the states have for {name!r}")
+            out += uses.state.fitted(states[name], f"{self.__name__}: the value given for {name!r}")
         return out
 
 
@@ -239,7 +239,6 @@ def uncurry(
         >>> print(sums, states["total"])
         [1. 3. 6.] 6.0
     """
-    if not callable(fn):
-        raise ArgumentError(f"uncurry: {fn!r} is a {type(fn).__name__}, not a function.")
+    refuse_no_function("uncurry", fn)
     pure = Uncurried(fn, args, kwargs)
     return pure, {name: uses.state.current() for name, uses in pure.uses.items()}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._arguments import Arguments, misfit
 from taxpr._attach import Attached, as_injector, attach_function, attach_many, attach_one
 from taxpr._collect import Collection, axes_of, collection
 from taxpr._edit import dissolve_sites, tag_where
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, SelectorError
 from taxpr._inject import ctx_aval, options_of, sites_of
 from taxpr._injector import Injector
 from taxpr._interchange import plant
@@ -23,6 +25,9 @@ from taxpr._selectors import select
 from taxpr._site import Site
 from taxpr._thread import thread
 from taxpr._walk import find_sites
+
+
+_SHOWN = 8  # types in a repr
 
 
 class _NotGiven:
@@ -49,6 +54,8 @@ class Program:
         in_names: The names of the flat inputs, such as ``"params['w']"``.
         out_names: The names of the flat outputs, such as ``"['loss']"``.
         name: The function's name.
+        arguments: By which names it takes its arguments; None where only positions are known.
+        used: The names of tags that injections have used up.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -66,6 +73,8 @@ class Program:
     in_names: tuple[str, ...]
     out_names: tuple[str, ...]
     name: str
+    arguments: Arguments | None = dataclasses.field(default=None, kw_only=True)
+    used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
     @property
     def eqns(self) -> Sequence[_compat.JaxprEqn]:
@@ -105,13 +114,16 @@ class Program:
     def __repr__(self) -> str:
         tags = len(find_sites(self.jaxpr))
         takes, gives = (
-            ", ".join(aval.str_short() for aval in avals)
+            ", ".join([aval.str_short() for aval in avals[:_SHOWN]] + _more(len(avals)))
             for avals in (self.in_avals, self.out_avals)
         )
         return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags} tags>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program, without static arguments if it was traced with any.
+
+        Arguments may be given by position or by name, and what is left out takes its default, as
+        for the function itself.
 
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
@@ -130,6 +142,12 @@ class Program:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         leaves, tree = jax.tree.flatten((args, kwargs))
+        if tree != self.in_tree and self.arguments is not None:
+            args, kwargs = self.arguments.arranged(self.name, args, kwargs)
+            leaves, tree = jax.tree.flatten((args, kwargs))
+            if tree != self.in_tree:
+                given = self.arguments.paths(args, kwargs)
+                raise ArgumentError(misfit(self.name, self.in_names, given))
         if tree != self.in_tree:
             raise ArgumentError(
                 f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
@@ -169,7 +187,22 @@ class Program:
             ['t1']
         """
         sites = find_sites(self.jaxpr)
-        return sites if where is None else select(sites, where)
+        with self._knowing_used(where):
+            return sites if where is None else select(sites, where)
+
+    @contextlib.contextmanager
+    def _knowing_used(self, *where: Any) -> Iterator[None]:
+        """For the time in which something is selected: to say which tags are used up."""
+        try:
+            yield
+        except SelectorError as error:
+            gone = [repr(one) for one in where if isinstance(one, str) and one in self.used]
+            if not gone:
+                raise
+            raise SelectorError(
+                f"{error} The tag {', '.join(gone)} was used up by an injection before. Several "
+                "injectors run in turn where they are given as a list: [scale(3.0), record()]."
+            ) from None
 
     def tag_at(self, where: Any, /, **params: Any) -> Program:
         """A program with a tag more on each value that is selected.
@@ -271,10 +304,17 @@ class Program:
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
                 )
-            return self._injected(attach_many(injector, sites, options), options)
+            with self._knowing_used(*injector):
+                return self._injected(attach_many(injector, sites, options), options)
+        if isinstance(ctx, str):
+            raise ArgumentError(
+                f"inject: the ctx is the str {ctx!r}. A selector is given by its keyword: "
+                f"where={ctx!r}."
+            )
         ready = as_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
-        chosen = select(sites, where, to_fire=True)
+        with self._knowing_used(where):
+            chosen = select(sites, where, to_fire=True)
         if not isinstance(injector, (Injector, Sequence)):
             attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
             return self._injected(attached, options)
@@ -303,6 +343,16 @@ class Program:
         args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
         kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
         out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
+
+        def said(final: Any) -> Any:
+            if jax.tree.structure(final) != ctx_tree:
+                raise ArgumentError(
+                    f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
+                    f"{self.name} has {ctx_tree}. Give the ctx that a run returned: "
+                    "out, ctx = injected(injected.ctx, ...)."
+                )
+            return report(final, ctx if options.shards == "stack" else None)
+
         return Injected(
             jaxpr=jaxpr,
             in_tree=jax.tree.structure(((jax.tree.unflatten(ctx_tree, leaves), *args), kwargs)),
@@ -311,7 +361,9 @@ class Program:
             out_names=self.out_names + names,
             name=self.name,
             first_ctx=jax.tree.map(_strong_array, ctx),
-            report=lambda final: report(final, ctx if options.shards == "stack" else None),
+            report=said,
+            arguments=self.arguments and self.arguments.with_ctx(),
+            used=(*self.used, *_names_of(site for site, _ in chosen)),
         )
 
     def plant(
@@ -346,6 +398,11 @@ class Program:
             >>> program.plant(clean)(5.0)
             Array(5., dtype=float32, weak_type=True)
         """
+        if not isinstance(values, Mapping):
+            raise ArgumentError(
+                f"plant: the values are a {type(values).__name__}. Give a mapping from selectors "
+                "of tags to values, such as collect returns: plant({'h': values})."
+            )
         planted = self.inject(
             {k: v if isinstance(v, Injector) else plant(v) for k, v in values.items()},
             custom_rules=custom_rules,
@@ -356,7 +413,8 @@ class Program:
         def run(*flat: Any) -> list[Any]:
             return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
 
-        return dataclasses.replace(self, jaxpr=jax.make_jaxpr(run)(*self.in_avals))
+        jaxpr = jax.make_jaxpr(run)(*self.in_avals)
+        return dataclasses.replace(self, jaxpr=jaxpr, used=planted.used)
 
     def collect(
         self,
@@ -429,7 +487,8 @@ class Program:
         self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
     ) -> Collection:
         options = options_of(custom_rules)
-        sites = select(sites_of(self.jaxpr, options), where, to_fire=True)
+        with self._knowing_used(where):
+            sites = select(sites_of(self.jaxpr, options), where, to_fire=True)
         return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
 
     def until(
@@ -548,19 +607,43 @@ class Injected(Program):
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
-        given = jax.tree.structure(args[0]) if args else None
-        if given != jax.tree.structure(self.first_ctx):
-            raise ArgumentError(
-                f"{self.name} was injected, so that it takes its context first: "
-                "injected(injected.ctx, ...). "
-                + (
-                    f"The first argument has the structure {given}, and the context has "
-                    f"{jax.tree.structure(self.first_ctx)}."
-                    if args
-                    else ""
-                )
-            )
+        check_ctx(self.name, args, self.first_ctx, "injected(injected.ctx, ...)")
         return super().flat(args, kwargs)
+
+
+def check_ctx(name: str, args: Sequence[Any], ctx: Any, call: str) -> None:
+    """Raise where the first of the arguments has not the structure of the context.
+
+    Args:
+        name: The name of the function.
+        args: The positional arguments of the call.
+        ctx: A context of the right structure.
+        call: How it is called, for the message.
+
+    Raises:
+        ArgumentError: If it has not.
+    """
+    given = jax.tree.structure(args[0]) if args else None
+    if given != jax.tree.structure(ctx):
+        raise ArgumentError(
+            f"{name} was injected, so that it takes its context first: {call}. "
+            + (
+                f"The first argument has the structure {given}, and the context has "
+                f"{jax.tree.structure(ctx)}."
+                if args
+                else ""
+            )
+        )
+
+
+def _more(n: int) -> list[str]:
+    return [f"… {n - _SHOWN} more"] if n > _SHOWN else []
+
+
+def _names_of(sites: Iterable[Site]) -> dict[str, None]:
+    """By what their tags were selected: their names and addresses."""
+    keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
+    return dict.fromkeys(key for key in keys if isinstance(key, str))
 
 
 def _strong_array(leaf: Any) -> Any:

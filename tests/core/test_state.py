@@ -628,11 +628,11 @@ def test_the_states_given_to_pure_are_checked():
     a, b = State(jnp.zeros(2), name="a"), State(0, name="b")
     pure, states = uncurry(lambda x: bump(a, x) * bump(b).astype(float), X)
     for given, match in (
-        ({"a": states["a"]}, "the states lack 'b'; they are 'a', 'b'"),
+        ({"a": states["a"]}, "the states lack 'b'. Give .* a value for each of 'a', 'b'"),
         ({**states, "c": 1}, "the states have no use for 'c'"),
-        ({**states, "a": jnp.zeros(3)}, r"have for 'a' is float32\[3\].*float32\[2\]"),
-        ({**states, "b": 0.5}, r"have for 'b' is float32\[\].*int32\[\]"),
-        ({**states, "b": (0,)}, "have for 'b' has the structure"),
+        ({**states, "a": jnp.zeros(3)}, r"value given for 'a' is float32\[3\].*float32\[2\]"),
+        ({**states, "b": 0.5}, r"value given for 'b' is float32\[\].*int32\[\]"),
+        ({**states, "b": (0,)}, "value given for 'b' has the structure"),
         (X, "the first argument is a .*It is a dict"),
     ):
         with pytest.raises(StateError, match=match):

@@ -1,0 +1,190 @@
+"""Mistakes that are easily made: each has a message that says what to do instead."""
+
+import inspect
+import pydoc
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import taxpr
+from taxpr import ArgumentError, SelectorError, tag
+
+XS = jnp.arange(3.0)
+
+
+def loop(xs):
+    def step(c, x):
+        return tag(c + jnp.sin(x), name="carry"), None
+
+    return lax.scan(step, jnp.float32(0), xs)[0]
+
+
+PROGRAM = taxpr.trace(loop)(XS)
+
+
+def test_a_program_that_was_not_traced_yet():
+    for use in (
+        lambda p: p.inject(taxpr.scale(0.5)),
+        lambda p: p.tags(),
+        lambda p: p.jaxpr,
+    ):
+        with pytest.raises(ArgumentError, match=r"the arguments first: trace\(loop\)\(\*args\)\."):
+            use(taxpr.trace(loop))
+    traced = taxpr.trace(loop)
+    assert not hasattr(traced, "jaxpr")
+    assert traced.__name__ == "loop"
+    assert repr(traced) == "<trace(loop), to be called with arguments>"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        traced.nothing  # noqa: B018
+
+
+def test_values_to_plant_without_a_name():
+    with pytest.raises(ArgumentError, match=r"plant: the values are a ArrayImpl\. Give a mapping"):
+        PROGRAM.plant(jnp.ones(4))
+
+
+def test_function_and_injector_swapped():
+    with pytest.raises(ArgumentError, match=r"the function comes first: inject\(fn, scale\("):
+        taxpr.inject(taxpr.scale(0.5), loop)
+    with pytest.raises(ArgumentError, match=r"is an injector, and the function comes first"):
+        taxpr.inject(taxpr.scale, loop)
+
+
+def test_a_selector_among_the_arguments():
+    with pytest.raises(ArgumentError, match=r"A selector is given before: collect\(fn, 'carry'\)"):
+        taxpr.collect(loop)("carry")
+    with pytest.raises(ArgumentError, match=r"before: inject\(fn, injector, where='carry'\)"):
+        taxpr.inject(loop, taxpr.count())(None, "carry")
+
+
+def test_a_selector_in_the_place_of_the_ctx():
+    for injector in (taxpr.scale(0.5), lambda ctx, token, params: (token, ctx)):
+        with pytest.raises(ArgumentError, match=r"by its keyword: where='carry'"):
+            PROGRAM.inject(injector, "carry")
+
+
+def test_the_ctx_of_an_injected_function():
+    counted = taxpr.inject(loop, taxpr.count())
+    with pytest.raises(ArgumentError, match=r"first: injected\(injected\.init\(\*args\), \*args\)"):
+        counted(None, XS)
+    with pytest.raises(ArgumentError, match=r"first: injected\(injected\.ctx, \.\.\.\)"):
+        PROGRAM.inject(taxpr.count())(None, XS)
+
+
+def test_the_report_of_an_injected_function():
+    counted = taxpr.inject(loop, {"carry": [taxpr.count(), taxpr.stats()]})
+    _, ctx = jax.jit(counted)(counted.init(XS), XS)
+    count, stats = counted.report(ctx, XS)["carry"]
+    assert int(count["0:scan/body/t0"]["count"]) == 3
+    assert int(stats["0:scan/body/t0"]["count"]) == 3
+    summed = taxpr.inject(loop, lambda ctx, token, params: (token, ctx + token), 0.0)
+    _, ctx = summed(0.0, XS)
+    assert float(summed.report(ctx, XS)["ctx"]) == float(ctx)
+
+
+def test_a_report_of_something_else():
+    for injector in (taxpr.count(), {"carry": taxpr.stats()}, [taxpr.record(), taxpr.count()]):
+        with pytest.raises(ArgumentError, match=r"report: the ctx has the structure .* that a run"):
+            PROGRAM.inject(injector).report(0)
+
+
+def test_a_jaxpr_in_the_place_of_a_function():
+    jaxpr = jax.make_jaxpr(loop)(XS)
+    for call in (taxpr.collect, taxpr.trace, taxpr.uncurry):
+        with pytest.raises(ArgumentError, match=r"Jaxpr and not a function\. Give") as info:
+            call(jaxpr)
+        assert str(info.value).startswith(f"{call.__name__}: ")
+        assert len(str(info.value)) < 250
+
+
+def test_the_repr_of_a_program_with_many_inputs_is_short():
+    tagged = PROGRAM.tag_at("*", name="all").inject(taxpr.check_finite())
+    assert len(repr(tagged)) < 600
+    assert "… " in repr(tagged)
+
+
+def test_a_tag_that_was_used_up():
+    injected = PROGRAM.inject(taxpr.scale(3.0), where="carry")
+    other = PROGRAM.tag_at("in0", name="xs").inject(taxpr.scale(3.0), where="carry")
+    match = r"'carry'.* The tag 'carry' was used up by .* list: \[scale\(3\.0\), record\(\)\]"
+    for program in (injected, other):
+        for use in (
+            lambda p: p.inject(taxpr.zero(), where="carry"),
+            lambda p: p.inject({"carry": taxpr.zero()}),
+            lambda p: p.collect("carry"),
+            lambda p: p.until("carry"),
+            lambda p: p.tags("carry"),
+        ):
+            with pytest.raises(SelectorError, match=match):
+                use(program)
+    with pytest.raises(SelectorError, match=match):
+        PROGRAM.plant({"carry": jnp.float32(0)}).collect("carry")
+    with pytest.raises(SelectorError) as info:
+        other.collect("carr")
+    assert "used up" not in str(info.value)
+
+
+# ---- arguments by name -------------------------------------------------------
+
+
+def model(x, params, *, scale=2.0):
+    return tag(x * params["w"], name="h") * scale + params["b"]
+
+
+X, PARAMS = jnp.float32(3), {"w": jnp.float32(2), "b": jnp.float32(1)}
+
+
+def test_arguments_by_name():
+    program = taxpr.trace(model)(X, PARAMS)
+    injected = program.inject(taxpr.count())
+    assert float(program(x=X, params=PARAMS)) == float(program(X, params=PARAMS)) == 13.0
+    assert float(injected(injected.ctx, params=PARAMS, x=X)[0]) == 13.0
+    assert float(jax.jit(program)(params=PARAMS, x=X)) == 13.0
+    by_name = taxpr.trace(model)(params=PARAMS, x=X, scale=1.0)
+    assert float(by_name(X, PARAMS, scale=3.0)) == 19.0
+    # As for the function itself, what is left out takes its default.
+    assert float(by_name(X, PARAMS)) == float(model(X, PARAMS))
+    again = injected.tag_at("in1", name="in").inject(taxpr.count(), where="in")
+    assert float(again(again.ctx, injected.ctx, params=PARAMS, x=X)[0][0]) == 13.0
+
+
+def test_static_arguments_have_no_name_in_a_call():
+    def f(x, n, y=1.0):
+        return x**n + y
+
+    program = taxpr.trace(f, static_argnums=1)(X, 2, 1.0)
+    assert float(program(X, 5.0)) == float(program(x=X, y=5.0)) == 14.0
+    with pytest.raises(ArgumentError, match=r"f: .*'n'.* traced as f\(x, y\)"):
+        program(X, n=2)
+
+
+def test_names_of_a_function_with_any_arguments():
+    program = taxpr.trace(lambda *xs, **more: sum(xs) + more["a"])(1.0, 2.0, a=3.0)
+    assert float(program(1.0, 2.0, a=4.0)) == 7.0
+    with pytest.raises(ArgumentError, match="arguments of the structure"):
+        program(1.0, a=4.0)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((X, PARAMS, 1.0), {}, r"model: too many positional arguments\. .* model\(x, params\)"),
+        ((X,), {}, r"model: missing a required argument: 'params'\. It was traced as model\(x, p"),
+        ((X,), {"param": PARAMS}, r"model: missing .*'params'"),
+        ((X, PARAMS), {"scale": 3.0}, r"scale was left out when it was traced.* traced as model\("),
+        ((X, {"w": X}), {}, r"the call lacks params\['b'\]\. Call it as it was traced"),
+        ((X, {**PARAMS, "c": X}), {}, r"the call has params\['c'\]\. Call it"),
+        ((X, {"w": X, "bias": X}), {}, r"lacks params\['b'\] and has params\['bias'\]"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(args, kwargs, message):
+    with pytest.raises(ArgumentError, match=message):
+        taxpr.trace(model)(X, PARAMS)(*args, **kwargs)
+
+
+def test_containers_of_another_type():
+    program = taxpr.trace(lambda x: x[0])((1.0, 2.0))
+    with pytest.raises(ArgumentError, match="has containers of other types"):
+        program([1.0, 2.0])
