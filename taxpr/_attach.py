@@ -236,4 +236,4 @@ def _in_order(handlers: Sequence[Handler]) -> Handler:
             token = list(changed)
         return list(now.values()), token, None
 
-    return Handler(run, uses, injects=True)
+    return Handler(run, uses, injects=handlers[0].injects)

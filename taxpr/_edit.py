@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -105,11 +105,16 @@ def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> 
     return without(stored, kept)
 
 
-def tag_where(jaxpr: Any, where: Any, params: dict[str, Any]) -> Any:
-    """Put a tag on each value that is selected, the first after what makes it."""
+def tag_where(
+    jaxpr: Any, where: Any, params: dict[str, Any], names: Mapping[str, str] | None = None
+) -> Any:
+    """Put a tag on each value that is selected, the first after what makes it.
+
+    ``names`` has addresses by other names for them.
+    """
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
-    values = select_values(jaxpr, where)
+    values = select_values(jaxpr, where, names or {})
     plan: dict[Any, Any] = {}
     for value in values:
         for step in value.steps:

@@ -48,7 +48,17 @@ class DroppedRuleWarning(UserWarning):
 
 
 class StaleDerivativeWarning(UserWarning):
-    """A value was changed in a program that holds the derivative of the function as it was."""
+    """A value is changed in a program with a derivative, which stays that of what was before.
+
+    Tags in the rules of `jax.custom_jvp` and `jax.custom_vjp` are not known to be differentiated.
+
+    Example:
+        >>> import jax, taxpr
+        >>> loss = lambda w: taxpr.tag(w * w, name="h") ** 2
+        >>> injected = taxpr.inject(loss, taxpr.scale(0.5))  # first inject, then differentiate
+        >>> print(jax.grad(lambda w: injected(injected.init(w), w)[0])(3.0))
+        27.0
+    """
 
 
 def refuse_function(what: str, given: Any) -> None:

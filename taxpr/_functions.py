@@ -183,7 +183,8 @@ def find_values(program: Any, where: Any = None) -> list[Value]:
         program: A `Program`, or an open or closed jaxpr.
         where: A selector of values: an address such as ``"3:scan/body/4:sin.0"``, or without
             ``.0`` where the equation has one result; ``"in0"`` for an input, ``"const0"`` for a
-            closed-over value; a glob of addresses; a `Site`, for what a tag returns; a
+            closed-over value, ``"out0"`` for what is an output; of a `Program` also the name of an
+            input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a tag returns; a
             primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope` or `line`; a
             predicate ``(address, eqn) -> bool`` on what equations make; a list of these; a
             `maybe`. None means all.
@@ -199,8 +200,10 @@ def find_values(program: Any, where: Any = None) -> list[Value]:
         >>> [value.address for value in find_values(program, jax.lax.sin_p)]
         ['0:jit/call/0:sin.0', '1:sin.0']
     """
+    if isinstance(program, Program):
+        return select_values(program.jaxpr, where, program.addresses)
     refuse_function("find_values", program)
-    return select_values(program.jaxpr if isinstance(program, Program) else program, where)
+    return select_values(program, where)
 
 
 def tag_at(program: Any, where: Any, /, **params: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -120,7 +121,7 @@ def handler_for(
                 ) from error
             raise
 
-    return Handler(handle, uses, injects=True)
+    return Handler(handle, uses, injects=inspect.unwrap(getattr(injector, "fire", injector)))
 
 
 def _cure(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -193,6 +194,7 @@ def from_function(fn: Callable[..., Any], ctx: Any = ()) -> Injector:
         {'*': {'*': {'ctx': Array(2, dtype=int32)}}}
     """
 
+    @functools.wraps(fn)
     def fire(
         values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
     ) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -79,6 +80,10 @@ class InjectorKind:
             object.__setattr__(self, name, getattr(self._body, name))
         object.__setattr__(self, "__wrapped__", self._body)
 
+    def __get__(self, instance: Any, owner: Any = None) -> InjectorKind:
+        """Itself, as an attribute of a class, too; by this `help` takes it for a function."""
+        return self
+
     @property
     def __signature__(self) -> inspect.Signature:
         """What `help` and completion show: the parameters and their defaults."""
@@ -112,6 +117,7 @@ class InjectorKind:
                     "being traced: give a Python value."
                 )
 
+        @functools.wraps(self._body)
         def fire(
             values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
         ) -> tuple[Any, Any]:

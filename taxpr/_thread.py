@@ -46,13 +46,14 @@ class Handler:
             these are threaded into the equations around the tag.
         rewire: Where no equation need be made: called with the equation and the variables of
             ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
-        injects: Whether it is an injector; these warn where a derivative does not know of them.
+        injects: Of an injector the function that the user wrote, which JAX names where a tracer
+            leaked from it. A change by an injector warns where a derivative does not know of it.
     """
 
     run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
     uses: tuple[int, ...] | None = None
     rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
-    injects: bool = False
+    injects: Callable[..., Any] | None = None
 
 
 def thread(
@@ -194,7 +195,11 @@ class _Threader:
             else:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
                 piece, tree = _traced(run, avals, eqn)
-                if todo.injects and is_differentiated(eqn) and _changes(piece, len(used), eqn):
+                if (
+                    todo.injects is not None
+                    and is_differentiated(eqn)
+                    and _changes(piece, len(used), eqn)
+                ):
                     self.stale.append(described(f"{address}{local}", eqn))
                 if self._donates:
                     piece = kept_apart(piece, len(used), len(eqn.outvars))
@@ -245,6 +250,8 @@ def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[.
         emits = {} if emitted is None else {"": Emission(list(emitted), None)}
         return list(ctx), list(token), emits
 
+    if handler.injects is not None:
+        run.__wrapped__ = handler.injects  # pyright: ignore[reportFunctionMemberAccess]
     return run
 
 

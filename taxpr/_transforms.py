@@ -34,7 +34,9 @@ def inject(
     jaxpr: through the iterations of a scan or a while loop (and its condition), through
     the branch that is taken, through jit and remat. What was mapped by `jax.vmap` before is
     one program: one call sees the whole batch, lanes of a while loop that have ended
-    included. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
+    included. What was differentiated before keeps its derivative, that of the function as it was:
+    for the gradient of the changed function inject first, ``jax.grad(lambda *args: injected(ctx,
+    *args)[0])``. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
     recomputed; see `Site.recomputed`.
 
     What comes back is of the kind that was given:
@@ -81,6 +83,10 @@ def inject(
         SelectorError: If there is nothing to select, except in a jaxpr.
         InjectorError: If the injector does not keep token and ctx as they were.
         RefusedError: If a chosen tag is in an equation that cannot be injected.
+
+    Warns:
+        StaleDerivativeWarning: If a value changes of which a derivative was taken before.
+        DroppedRuleWarning: If an equation around a tag loses a rule of its own.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Callable, Iterator, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
@@ -78,9 +79,11 @@ def value_at(jaxpr: Any, address: str) -> Value:
     """
     place = locate(jaxpr, address)
     inner = _compat.open_jaxpr(place.jaxpr)
+    prefix = "".join(f"{step.local}/{step.nested.label}/" for step in place.steps)
     if place.kind != "eqn":
         var = (inner.invars if place.kind == "in" else inner.constvars)[place.number]
-        return Value(address, var.aval, None, place.steps, place)
+        whole = f"{prefix}{place.kind}{place.number}"
+        return Value(whole, var.aval, None, place.steps, place)
     eqn = inner.eqns[place.number]
     if place.out is None and len(eqn.outvars) != 1:
         raise AddressError(
@@ -88,24 +91,33 @@ def value_at(jaxpr: Any, address: str) -> Value:
             f"{address}.0, {address}.1, …"
         )
     out = place.out or 0
-    way, slash, leaf = address.rpartition("/")
-    whole = f"{way}{slash}{leaf.partition('.')[0]}.{out}"
+    whole = f"{prefix}{numbered(inner)[place.number][0]}.{out}"
     return Value(whole, eqn.outvars[out].aval, eqn, place.steps, place._replace(out=out))
 
 
-def select_values(jaxpr: Any, where: Any) -> list[Value]:
+def select_values(
+    jaxpr: Any, where: Any, names: Mapping[str, str] = types.MappingProxyType({})
+) -> list[Value]:
     """The values that a selector means, in program order; see `taxpr.find_values`.
+
+    Args:
+        jaxpr: The jaxpr.
+        where: The selector.
+        names: Addresses by other names for them.
 
     Raises:
         AddressError: If there is no such address.
         SelectorError: If nothing is found and that was not allowed.
     """
+    where = names.get(where, where) if isinstance(where, str) else where
     if isinstance(where, str) and not _is_glob(jaxpr, where):
         # The common case needs no walk through the whole program.
         return [value_at(jaxpr, where)]
     values = values_of(jaxpr)
 
     def one(where: Any, may_be_empty: bool) -> list[Value]:
+        if isinstance(where, str):
+            where = names.get(where, where)
         if isinstance(where, Site):
             where = _address_of(jaxpr, where, may_be_empty)
             if where is None:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._address import is_local
 from taxpr._arguments import Arguments, misfit
 from taxpr._attach import Attached, as_injector, attach_function, attach_many, attach_one
 from taxpr._collect import Collection, axes_of, collection
@@ -208,7 +209,8 @@ class Program:
         """A program with a tag more on each value that is selected.
 
         Args:
-            where: An address, or another selector of values; see `taxpr.tag_at`.
+            where: An address, the name of an input or output, or another selector of values; see
+                `taxpr.tag_at`.
             **params: What the tags carry, as for `tag`.
 
         Raises:
@@ -222,7 +224,15 @@ class Program:
             >>> program.tag_at("0:sin", name="s").collect()(0.0)[1]
             {'s': Array(0., dtype=float32)}
         """
-        return dataclasses.replace(self, jaxpr=tag_where(self.jaxpr, where, params))
+        jaxpr = tag_where(self.jaxpr, where, params, self.addresses)
+        return dataclasses.replace(self, jaxpr=jaxpr)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses of inputs and outputs by their names, where these are no addresses."""
+        named = [(name, f"out{k}") for k, name in enumerate(self.out_names)]
+        named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
+        return {name: address for name, address in named if not is_local(name)}
 
     def dissolve(self, where: Any = None) -> Program:
         """A program without some tags.

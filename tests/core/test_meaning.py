@@ -13,7 +13,11 @@ from reference import Reference
 
 import taxpr
 
-pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning"),
+    # What a program of a gradient does with an injection is what the reference does.
+    pytest.mark.filterwarnings("ignore::taxpr.StaleDerivativeWarning"),
+]
 
 WEIGHTS = {}
 

@@ -188,3 +188,91 @@ def test_containers_of_another_type():
     program = taxpr.trace(lambda x: x[0])((1.0, 2.0))
     with pytest.raises(ArgumentError, match="has containers of other types"):
         program([1.0, 2.0])
+
+
+# ---- addresses ---------------------------------------------------------------
+
+
+def test_an_address_that_leaves_out_the_nested_jaxpr():
+    message = r"0:scan has body, not '0:sin'\. Nearest: 0:scan/body/\d+:sin"
+    with pytest.raises(taxpr.AddressError, match=message):
+        PROGRAM.tag_at("0:scan/0:sin", name="x")
+    with pytest.raises(taxpr.AddressError, match=r"'0:scan/body' ends at a nested jaxpr\. Add"):
+        PROGRAM.tag_at("0:scan/body", name="x")
+
+
+def test_outputs_and_inputs_by_name():
+    def f(d):
+        y = jnp.sin(d["b"])
+        return {"same": d["a"], "two": 2.0, "y": y}, tag(d["a"] * 2, name="t")
+
+    program = taxpr.trace(f)({"a": 1.0, "b": 2.0})
+    for where, address in [
+        ("out0", "in0"),
+        ("out2", "0:sin.0"),
+        ("out3", "t0.0"),
+        ("d['b']", "in1"),
+        ("out[0]['y']", "0:sin.0"),
+    ]:
+        assert [v.address for v in taxpr.find_values(program, where)] == [address]
+    assert [v.address for v in taxpr.find_values(program, ["d['b']", "out0"])] == ["in0", "in1"]
+    added = program.tag_at("out2", name="y").tag_at("d['b']", name="b")
+    values = added.collect(["y", "b"])({"a": 1.0, "b": 2.0})[1]
+    assert (float(values["y"]), float(values["b"])) == (float(jnp.sin(2.0)), 2.0)
+    with pytest.raises(
+        taxpr.AddressError, match=r"'out1' is the literal 2\.0.*, which no equation"
+    ):
+        program.tag_at("out1", name="o")
+    with pytest.raises(taxpr.AddressError, match="'out9': the program has 4 outputs"):
+        program.tag_at("out9", name="o")
+    scanned = PROGRAM.tag_at("0:scan/body/out0", name="o")
+    assert scanned.collect("o")(XS)[1]["o"].shape == (3,)
+
+
+def test_an_argument_that_is_called_like_an_address():
+    program = taxpr.trace(lambda in1, x: in1 + x)(1.0, 2.0)
+    assert float(program.tag_at("in1", name="i").collect("i")(1.0, 2.0)[1]["i"]) == 2.0
+    assert float(program.tag_at("x", name="i").collect("i")(1.0, 2.0)[1]["i"]) == 2.0
+
+
+def test_the_name_of_a_primitive():
+    with pytest.raises(taxpr.AddressError, match=r"by the primitive: jax\.lax\.sin_p, no string"):
+        PROGRAM.tag_at("sin", name="a")
+    with pytest.raises(taxpr.AddressError) as info:
+        PROGRAM.tag_at("cos", name="a")
+    assert "jax.lax" not in str(info.value)
+
+
+def test_help_shows_how_a_kind_is_called():
+    for kind, signature in [
+        (taxpr.record, "record(slots=None)"),
+        (taxpr.clip, "clip(low=-inf, high=inf)"),
+        (taxpr.noise, "noise(key, stddev=0.1)"),
+    ]:
+        text = pydoc.plain(pydoc.render_doc(kind))
+        assert f"{signature} -> taxpr._injector.Injector" in text
+        assert inspect.getdoc(kind) is not None
+        assert inspect.getdoc(kind).splitlines()[0] in text
+    assert "With ``slots=None`` there is one for each time" in pydoc.render_doc(taxpr.record)
+
+    class Model:
+        kind = taxpr.scale
+
+    assert Model().kind is Model.kind is taxpr.scale
+
+
+def test_a_tracer_that_leaves_an_injector():
+    """JAX's error names the injector, and the line at which it begins."""
+    kept = []
+
+    def leaky(ctx, token, params):
+        kept.append(token)
+        return token, ctx
+
+    line = inspect.getsourcelines(leaky)[1]
+    for injector in (leaky, taxpr.from_function(leaky), [leaky, taxpr.count()]):
+        PROGRAM.inject(injector, where="carry")
+        with pytest.raises(
+            jax.errors.UnexpectedTracerError, match=rf"leaky at \S+py:{line} traced"
+        ):
+            kept[-1] + 1

@@ -684,7 +684,9 @@ def test_make_jaxpr():
 
 # ---- values that are changed in place ----------------------------------------
 
-IN_PLACE = r"the state 's'.*: the dict or list that \.value returned was changed in place, .* Assign"
+IN_PLACE = (
+    r"the state 's'.*: the dict or list that \.value returned was changed in place, .* Assign"
+)
 
 
 def put(state):

@@ -52,6 +52,7 @@ def fuzz(share, chunks):
 
         @pytest.mark.timeout(1800)  # shrinking a failure takes long
         @pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+        @pytest.mark.filterwarnings("ignore::taxpr.StaleDerivativeWarning")
         @pytest.mark.parametrize("chunk", range(chunks))
         def test(chunk):
             @seed(f"{SEED} {check.__name__} {chunk}")

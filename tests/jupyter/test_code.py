@@ -221,6 +221,7 @@ def g(x, n, *rest, mode="plain", act=None, k=1.0):
         ("jax.jit(g, static_argnums=1)(x, 2)", {"static_argnums": 1}),
     ],
 )
+@pytest.mark.filterwarnings("ignore::taxpr.StaleDerivativeWarning")
 def test_static_and_starred_arguments(call, static):
     import ast
 
