@@ -29,7 +29,6 @@ from taxpr._site import Step
 from taxpr._table import nested_jaxprs
 from taxpr._walk import iter_eqns, numbered
 
-
 _OUTPUT = re.compile(r"out\d+")
 _LOCAL = re.compile(r"(t|in|const|out)\d+")
 

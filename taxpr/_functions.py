@@ -79,7 +79,7 @@ def trace(
     return _ToTrace(fn, traced)
 
 
-class _NotTraced(ArgumentError, AttributeError):
+class _NotTracedError(ArgumentError, AttributeError):
     """A method of a `Program` that is looked for before there is one."""
 
 
@@ -100,7 +100,7 @@ class _ToTrace:
     def __getattr__(self, name: str) -> Any:
         fields = {field.name for field in dataclasses.fields(Program)}
         if not name.startswith("_") and (name in fields or hasattr(Program, name)):
-            raise _NotTraced(
+            raise _NotTracedError(
                 f"trace: {self._name} has not been called, and there is no program yet. Give the "
                 f"arguments first: trace({self._name})(*args).{name}"
             )
@@ -184,8 +184,8 @@ def find_values(program: Any, where: Any = None) -> list[Value]:
         where: A selector of values: an address such as ``"3:scan/body/4:sin.0"``, or without
             ``.0`` where the equation has one result; ``"in0"`` for an input, ``"const0"`` for a
             closed-over value, ``"out0"`` for what is an output; of a `Program` also the name of an
-            input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a tag returns; a
-            primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope` or `line`; a
+            input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a
+            tag returns; a primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope` or `line`; a
             predicate ``(address, eqn) -> bool`` on what equations make; a list of these; a
             `maybe`. None means all.
 

@@ -27,7 +27,6 @@ from taxpr._site import Site
 from taxpr._thread import thread
 from taxpr._walk import find_sites
 
-
 _SHOWN = 8  # types in a repr
 
 

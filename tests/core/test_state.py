@@ -527,12 +527,12 @@ def test_no_tracer_outlives_its_trace():
         assert (grad["count"], pure(states, X)[1]["count"]) == (9.0, 2.0)
     both = State({"n": 0.0}, name="both")
 
-    def body(c, _):
+    def of_tree(c, _):
         both.value = {"n": both.value["n"] + 1}
         return c, None
 
     with jax.checking_leaks():
-        pure, states = uncurry(lambda x: lax.scan(body, x, None, length=2)[0], X)
+        pure, states = uncurry(lambda x: lax.scan(of_tree, x, None, length=2)[0], X)
         assert pure(states, X)[1]["both"]["n"] == 2.0
 
 
