@@ -109,12 +109,11 @@ class Scope:
             maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
             if use.node in bundles and maker is not None:
                 makers.setdefault(use.node, {})[index] = self._steps[maker]
-        return {
-            index
-            for steps in makers.values()
-            for index, step in steps.items()
-            if step < max(steps.values()) - _FAR
-        }
+        early: set[int] = set()
+        for steps in makers.values():
+            last = max(steps.values())
+            early.update(index for index, step in steps.items() if step < last - _FAR)
+        return early
 
     @functools.cached_property
     def _steps(self) -> dict[str, int]:
