@@ -15,6 +15,7 @@ import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr_jupyter._picture import _costs, _traits
+from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._model import Cluster, Heat, HeatKind, Node
 from taxpr_jupyter._picture._traits import Trait
 from taxpr_jupyter._picture._tree import Block, Item
@@ -59,10 +60,16 @@ class _OfItem:
 
 
 class Facts:
-    """What is known of the items of a program: found once, however often it is drawn."""
+    """What is known of the items of a program: found once, however often it is drawn.
 
-    def __init__(self) -> None:
+    Args:
+        keys: Numbers equations; what is known of one is known of all alike.
+    """
+
+    def __init__(self, keys: Keys) -> None:
         self.costs = _costs.Costs()
+        self._keys = keys
+        self._by_key: dict[tuple[int, tuple[str, ...]], _OfItem] = {}
         # By id; the item is kept, so that its id stays its own.
         self._known: dict[int, tuple[Item, _OfItem]] = {}
 
@@ -75,13 +82,21 @@ class Facts:
 
     def _of(self, item: Item) -> _OfItem:
         if not item.is_group:
-            found = tuple(_traits.traits(item.eqn))
-            return _OfItem(self.costs.of_eqn(item.eqn), found, frozenset(found))
+            return self._of_eqn(item.eqn)
         apart = {id(tag) for tag in item.tags}  # they are drawn by themselves
         parts = [self.of(child) for child in item.children if id(child) not in apart]
         every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
         common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
         return _OfItem(_costs.total(part.cost for part in parts), every, common)
+
+    def _of_eqn(self, eqn: Any) -> _OfItem:
+        key = self._keys.alike(eqn), taxpr.transformations_of(eqn)
+        known = self._by_key.get(key)
+        if known is None:
+            found = tuple(_traits.traits(eqn))
+            known = _OfItem(self.costs.of_eqn(eqn), found, frozenset(found))
+            self._by_key[key] = known
+        return known
 
 
 class Annotator:

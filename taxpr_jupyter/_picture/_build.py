@@ -13,6 +13,7 @@ from taxpr_jupyter._picture._annotate import Annotator, Facts
 from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, Fold
+from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
@@ -36,7 +37,8 @@ class Builder:
         self.program = program
         self.budget = budget
         self._where = where
-        self._facts = Facts()
+        self._keys = Keys()
+        self._facts = Facts(self._keys)
         self._folds: dict[Only | None, Fold] = {}
         self._lock = threading.RLock()  # what is open is noted in the tree
 
@@ -145,7 +147,7 @@ class Builder:
     def _fold(self, only: Only | None) -> Fold:
         if only not in self._folds:  # keep that of the whole, and the last one of a part
             whole = {key: fold for key, fold in self._folds.items() if key is None}
-            self._folds = {**whole, only: Fold(self.program, self.budget, only)}
+            self._folds = {**whole, only: Fold(self.program, self.budget, self._keys, only)}
         return self._folds[only]
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture._alike import Alike
 from taxpr_jupyter._picture._ends import ends_of
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._groups import Groups
+from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._labels import takes_part
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._roles import in_paths
@@ -41,6 +41,7 @@ class Fold:
     Args:
         program: A `taxpr.Program`.
         budget: The number of nodes to aim at.
+        keys: Numbers equations.
         only: What the reader wants to see; None for all.
 
     Attributes:
@@ -50,7 +51,7 @@ class Fold:
         note: A sentence for the user where something asked for stays folded, else "".
     """
 
-    def __init__(self, program: Any, budget: int, only: Only | None = None):
+    def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
         self._sizes: dict[int, tuple[Any, int, int]] = {}
         self._eqn_sizes: dict[int, tuple[int, int]] = {}
         self._item_sizes: dict[int, tuple[int, int]] = {}
@@ -58,7 +59,7 @@ class Fold:
         self.visible = 0
         self._only = only
         self._few = max(4, budget * 2 // 5)
-        self._alike = Alike()
+        self._keys = keys
         self.note = ""
         self.root = self._block("", program, None)
         self._opened: list[Item | End] = []
@@ -107,7 +108,7 @@ class Fold:
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])
             for local, eqn in taxpr.numbered(jaxpr)
         ]
-        grouped = Groups(items, prefix, self._few, self._alike).items()
+        grouped = Groups(items, prefix, self._few, self._keys).items()
         if self._only:
             ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
             grouped = self._only.items(grouped, items, prefix)

@@ -19,8 +19,9 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture import _text
-from taxpr_jupyter._picture._alike import Alike, repeat_in
 from taxpr_jupyter._picture._flow import pass_of
+from taxpr_jupyter._picture._keys import Keys
+from taxpr_jupyter._picture._repeats import repeat_in
 from taxpr_jupyter._picture._tree import GroupKind, Item
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
@@ -34,14 +35,14 @@ class Groups:
         items: An item for each equation.
         prefix: What stands before the addresses of the groups.
         few: So many equations need no further order; and no more items stand side by side.
-        alike: Numbers equations.
+        keys: Numbers equations.
     """
 
-    def __init__(self, items: Sequence[Item], prefix: str, few: int, alike: Alike):
+    def __init__(self, items: Sequence[Item], prefix: str, few: int, keys: Keys):
         self._items = items
         self._prefix = prefix
         self._few = few
-        self._alike = alike
+        self._numbers = keys
         # A unit is an equation that is no tag, with the tags behind it.
         self._starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
         self._eqns = [items[i].eqn for i in self._starts]
@@ -198,7 +199,7 @@ class Groups:
     def _key(self, unit: int) -> int:
         key = self._keys[unit]
         if key is None:
-            key = self._keys[unit] = self._alike.of_eqn(self._eqns[unit])
+            key = self._keys[unit] = self._numbers.alike(self._eqns[unit])
         return key
 
     # --- items side by side -----------------------------------------------------------------------
@@ -241,7 +242,7 @@ class Groups:
         if not item.is_group:
             return self._key(start)
         same = tuple(self._key(unit) for unit in range(start, stop))
-        return self._alike.number((item.kind, re.sub(r"\d+", "#", item.title), same))
+        return self._numbers.number((item.kind, re.sub(r"\d+", "#", item.title), same))
 
     def _few_of(self, items: list[Item], start: int) -> list[Item]:
         """Cuts what is too much to stand side by side into runs.
