@@ -28,7 +28,7 @@ STAYS_FOLDED = (
     "is the limit. Fold something else first."
 )
 MORE_THAN = (
-    "There are about {nodes} nodes in the picture, more than the {budget} aimed at: it gets "
+    "There are {nodes} nodes in the picture, more than the {budget} aimed at: it gets "
     "better to read when parts are folded."
 )
 
@@ -47,7 +47,7 @@ class Fold:
     Attributes:
         root: The program.
         budget: The number of nodes to aim at.
-        visible: About how many nodes there are in the picture.
+        visible: About how many nodes there are in the picture, `extra` ones included.
         note: A sentence for the user where something asked for stays folded, else "".
     """
 
@@ -129,6 +129,7 @@ class Fold:
         self,
         unfolded: Collection[str] | None,
         wants: Callable[[Item], bool] | None = None,
+        extra: int = 0,
     ) -> None:
         """Says what is open.
 
@@ -136,13 +137,15 @@ class Fold:
             unfolded: Addresses of what is to be open; with None it is the most important, as long
                 as it fits the budget.
             wants: With None for `unfolded`, which items may be open.
+            extra: How many nodes there are besides those that stand for a part of the program:
+                stubs and literals, of which only the drawing knows.
         """
         wants = wants or self._opens_itself
         for opened in self._opened:
             opened.open = False
         self._opened = []
         self.note = ""
-        limit = self.budget if unfolded is None else max(self.budget, HARD_LIMIT)
+        limit = self.limit(unfolded)
         order = itertools.count()
         heap: list[tuple[float, int, int, Item]] = []
 
@@ -154,7 +157,7 @@ class Fold:
                     heapq.heappush(heap, (-weight, next(order), level, item))
 
         self._open_ends(self.root, unfolded or ())
-        visible = self.root.nodes
+        visible = self.root.nodes + extra
         reach(self.root.items, 0)
         while heap:
             _, _, level, item = heapq.heappop(heap)
@@ -173,8 +176,15 @@ class Fold:
                 self._open_ends(block, unfolded or ())
                 reach(block.items, level + 1)
         self.visible = visible
-        if unfolded is not None and visible > self.budget and not self.note:
-            self.note = MORE_THAN.format(nodes=visible, budget=self.budget)
+
+    def limit(self, unfolded: Collection[str] | None) -> int:
+        """How many nodes there may be."""
+        return self.budget if unfolded is None else max(self.budget, HARD_LIMIT)
+
+    @property
+    def opens_items(self) -> bool:
+        """Whether equations or groups are open."""
+        return any(isinstance(part, Item) for part in self._opened)
 
     def open(self, part: Item | End) -> None:
         """Opens something until the next `choose`."""
