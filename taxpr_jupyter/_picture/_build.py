@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
 import taxpr
 from taxpr_jupyter._picture._annotate import Annotator, Facts
+from taxpr_jupyter._picture._collection import without_collection
 from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, MORE_THAN, Fold
@@ -69,7 +68,7 @@ class Builder:
             compared: What this program is compared with. Then what is different is open and marked.
             only: What is drawn; the rest of each row is folded. None for all.
         """
-        with self._lock, _without_collection():
+        with self._lock, without_collection():
             fold = self._fold(only)
             if compared:
                 drawing, _ = self._within(fold, unfolded, injected, added, compared.wants)
@@ -189,22 +188,6 @@ class Builder:
             whole = {key: fold for key, fold in self._folds.items() if key is None}
             self._folds = {**whole, only: Fold(self.program, self.budget, self._keys, only)}
         return self._folds[only]
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pauses the search for garbage, which takes almost half of the time with a large program.
-
-    Little of what is made here is garbage, and all that JAX keeps would be looked at again and
-    again.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def build_picture(
