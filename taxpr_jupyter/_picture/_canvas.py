@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _text
@@ -21,8 +21,7 @@ _MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pas
 _LITERALS = 6  # lines of a node that stands for several literals
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a value comes from.
 
     Attributes:
@@ -42,8 +41,7 @@ class Origin:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """Where a value goes.
 
     Attributes:

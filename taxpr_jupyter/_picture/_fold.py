@@ -55,6 +55,7 @@ class Fold:
         self._sizes: dict[int, tuple[Any, int, int]] = {}
         self._eqn_sizes: dict[int, tuple[int, int]] = {}
         self._item_sizes: dict[int, tuple[int, int]] = {}
+        self._addresses: dict[int, tuple[str, ...]] = {}
         self.budget = budget
         self.visible = 0
         self._only = only
@@ -96,6 +97,13 @@ class Fold:
             sizes = [self.of_eqn(eqn) for _, eqn in item.eqns]
             known = sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
             self._item_sizes[id(item)] = known
+        return known
+
+    def addresses(self, item: Item) -> tuple[str, ...]:
+        """The addresses of the equations of an item."""
+        known = self._addresses.get(id(item))
+        if known is None:
+            known = self._addresses[id(item)] = tuple(address for address, _ in item.eqns)
         return known
 
     # --- the tree ---------------------------------------------------------------------------------
