@@ -191,7 +191,7 @@ class Drawing:
             self._items(scope, block, item.children, address)
             return
         self.folded[address] = eqns + tags
-        self.hidden[address] = tuple(inside for inside, _ in item.eqns)
+        self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         if item.kind == "rest":
             lines = [f"… {_labels.content(eqns, tags)}", item.title]

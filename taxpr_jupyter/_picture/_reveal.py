@@ -103,7 +103,11 @@ def _is_group(address: str) -> bool:
 
 
 def reveal(
-    fold: Fold, address: str, unfolded: Collection[str] | None, by_hand: Collection[str]
+    fold: Fold,
+    address: str,
+    unfolded: Collection[str] | None,
+    by_hand: Collection[str],
+    extra: int,
 ) -> Revealed:
     """What to unfold so that an address is in the picture, and what to fold to make room.
 
@@ -115,11 +119,12 @@ def reveal(
         address: The address.
         unfolded: What is open now; None for what opens itself.
         by_hand: What stays open.
+        extra: As for `Fold.choose`.
 
     Raises:
         PanelError: There is no such address, or no room for it.
     """
-    fold.choose(unfolded)
+    fold.choose(unfolded, extra=extra)
     way = path_to(fold, address)
     visible = fold.visible
     for part in way:

@@ -406,7 +406,7 @@ def test_asking_for_too_much_is_answered():
     jits = {address for address in picture.unfolded if address.count("/") == 0}
     few = build_picture(program, {a for a in picture.unfolded if a.startswith("0:jit")} | jits)
     assert BUDGET < len(few.nodes) < HARD_LIMIT
-    assert re.match(rf"There are about \d+ nodes .* more than the {BUDGET} aimed at", few.note)
+    assert re.match(rf"There are \d+ nodes .* more than the {BUDGET} aimed at", few.note)
 
 
 # --- groups ---------------------------------------------------------------------------------------
