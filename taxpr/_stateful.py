@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
-from taxpr._errors import RefusedError
+from taxpr._errors import RefusedError, refuse_function
 from taxpr._functions import called_as, trace
 from taxpr._rules import Options
 from taxpr._state_access import (
@@ -97,6 +97,25 @@ def stateful(
                 "states among its arguments."
             ) from error
     return Stateful(program, accesses, _with_barred_rules(jaxpr, {})), states
+
+
+def states_of(program: Any) -> list[State]:
+    """The states that a traced program still reads or writes, in the order of their first use.
+
+    Such a program neither runs nor compiles: `uncurry` makes its function a pure one.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+
+    Example:
+        >>> from taxpr import State, states_of, trace
+        >>> total = State(0.0, name="total")
+        >>> states_of(trace(lambda x: x + total.value)(1.0))
+        [State(float32[]=0.0, name='total')]
+    """
+    refuse_function("states_of", program)
+    jaxpr = program.jaxpr if isinstance(program, Program) else program
+    return list(dict.fromkeys(access_of(s.eqn).state for s in find_sites(jaxpr, of=is_access)))
 
 
 def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
