@@ -48,11 +48,15 @@ def ends_of(
             if len(part) <= _SMALL:
                 made += map(one, part)
                 continue
-            children = split(part, depth + 1)
-            while len(children) == 1 and children[0].children:
-                children = list(children[0].children)
-            made.append(several(part, children))
+            made.append(several(part, inside(part, depth + 1)))
         return chunks(made)
+
+    def inside(indices: range, depth: int) -> list[End]:
+        """What an end of these consists of: not of one that is the same."""
+        children = split(indices, depth)
+        while len(children) == 1 and children[0].children:
+            children = list(children[0].children)
+        return children
 
     def chunks(ends: list[End]) -> list[End]:
         """Not too many side by side."""
@@ -82,7 +86,7 @@ def ends_of(
         made += others(range(at, indices.start))
         at = indices.stop
         if len(indices) > 1:
-            made.append(several(indices, split(indices, 1)))
+            made.append(several(indices, inside(indices, 1)))
             made[-1].title = state.name
         elif indices:
             made.append(one(indices[0]))

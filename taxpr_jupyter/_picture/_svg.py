@@ -242,9 +242,8 @@ def _css(heated: bool) -> str:
         ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
     }
     for kind, dashes in (("read", "none"), ("write", "5 3")):
-        rules[f".edge.{kind} path"] = (
-            f"stroke-width:1.2px;stroke-dasharray:{dashes};"
-            + _colour("stroke", "state", _look.STATE)
+        rules[f".edge.{kind} path"] = f"stroke-width:1.2px;stroke-dasharray:{dashes};" + _colour(
+            "stroke", "state", _look.STATE
         )
         rules[f".edge.{kind} .tip"] = "stroke:none;" + _colour("fill", "state", _look.STATE)
     rules[".cluster.function rect"] = "stroke-dasharray:1 3"
