@@ -75,8 +75,8 @@ class Node:
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "rest" (it stands for what the reader left out), "batched", "donated", "effect",
-            "sharded" (what its equation or value is), "written" (a state that is). In a comparison also "same", "inside",
-            "follows", "changed", "new", "gone".
+            "sharded" (what its equation or value is), "written" (a state that is). In a
+            comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
             a comparison the address of its partner in the other picture.
