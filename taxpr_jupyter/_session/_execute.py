@@ -23,7 +23,7 @@ from taxpr_jupyter._session._devices import device_name, devices, placed_on
 from taxpr_jupyter._session._reads import reads
 from taxpr_jupyter._session._run import PHASES, Phase, Record, Run, record_of
 from taxpr_jupyter._session._sites import SiteRow
-from taxpr_jupyter._session._state_runs import parts, state_runs
+from taxpr_jupyter._session._state_runs import parts, state_runs, written
 
 _KEPT = 8  # compiled programs of one session
 
@@ -46,7 +46,7 @@ class Plan:
         code: Python that does the same.
         tags: The added tags, as something hashable.
         states: What the states of the function begin with, by name; none for one without.
-        watched: The keys of the tags at what is written to them.
+        watched: What is written to them, as in `Edits`.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Plan:
     code: str
     tags: Any
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    watched: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def attached(self) -> dict[str, Attached]:
@@ -136,16 +136,21 @@ class Executor:
         leaves = jax.tree.leaves(before), jax.tree.leaves(after)
         reports = {site.address: one.report_of(ctx[site.address]) for site, one in watched.items()}
         where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
+        records = {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
         return dataclasses.replace(
             run,
             device=where or run.device,
             outputs=after,
             baseline=before,
             differences=tuple(map(compare, plan.program.out_names[: len(leaves[0])], *leaves)),
-            states=state_runs(plan.program, plan.states, before_states, after_states, plan.watched),
+            states=state_runs(
+                plan.program,
+                (plan.states, before_states, after_states),
+                written(plan.watched, plan.sites, records),
+            ),
             final_states=after_states,
             baseline_states=before_states,
-            records={site.key: _record(site, reports.get(site.address)) for site in plan.sites},
+            records=records,
             ctx={site.key: _own(ctx[site.address]) for site in plan.sites if site.injector},
             xla={name: totals for name, totals in xla.items() if totals is not None},
         )
