@@ -182,10 +182,13 @@ def _bounds(group: ElementTree.Element) -> tuple[float, float, float, float]:
 
 def _outline(group: ElementTree.Element) -> str:
     """All lines of a shape as one path."""
-    return "".join(
-        _closed(shape) if shape.tag == f"{_NS}polygon" else f"M{_rounded_all(_drawn(shape))}"
-        for shape in _shapes(group)
-    )
+    return "".join(map(_line, _shapes(group)))
+
+
+def _line(shape: ElementTree.Element) -> str:
+    if shape.tag == f"{_NS}path":  # the lines of a cylinder
+        return _rounded_all(_drawn(shape))
+    return _closed(shape) if shape.tag == f"{_NS}polygon" else f"M{_rounded_all(_drawn(shape))}"
 
 
 def _shapes(group: ElementTree.Element) -> Iterator[ElementTree.Element]:
