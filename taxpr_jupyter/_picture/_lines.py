@@ -165,7 +165,8 @@ class Lines:
             note=count_of(len(several), "array"),
             types=_text.avals_text([a.aval for a in several]),
             marks=("many",),
-            fold=end.address,
+            # The final value of a state is folded with the state.
+            fold=None if end.state and kind == "output" else end.address,
             open=end.open,
         )
         yield _of_state(line, end) if end.state else line

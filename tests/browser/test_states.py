@@ -27,10 +27,14 @@ ADD = "1:scan/body/1:add"
 
 @pytest.fixture
 def opened(page, server):
-    content = notebook(IMPORTS, STATES, in_python(
-        "[p.run().outputs.tolist(), float(total.value), "
-        "[float(p.initial_states['total']), p.initial_states['<b>unit</b>'].tolist()]]"
-    ))
+    content = notebook(
+        IMPORTS,
+        STATES,
+        in_python(
+            "[p.run().outputs.tolist(), float(total.value), "
+            "[float(p.initial_states['total']), p.initial_states['<b>unit</b>'].tolist()]]"
+        ),
+    )
     book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
     book.run(0)
     book.run(1)
