@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._fold import HARD_LIMIT, Fold
+from taxpr_jupyter._picture._stateful import states_of
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 NO_ROOM = (
@@ -73,7 +74,7 @@ def _last_steps(block: Block, target: str) -> list[Item] | list[End]:
 
 def _drawn_end(block: Block, target: str) -> str:
     """The final value of a state is drawn where the state is, which is an input."""
-    for state in dict.fromkeys(end.state for end in block.outs if end.state):
+    for state in () if block.nested else states_of(block.jaxpr):
         for i, j in zip(state.ins, state.outs, strict=True):
             if target == f"{block.prefix}out{j}":
                 return f"{block.prefix}in{i}"

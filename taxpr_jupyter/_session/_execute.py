@@ -26,6 +26,8 @@ from taxpr_jupyter._session._sites import SiteRow
 from taxpr_jupyter._session._state_runs import parts, state_runs, written
 
 _KEPT = 8  # compiled programs of one session
+_WRITES = 256  # values of a state that is written in a while loop
+_WRITTEN_BYTES = 2**26  # and no more than this
 
 OnPhase = Callable[[Phase], None]
 
@@ -107,7 +109,12 @@ class Executor:
             )
         target = self._target(device)
         # By site: a tag can have the address of another one as its name.
-        watched = {row.site: _watched(row.injector) for row in plan.sites if not row.refused}
+        written_at = {key for pairs in plan.watched.values() for _, key in pairs}
+        watched = {
+            row.site: _watched(row.injector, _slots(row) if row.key in written_at else None)
+            for row in plan.sites
+            if not row.refused
+        }
         ctx = {site.address: one.initial([site]) for site, one in watched.items()}
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
@@ -249,9 +256,17 @@ def _called(program: taxpr.Program) -> Callable[..., Any]:
     return call
 
 
-def _watched(attached: Attached | None) -> taxpr.Injector:
+def _slots(row: SiteRow) -> int | None:
+    """How many values of a state to keep; None for all, where their number is known."""
+    if row.trips is not None:
+        return None
+    size = sum(x.size * getattr(x.dtype, "itemsize", 8) for x in jax.tree.leaves(row.site.avals))
+    return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
+
+
+def _watched(attached: Attached | None, slots: int | None = None) -> taxpr.Injector:
     """The injector followed by `taxpr.record`, so that what goes on from the tag is seen."""
-    own, seen = attached.injector if attached else None, taxpr.record()
+    own, seen = attached.injector if attached else None, taxpr.record(slots=slots)
 
     def new_state(site: taxpr.Site | None) -> Any:
         state = own.new_state(None if own.shared else site) if own else ()
