@@ -7,6 +7,7 @@ has several pictures, but `data-address`; classes instead of colours; tooltips a
 A page can change the colours by setting the CSS variables
 
     --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
+    --taxpr-state,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
     --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
     --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
@@ -82,7 +83,7 @@ def _description(picture: Picture) -> str:
 
 def _node(node: Node, group: ElementTree.Element) -> str:
     look = _look.look_of(node)
-    shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
+    shape = _box(group, look.rounded) if look.shape == "box" else _outline(group)
     classes = f"node {_look.classes(node)}"
     return _group(classes, node, shape, _texts(group, node.lines))
 
@@ -180,11 +181,15 @@ def _bounds(group: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def _outline(group: ElementTree.Element) -> str:
-    """All lines of a shape as one path."""
-    return "".join(
+    """All lines of a shape as one path; the curves of a cylinder as one each."""
+    shapes = list(_shapes(group))
+    lines = [_rounded_all(_drawn(shape)) for shape in shapes if shape.tag == f"{_NS}path"]
+    rest = "".join(
         _closed(shape) if shape.tag == f"{_NS}polygon" else f"M{_rounded_all(_drawn(shape))}"
-        for shape in _shapes(group)
+        for shape in shapes
+        if shape.tag != f"{_NS}path"
     )
+    return "".join(f'<path d="{line}"/>' for line in (*lines, rest) if line)
 
 
 def _shapes(group: ElementTree.Element) -> Iterator[ElementTree.Element]:
@@ -240,6 +245,12 @@ def _css(heated: bool) -> str:
         + _colour("stroke", "control", _look.CONTROL),
         ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
     }
+    for kind, dashes in (("read", "none"), ("write", "5 3")):
+        rules[f".edge.{kind} path"] = f"stroke-width:1.2px;stroke-dasharray:{dashes};" + _colour(
+            "stroke", "state", _look.STATE
+        )
+        rules[f".edge.{kind} .tip"] = "stroke:none;" + _colour("fill", "state", _look.STATE)
+    rules[".cluster.function rect"] = "stroke-dasharray:1 3"
     for kind, look in _look.LOOKS.items():
         node = f".node.{kind}" if kind != "choice" else ".choice.choice"
         rules[f"{node} rect,{node} path"] = (
