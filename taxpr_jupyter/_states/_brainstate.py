@@ -11,8 +11,9 @@ from jax.core import Tracer
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._model import PureCall, PureCode, like
-from taxpr_jupyter._states._objects import dotted, taken, unique
+from taxpr_jupyter._states._objects import dotted, taken, traceable, unique
 from taxpr_jupyter._states._reach import reached
+from taxpr_jupyter._states._texts import GIVEN, taking
 
 _LEAKED = (
     "This function writes {states} of brainstate in a loop or a branch of jax.lax, or under "
@@ -33,34 +34,46 @@ def pure_call(
         Exception: What the function itself raises.
     """
     out = taken(fn, args, kwargs, _is_object)
+    if not traceable(out.args, out.kwargs):
+        return None
 
-    def of_leaves(leaves: Sequence[Any]) -> Any:
-        values, words = out.put(out.objects, *_put_leaves(out.args, out.kwargs, leaves))
-        return fn(*values, **words)
+    def with_objects(*args: Any, **kwargs: Any) -> Any:
+        own, words = out.put(out.objects, args, kwargs)
+        return fn(*own, **words)
 
-    stateful = brainstate.transform.StatefulFunction(of_leaves, return_only_write=False)
-    leaves = _leaves(out.args, out.kwargs)
-    states = stateful.make_jaxpr(leaves).get_states(leaves)
+    seen: list[Any] = []
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        with brainstate.StateTraceStack() as stack:
+            seen.append(stack)
+            return with_objects(*args, **kwargs)
+
+    try:
+        brainstate.transform.StatefulFunction(watched).make_jaxpr(*out.args, **out.kwargs)
+    except Exception:
+        if any(stack.states for stack in seen):
+            raise
+        return None  # it may be one that another library makes pure
+    stateful = brainstate.transform.StatefulFunction(with_objects, return_only_write=False)
+    stateful.make_jaxpr(*out.args, **out.kwargs)
+    states = stateful.get_states(*out.args, **out.kwargs)
     if not states:
         return None
     names = _names(fn, states, out.objects)
-    if any(isinstance(const, Tracer) for const in stateful.get_jaxpr(leaves).consts):
-        raise PanelError(_LEAKED.format(states=_listed(names)))
-    written = stateful.get_write_states(leaves)
+    if any(isinstance(c, Tracer) for c in stateful.get_jaxpr(*out.args, **out.kwargs).consts):
+        raise PanelError(_LEAKED.format(states=", ".join(names)))
+    written = stateful.get_write_states(*out.args, **out.kwargs)
 
     @like(fn)
     def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         given = [values[name] for name in names]
-        new, result = stateful.jaxpr_call(given, _leaves(args, kwargs))
+        new, result = stateful.jaxpr_call(given, *args, **kwargs)
         return result, dict(zip(names, new, strict=True))
 
     def write(values: Mapping[str, Any]) -> None:
         for name, state in zip(names, states, strict=True):
             if name in values and state in written:
                 state.value = values[name]
-
-    def code(fn: str, args: Sequence[str]) -> PureCode:
-        return _code(fn, args, names, bool(out.objects))
 
     return PureCall(
         fn=pure,
@@ -71,29 +84,13 @@ def pure_call(
         args=out.args,
         kwargs=out.kwargs,
         library="brainstate",
-        code=code,
+        code=lambda text, args: _code(text, args, names, out.places),
         write=write,
     )
 
 
 def _is_object(x: Any) -> bool:
     return isinstance(x, (brainstate.State, brainstate.graph.Node))
-
-
-def _is_traced(leaf: Any) -> bool:
-    """Whether a leaf of the arguments is no text and no function."""
-    return hasattr(leaf, "shape") or isinstance(leaf, (bool, int, float, complex))
-
-
-def _leaves(args: Any, kwargs: Any) -> list[Any]:
-    return [leaf for leaf in jax.tree.leaves((tuple(args), dict(kwargs))) if _is_traced(leaf)]
-
-
-def _put_leaves(args: Any, kwargs: Any, leaves: Sequence[Any]) -> Any:
-    rest = iter(leaves)
-    return jax.tree.map(
-        lambda leaf: next(rest) if _is_traced(leaf) else leaf, (tuple(args), dict(kwargs))
-    )
 
 
 def _names(
@@ -103,7 +100,7 @@ def _names(
     known: dict[int, str] = {id(brainstate.random.DEFAULT): "random.DEFAULT"}
     nodes: list[tuple[str, Any]] = []
     for name, thing in [*objects.items(), *reached(fn)]:
-        for path, leaf in jax.tree_util.tree_flatten_with_path(thing, is_leaf=_is_object)[0]:
+        for path, leaf in _leaves(thing):
             label = ".".join(part for part in (name, dotted(path)) if part)
             if isinstance(leaf, brainstate.State) and label:
                 known.setdefault(id(leaf), label)
@@ -129,24 +126,41 @@ def _names(
     )
 
 
-def _code(fn: str, args: Sequence[str], names: Sequence[str], objects: bool) -> PureCode:
-    given = ", ".join([fn, *args])
-    if objects:
-        raise NotImplementedError
-    lines = [
-        f"stateful = brainstate.transform.StatefulFunction({fn}, return_only_write=False)",
-        f"found = stateful.make_jaxpr({', '.join(args)}).get_states({', '.join(args)})",
-        f"names = {list(names)!r}",
-        "states = {name: state.value for name, state in zip(names, found)}",
-        "",
-        "def pure(states, *args, **kwargs):",
-        "    new, out = stateful.jaxpr_call([states[name] for name in names], *args, **kwargs)",
-        "    return out, dict(zip(names, new))",
-        "",
-    ]
-    del given
-    return PureCode(lines, args, ["import brainstate"])
+def _leaves(thing: Any) -> Sequence[tuple[Any, Any]]:
+    """The states and modules in what a function reaches, with their paths."""
+    try:
+        found = jax.tree_util.tree_flatten_with_path(thing, is_leaf=_is_object)[0]
+    except (TypeError, ValueError):  # a dict whose keys have no order
+        return []
+    return [(path, leaf) for path, leaf in found if _is_object(leaf)]
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+_CODE = """
+stateful = brainstate.transform.StatefulFunction({fn}, return_only_write=False)
+found = stateful.make_jaxpr({args}).get_states({args})
+names = {names!r}
+states = {{name: state.value for name, state in zip(names, found)}}
+
+def pure(states, *args, **kwargs):
+    values = [states[name] for name in names]
+    values, out = stateful.jaxpr_call(values, *args, **kwargs)
+    return out, dict(zip(names, values))
+"""
+_CALL = """
+def call(*args, **kwargs):
+    args, kwargs = put(objects, args, kwargs)
+    return {fn}(*args, **kwargs)
+
+"""
+
+
+def _code(
+    fn: str, args: Sequence[str], names: Sequence[str], places: Mapping[int, str]
+) -> PureCode:
+    lines: list[str] = []
+    if places:
+        is_object = "isinstance(x, (brainstate.State, brainstate.graph.Node))"
+        lines = [*taking(args, is_object, places), *_CALL.format(fn=fn).strip().splitlines(), ""]
+        fn, args = "call", GIVEN
+    text = _CODE.format(fn=fn, args=", ".join(args), names=list(names))
+    return PureCode([*lines, *text.strip().splitlines(), ""], args, ["import brainstate"])

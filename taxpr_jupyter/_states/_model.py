@@ -41,6 +41,7 @@ class PureCall:
             takes no others.
         write: Sets the states of the user's objects to values by name; None where there is no
             object that holds them.
+        note: What the user should know of the states; may be empty.
     """
 
     fn: Callable[..., Any]
@@ -51,6 +52,7 @@ class PureCall:
     library: str
     code: Callable[[str, Sequence[str]], PureCode]
     write: Callable[[Mapping[str, Any]], None] | None = None
+    note: str = ""
 
 
 def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

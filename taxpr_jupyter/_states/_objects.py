@@ -97,6 +97,22 @@ def unique(names: Sequence[str]) -> list[str]:
     return out
 
 
+def traceable(args: Any, kwargs: Any) -> bool:
+    """Whether JAX can trace all arguments."""
+    return all(map(is_traceable, jax.tree.leaves((tuple(args), dict(kwargs)))))
+
+
+def is_traceable(leaf: Any) -> bool:
+    """Whether it is an array, a number, or the shape of an array."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return True
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
 def _is_none(x: Any) -> bool:
     return x is None
 

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import jax
+
 import taxpr
+
+
+def written(jaxpr: Any, states: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the states that a pure function does not return as they came.
+
+    Args:
+        jaxpr: Of the function ``(states, ...) -> (..., states)``.
+        states: The values of the states by name.
+    """
+    number = len(jax.tree.leaves(dict(states)))
+    first = len(jaxpr.jaxpr.outvars) - number
+    same = [into == k for k, into in enumerate(passed(jaxpr)[first:])]
+    leaves = jax.tree.unflatten(jax.tree.structure(dict(states)), same)
+    return frozenset(name for name in states if not all(jax.tree.leaves(leaves[name])))
 
 
 def passed(jaxpr: Any) -> list[int | None]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # Behind the states: what `taking` leaves of the arguments.
 GIVEN = ("*given", "**words")
 
 
-def taking(args: Sequence[str], is_object: str, objects: Sequence[tuple[int, str]]) -> list[str]:
+def taking(args: Sequence[str], is_object: str, places: Mapping[int, str]) -> list[str]:
     """Lines that take objects out of arguments, as `_objects.taken` does.
 
     Args:
         args: The arguments: ``model``, ``n=3``.
         is_object: What says of ``x`` whether it is one.
-        objects: Pairs of the place and the name of each.
+        places: The name of each by its place.
 
     Example:
-        >>> print("\\n".join(taking(["m", "x", "n=3"], "isinstance(x, str)", [(0, "m")])))
+        >>> print("\\n".join(taking(["m", "x", "n=3"], "isinstance(x, str)", {0: "m"})))
         def is_object(x):
             return isinstance(x, str)
         <BLANKLINE>
@@ -42,7 +42,8 @@ def taking(args: Sequence[str], is_object: str, objects: Sequence[tuple[int, str
     positional = "".join(f"{ast.unparse(arg)}, " for arg in call.args).strip()
     keywords = ", ".join(ast.unparse(keyword) for keyword in call.keywords)
     first = {name: place for place, name in reversed(objects)}
-    named = ", ".join(f"{name!r}: leaves[{place}]" for name, place in sorted_by(first))
+    in_order = sorted(first.items(), key=lambda pair: pair[1])
+    named = ", ".join(f"{name!r}: leaves[{place}]" for name, place in in_order)
     return [
         "def is_object(x):",
         f"    return {is_object}",
@@ -50,7 +51,7 @@ def taking(args: Sequence[str], is_object: str, objects: Sequence[tuple[int, str
         f"args, kwargs = ({positional}), dict({keywords})",
         "leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda x: x is None or is_object(x))",
         f"objects = {{{named}}}",
-        f"places = {dict(objects)!r}",
+        f"places = {dict(places)!r}",
         "given, words = jax.tree.map(",
         "    lambda x: None if is_object(x) else x, (args, kwargs), is_leaf=is_object",
         ")",
@@ -62,8 +63,3 @@ def taking(args: Sequence[str], is_object: str, objects: Sequence[tuple[int, str
         "    return jax.tree.unflatten(tree, leaves)",
         "",
     ]
-
-
-def sorted_by(places: dict[str, int]) -> list[tuple[str, int]]:
-    """The names in the order of their places."""
-    return sorted(places.items(), key=lambda pair: pair[1])
