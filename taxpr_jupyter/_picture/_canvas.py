@@ -147,6 +147,7 @@ class Canvas:
         self._merging: dict[str, Node] = {}
         self._forward: set[str] = set()  # what computes, before or outside of a backward pass
         self._backward: set[str] = set()
+        self._states: set[str] = set()
         self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
@@ -156,6 +157,8 @@ class Canvas:
         one edge.
         """
         self.nodes.append(node)
+        if node.kind == "state":
+            self._states.add(node.id)
         if node.kind in {"eqn", "hop", "group", "tag", "injected"}:
             (self._backward if "backward" in node.marks else self._forward).add(node.id)
         if merging:
@@ -166,6 +169,8 @@ class Canvas:
         """Adds an edge."""
         if kind == "value" and target in self._backward and source in self._forward:
             kind = "residual"
+        if kind == "value" and source in self._states:
+            kind = "read"
         name = f"{source}->{target}"
         self._edge_ids[name] += 1
         number = self._edge_ids[name]

@@ -56,6 +56,13 @@ _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "residual": {"color": _look.FAINT},
     "back": {"style": "dashed", "constraint": "false"},
     "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
+    "read": {"color": _look.STATE, "penwidth": "1.2"},
+    "write": {
+        "style": "dashed",
+        "color": _look.STATE,
+        "penwidth": "1.2",
+        "constraint": "false",  # from below to above, where the reads begin
+    },
 }
 # Operands that have an order enter from left to right.
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}

@@ -15,6 +15,7 @@ from taxpr_jupyter._picture._groups import Groups
 from taxpr_jupyter._picture._labels import takes_part
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._roles import in_paths
+from taxpr_jupyter._picture._stateful import shown_names, states_of
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -101,8 +102,14 @@ class Fold:
 
     def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
         prefix = f"{address}/" if address else ""
-        ins = ends_of(in_paths(nested) if nested else jaxpr.in_names, "in", prefix)
-        outs = ends_of(nested.out_roles if nested else jaxpr.out_names, "out", prefix)
+        if nested:
+            ins = ends_of(in_paths(nested), "in", prefix)
+            outs = ends_of(nested.out_roles, "out", prefix)
+        else:
+            in_names, out_names = shown_names(jaxpr)
+            states = states_of(jaxpr)
+            ins = ends_of(in_names, "in", prefix, states)
+            outs = ends_of(out_names, "out", prefix, states)
         items = [
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])
             for local, eqn in taxpr.numbered(jaxpr)

@@ -11,6 +11,7 @@ from taxpr_jupyter._picture import _labels, _roles, _text
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._stateful import shown_names
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 LineKind = Literal[
@@ -89,7 +90,7 @@ class Lines:
 
     def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
         """What is open of the tree of a program, and what is folded."""
-        return self._block(root, program.in_names, program.out_names, program.consts, 0)
+        return self._block(root, *shown_names(program), program.consts, 0)
 
     def all(self, program: taxpr.Program) -> Iterator[Line]:
         """Every equation of a program, in no groups."""

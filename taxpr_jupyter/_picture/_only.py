@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import taxpr
 from taxpr_jupyter._picture._labels import takes_part
+from taxpr_jupyter._picture._state_nodes import finals_of
 from taxpr_jupyter._picture._tree import End, Item
 
 
@@ -50,7 +51,11 @@ class Only:
         return made
 
     def _keeps_end(self, end: End, prefix: str) -> bool:
-        return any(f"{prefix}{_word(end)}{i}" in self.places for i in end.indices)
+        if end.state and _word(end) == "out":  # it has no node
+            return True
+        finals = finals_of(end) if end.state else ()
+        places = (*(f"{prefix}{_word(end)}{i}" for i in end.indices), *finals)
+        return not self.places.isdisjoint(places)
 
     def opens(self, item: Item) -> bool:
         """Whether an item is worth opening."""

@@ -55,6 +55,15 @@ def states_of(program: Any) -> tuple[StateEnds, ...]:
     return states if known else ()
 
 
+def shown_names(program: taxpr.Program) -> tuple[list[str], list[str]]:
+    """The names of inputs and outputs for people: those of states without a word before them."""
+    ins, outs = list(program.in_names), list(program.out_names)
+    for one in states_of(program):
+        ins[one.ins.start : one.ins.stop] = one.leaves
+        outs[one.outs.start : one.outs.stop] = one.leaves
+    return ins, outs
+
+
 def stateful_program(
     program: taxpr.Program, states: Mapping[str, Any], written: Iterable[str]
 ) -> StatefulProgram:

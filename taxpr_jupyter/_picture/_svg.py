@@ -7,6 +7,7 @@ has several pictures, but `data-address`; classes instead of colours; tooltips a
 A page can change the colours by setting the CSS variables
 
     --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
+    --taxpr-state,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
     --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
     --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
@@ -240,6 +241,12 @@ def _css(heated: bool) -> str:
         + _colour("stroke", "control", _look.CONTROL),
         ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
     }
+    for kind, dashes in (("read", "none"), ("write", "5 3")):
+        rules[f".edge.{kind} path"] = f"stroke-width:1.2px;stroke-dasharray:{dashes};" + _colour(
+            "stroke", "state", _look.STATE
+        )
+        rules[f".edge.{kind} .tip"] = "stroke:none;" + _colour("fill", "state", _look.STATE)
+    rules[".cluster.function rect"] = "stroke-dasharray:1 3"
     for kind, look in _look.LOOKS.items():
         node = f".node.{kind}" if kind != "choice" else ".choice.choice"
         rules[f"{node} rect,{node} path"] = (

@@ -75,7 +75,8 @@ def pure_call(
         }
         return out, {**values, **after}
 
-    jaxpr = jax.make_jaxpr(pure)({**values, RNG: key}, *args, **kwargs)
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), {**values, RNG: key})
+    jaxpr = jax.make_jaxpr(pure)(shapes, *args, **kwargs)
     if any(isinstance(const, Tracer) for const in jaxpr.consts):
         raise PanelError(_LEAKED)
     # As JAX flattens a dict.

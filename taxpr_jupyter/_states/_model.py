@@ -7,14 +7,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import taxpr
+
 
 @dataclasses.dataclass(frozen=True)
 class PureCode:
     """Python that makes a pure function, for `Session.code`.
 
     Attributes:
-        lines: Lines that define ``pure`` and ``states``. The names ``taxpr`` and ``jax`` are there.
-        args: The arguments of ``pure`` behind the states: ``x``, ``n=3``.
+        lines: Lines that define ``pure`` and ``states``, a dict. The names ``taxpr`` and ``jax``
+            are there.
+        args: The arguments of ``pure`` behind the states, as many as were given: ``x``, ``n=3``;
+            ``None`` in place of what the adaptor took out.
         imports: What the lines need besides, such as ``from flax import nnx``.
     """
 
@@ -36,12 +40,14 @@ class PureCall:
             adaptor takes out, since it holds states, it replaces by None.
         kwargs: The keyword arguments, likewise.
         library: Whose states they are: "taxpr", "brainstate", "flax.nnx", "haiku", "equinox".
-        code: Called with Python for the user's function, and for its arguments, gives Python for
-            the pure one. The arguments are those that are traced, ``x``, ``n=3``; the function
-            takes no others.
+        code: Called with Python for the user's function, and for the arguments of the call in
+            their places, ``x``, ``n=3``, gives Python for the pure one.
         write: Sets the states of the user's objects to values by name; None where there is no
             object that holds them.
         note: What the user should know of the states; may be empty.
+        tag_writes: Traces ``fn(states, *args, **kwargs)`` again, with a tag of the params
+            ``name``, that of the leaf, ``state``, that of its state, and ``op="write"`` on each
+            leaf that is written; None where that is not known.
     """
 
     fn: Callable[..., Any]
@@ -53,6 +59,7 @@ class PureCall:
     code: Callable[[str, Sequence[str]], PureCode]
     write: Callable[[Mapping[str, Any]], None] | None = None
     note: str = ""
+    tag_writes: Callable[[], taxpr.Program] | None = None
 
 
 def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -46,8 +46,8 @@ def reached(fn: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
                 ]
         elif not isinstance(thing, (type, types.ModuleType)):
             yield name, thing
-            if callable(wrapped := getattr(thing, "__wrapped__", None)):
-                waiting.append((name, wrapped))
+        if callable(wrapped := getattr(thing, "__wrapped__", None)):
+            waiting.append((name, wrapped))
 
 
 def _is_readable(fn: types.FunctionType) -> bool:

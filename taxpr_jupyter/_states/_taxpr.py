@@ -22,6 +22,11 @@ def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         RefusedError: If a state is used in an equation that cannot be injected.
     """
     pure, states = taxpr.uncurry(fn, *args, **kwargs)
+
+    def tag_writes() -> taxpr.Program:
+        tagged = taxpr.Uncurried(fn, args, kwargs, tag_writes=True)
+        return taxpr.trace(like(fn)(tagged))(states, *args, **kwargs)
+
     return PureCall(
         fn=like(fn)(pure),
         states=states,
@@ -31,6 +36,7 @@ def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         library="taxpr",
         code=_code,
         write=pure.write,
+        tag_writes=tag_writes,
     )
 
 

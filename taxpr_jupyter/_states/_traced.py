@@ -112,6 +112,6 @@ def _signature(fn: Callable[..., Any], positional: int, statics: Statics) -> ins
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     own = [one for one in parameters if one.kind in kinds][:positional]
     gone = {one.name for k, one in enumerate(own) if k in statics.nums} | set(statics.names)
-    kept = [one.replace(default=one.empty) for one in parameters if one.name not in gone]
+    kept = [one for one in parameters if one.name not in gone]
     every = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
     return inspect.Signature(kept or [every])
