@@ -108,7 +108,8 @@ def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
         for module in tree
         for own in tree[module]
     ]
-    names = [f"{module}/{own}".removeprefix("~/") for _, module, own in places]
+    # As in the scopes of haiku's own, without the "~" of what is made in a constructor.
+    names = [f"{module}/{own}".replace("~/", "") for _, module, own in places]
     return dict(zip(unique([RNG, *names])[1:], places, strict=True))
 
 
