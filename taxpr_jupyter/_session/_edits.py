@@ -33,6 +33,8 @@ class Edits:
         by_hand: Those of them that the user unfolded.
         only: The part that is drawn; None for all.
         note: What the user should know of the last change of the picture.
+        states: The initial values that were set, by the name of the state.
+        watched: The keys of the tags at what is written to a state, by its name.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -41,6 +43,8 @@ class Edits:
     by_hand: frozenset[str] = frozenset()
     only: Only | None = None
     note: str = ""
+    states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 class Edited:
