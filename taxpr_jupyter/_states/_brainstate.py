@@ -13,7 +13,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._model import PureCall, PureCode, like
 from taxpr_jupyter._states._objects import dotted, taken, traceable, unique
 from taxpr_jupyter._states._reach import reached
-from taxpr_jupyter._states._texts import GIVEN, taking
+from taxpr_jupyter._states._texts import pure_code, taking
 
 _LEAKED = (
     "This function writes {states} of brainstate in a loop or a branch of jax.lax, or under "
@@ -98,17 +98,17 @@ def _names(
 ) -> list[str]:
     """A name for each state: its own; the variable or the attributes by which it is reached."""
     known: dict[int, str] = {id(brainstate.random.DEFAULT): "random.DEFAULT"}
-    nodes: list[tuple[str, Any]] = []
+    nodes: dict[int, tuple[str, Any]] = {}
     for name, thing in [*objects.items(), *reached(fn)]:
         for path, leaf in _leaves(thing):
             label = ".".join(part for part in (name, dotted(path)) if part)
             if isinstance(leaf, brainstate.State) and label:
                 known.setdefault(id(leaf), label)
             elif isinstance(leaf, brainstate.graph.Node):
-                nodes.append((label, leaf))
+                nodes.setdefault(id(leaf), (label, leaf))
     used = {id(state) for state in states}
     paths = []
-    for label, node in nodes:
+    for label, node in nodes.values():
         found = brainstate.graph.states(node).items()
         own = [(path, state) for path, state in found if id(state) in used - set(known)]
         if own:
@@ -136,8 +136,13 @@ def _leaves(thing: Any) -> Sequence[tuple[Any, Any]]:
 
 
 _CODE = """
-stateful = brainstate.transform.StatefulFunction({fn}, return_only_write=False)
-found = stateful.make_jaxpr({args}).get_states({args})
+def call(*args, **kwargs):
+    args, kwargs = put(objects, args, kwargs)
+    return fn(*args, **kwargs)
+
+given, words = rest
+stateful = brainstate.transform.StatefulFunction(call, return_only_write=False)
+found = stateful.make_jaxpr(*given, **words).get_states(*given, **words)
 names = {names!r}
 states = {{name: state.value for name, state in zip(names, found)}}
 
@@ -146,21 +151,9 @@ def pure(states, *args, **kwargs):
     values, out = stateful.jaxpr_call(values, *args, **kwargs)
     return out, dict(zip(names, values))
 """
-_CALL = """
-def call(*args, **kwargs):
-    args, kwargs = put(objects, args, kwargs)
-    return {fn}(*args, **kwargs)
-
-"""
 
 
-def _code(
-    fn: str, args: Sequence[str], names: Sequence[str], places: Mapping[int, str]
-) -> PureCode:
-    lines: list[str] = []
-    if places:
-        is_object = "isinstance(x, (brainstate.State, brainstate.graph.Node))"
-        lines = [*taking(args, is_object, places), *_CALL.format(fn=fn).strip().splitlines(), ""]
-        fn, args = "call", GIVEN
-    text = _CODE.format(fn=fn, args=", ".join(args), names=list(names))
-    return PureCode([*lines, *text.strip().splitlines(), ""], args, ["import brainstate"])
+def _code(fn: str, args: Sequence[str], names: Sequence[str], places: Mapping[int, str]) -> PureCode:
+    body = taking("(brainstate.State, brainstate.graph.Node)", places)
+    body += _CODE.format(names=list(names))
+    return pure_code(body, fn, args, ["import brainstate"])

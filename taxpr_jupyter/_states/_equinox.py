@@ -14,7 +14,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._model import PureCall, PureCode, like
 from taxpr_jupyter._states._objects import dotted, is_traceable, taken, unique
 from taxpr_jupyter._states._passed import written
-from taxpr_jupyter._states._texts import GIVEN, taking
+from taxpr_jupyter._states._texts import pure_code, taking
 
 _TWICE = (
     "This function returns an eqx.nn.State of equinox more often than it takes it, so its value in "
@@ -175,8 +175,7 @@ def is_traced(x):
 def values(state):
     return jax.tree.leaves(state, is_leaf=lambda x: x is not state)
 
-traced = jax.tree.map(is_traced, (given, words), is_leaf=is_module)
-(given, words), rest = eqx.partition((given, words), traced)
+rest, static = eqx.partition(rest, jax.tree.map(is_traced, rest, is_leaf=is_module))
 names = {names!r}
 results = {results!r}
 states = {{
@@ -190,8 +189,8 @@ def pure(states, *args, **kwargs):
     for key, state in objects.items():
         tree = jax.tree.structure(state, is_leaf=lambda x: x is not state)
         new[key] = jax.tree.unflatten(tree, [states[name] for name in names[key]])
-    args, kwargs = eqx.combine(put(new, args, kwargs), rest, is_leaf=is_object)
-    leaves, tree = jax.tree.flatten({fn}(*args, **kwargs), is_leaf=is_object)
+    args, kwargs = eqx.combine(put(new, args, kwargs), static, is_leaf=is_object)
+    leaves, tree = jax.tree.flatten(fn(*args, **kwargs), is_leaf=is_object)
     after = dict(states)
     for place, own in results.items():
         after |= zip(own, values(leaves[place]))
@@ -207,6 +206,6 @@ def _code(
     names: Mapping[str, Sequence[str]],
     results: Mapping[int, Sequence[str]],
 ) -> PureCode:
-    lines = taking(args, "isinstance(x, eqx.nn.State)", places)
-    lines += _CODE.format(fn=fn, names=dict(names), results=dict(results)).strip().splitlines()
-    return PureCode([*lines, ""], GIVEN, ["import equinox as eqx"])
+    body = taking("eqx.nn.State", places)
+    body += _CODE.format(names=dict(names), results=dict(results)).lstrip("\n")
+    return pure_code(body, fn, args, ["import equinox as eqx"])

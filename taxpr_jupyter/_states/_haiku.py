@@ -13,6 +13,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._model import PureCall, PureCode, like
 from taxpr_jupyter._states._objects import traceable, unique
 from taxpr_jupyter._states._passed import written
+from taxpr_jupyter._states._texts import pure_code
 
 RNG = "rng"
 _NOTE = (
@@ -114,32 +115,30 @@ def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
 
 
 _CODE = """
-model = hk.transform_with_state({fn})
-params, state = jax.jit(model.init)(jax.random.key(0), {args})
-names = {names}
+rest = args, kwargs
+model = hk.transform_with_state(fn)
+params, state = jax.jit(lambda key: model.init(key, *args, **kwargs))(jax.random.key(0))
+names = {{{names}
+}}
 kinds = {{"param": params, "state": state}}
 states = {{name: kinds[kind][module][own] for name, (kind, module, own) in names.items()}}
-
+{rng}
 def pure(states, *args, **kwargs):
     kinds = {{"param": {{}}, "state": {{}}}}
     for name, (kind, module, own) in names.items():
         kinds[kind].setdefault(module, {{}})[own] = states[name]
-    out, new = model.apply(kinds["param"], kinds["state"], {key}, *args, **kwargs)
-    after = {{name: new[module][own] for name, (kind, module, own) in names.items() if kind == "state"}}
-    return out, {{**states, **after}}
+    out, new = model.apply(kinds["param"], kinds["state"], states.get("rng"), *args, **kwargs)
+    after = dict(states)
+    for name, (kind, module, own) in names.items():
+        if kind == "state":
+            after[name] = new[module][own]
+    return out, after
 """
 
 
 def _code(fn: str, args: Sequence[str], names: Mapping[str, Any], takes_key: bool) -> PureCode:
-    shown = "".join(f"    {name!r}: {place!r},\n" for name, place in names.items())
-    text = _CODE.format(
-        fn=fn,
-        args=", ".join(args),
-        names=f"{{\n{shown}}}",
-        key="states['rng']" if takes_key else "None",
+    body = _CODE.format(
+        names="".join(f"\n    {name!r}: {place!r}," for name, place in names.items()),
+        rng=f"states[{RNG!r}] = jax.random.key(0)\n" if takes_key else "",
     )
-    lines = text.strip().splitlines()
-    if takes_key:
-        at = lines.index("def pure(states, *args, **kwargs):")
-        lines.insert(at - 1, "states['rng'] = jax.random.key(0)")
-    return PureCode([*lines, ""], args, ["import haiku as hk"])
+    return pure_code(body, fn, args, ["import haiku as hk"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,8 +15,8 @@ from taxpr_jupyter._states._model import PureCall, PureCode, like
 from taxpr_jupyter._states._objects import Taken, taken
 from taxpr_jupyter._states._passed import written
 from taxpr_jupyter._states._reach import reached
-from taxpr_jupyter._states._texts import GIVEN, taking
-from taxpr_jupyter._states._unbound import Unbound, unbind
+from taxpr_jupyter._states._texts import pure_code, taking
+from taxpr_jupyter._states._unbound import unbind
 
 _CLOSED_OVER = (
     "This function changes a module or a Variable of flax nnx that is none of its arguments, "
@@ -54,7 +54,7 @@ def pure_call(
     graph, state = nnx.split(dict(out.objects))
     several = len(out.objects) > 1
     states = _named(state, several)
-    outputs = {
+    outputs = {  # what a call collects, which grows with each call
         _name(path, several)
         for path, leaf in nnx.to_flat_state(state)
         if isinstance(leaf, nnx.Intermediate) and not isinstance(leaf, nnx.Perturbation)
@@ -75,7 +75,7 @@ def pure_call(
         after = _named(nnx.state(objects), several)
         made.update(after.keys() - values.keys())
         return result, {
-            name: _kept(name, value, after.get(name, value), name in outputs)
+            name: value if name in outputs else _kept(name, value, after.get(name, value))
             for name, value in values.items()
         }
 
@@ -95,8 +95,9 @@ def pure_call(
         args=out.args[n_bound:],
         kwargs=out.kwargs,
         library="flax.nnx",
-        code=lambda text, args: _code(unbound, text, args, out, several),
+        code=lambda fn, args: _code(n_bound, fn, args, out, several, outputs),
         write=write,
+        bound=unbound if n_bound else None,
         note=note if made else "",
     )
 
@@ -135,7 +136,7 @@ def _with(leaf: Any, value: Any) -> Any:
     return leaf.copy(value) if isinstance(leaf, nnx.Variable) else value
 
 
-def _kept(name: str, before: Any, after: Any, is_output: bool) -> Any:
+def _kept(name: str, before: Any, after: Any) -> Any:
     """The value after the call, where it is of the same type."""
     types = [
         (jax.tree.structure(value), [(jnp.shape(x), jnp.result_type(x)) for x in leaves])
@@ -144,8 +145,6 @@ def _kept(name: str, before: Any, after: Any, is_output: bool) -> Any:
     ]
     if types[0] == types[1]:
         return after
-    if is_output:
-        return before
     raise PanelError(_CHANGED.format(name=name, before=_type(before), after=_type(after)))
 
 
@@ -161,30 +160,36 @@ def name(path):
     return ".".join(map(str, path{inner}))
 
 def by_name(state):
-    return {{name(path): leaf.get_value() for path, leaf in nnx.to_flat_state(state)}}
+    found = nnx.to_flat_state(state)
+    return {{name(path): x.get_value() if hasattr(x, "get_value") else x for path, x in found}}
+
+def with_values(states):
+    def new(path, x):
+        return x.copy(states[name(path)]) if hasattr(x, "get_value") else states[name(path)]
+
+    return nnx.merge(graph, nnx.map_state(new, state))
 
 states = by_name(state)
 
 def pure(states, *args, **kwargs):
-    given = nnx.map_state(lambda path, leaf: leaf.copy(states[name(path)]), state)
-    objects = nnx.merge(graph, given)
-    args, kwargs = put(objects, args, kwargs)
-    out = {call}
+    objects = with_values(states)
+    args, kwargs = put(objects, {args}, kwargs)
+    out = fn(*args, **kwargs)
     after = by_name(nnx.state(objects))
-    return out, {{name: after[name] for name in states}}
+    return out, {{name: {kept} for name, value in states.items()}}
 """
 
 
-def _code(unbound: Unbound, fn: str, args: Sequence[str], out: Taken, several: bool) -> PureCode:
-    is_object = "isinstance(x, (nnx.Pytree, nnx.Variable))"
-    own = [text.format(fn=fn) for text in unbound.texts]
-    lines = taking([*own, *args], is_object, out.places)
-    text = _CODE.format(
+def _code(
+    n_bound: int, fn: str, args: Sequence[str], out: Taken, several: bool, outputs: Collection[str]
+) -> PureCode:
+    body = taking("(nnx.Pytree, nnx.Variable)", out.places) + _CODE.format(
         inner="" if several else "[1:] or path",
-        call=f"{unbound.text.format(fn=fn)}(*args, **kwargs)",
+        args=f"(*rest[0][:{n_bound}], *args)" if n_bound else "args",
+        kept=(
+            f"value if name in {sorted(outputs)!r} else after.get(name, value)"
+            if outputs
+            else "after.get(name, value)"
+        ),
     )
-    lines += text.strip().splitlines()
-    given = f"*given[{len(own)}:]" if own else GIVEN[0]
-    if own:
-        lines = [line.replace("put(objects, args,", f"put(objects, (*given[:{len(own)}], *args),") for line in lines]
-    return PureCode([*lines, ""], [given, GIVEN[1]], ["from flax import nnx"])
+    return pure_code(body, fn, args, ["from flax import nnx"], n_bound)

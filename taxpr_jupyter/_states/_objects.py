@@ -58,7 +58,7 @@ def taken(
     found, tree = jax.tree_util.tree_flatten_with_path(
         (tuple(args), dict(kwargs)), is_leaf=lambda x: x is None or is_object(x)
     )
-    names = _names(fn, len(args))
+    names = argument_names(fn, len(args))
     objects: dict[str, Any] = {}
     labels: dict[int, str] = {}
     places: dict[int, str] = {}
@@ -117,7 +117,7 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
-def _names(fn: Callable[..., Any], positional: int) -> list[str]:
+def argument_names(fn: Callable[..., Any], positional: int) -> list[str]:
     """A name for each positional argument."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())

@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from taxpr_jupyter._states._objects import argument_names
+
 
 def reached(fn: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Pairs of a name and what the function finds by it, also in functions that it calls.
@@ -28,11 +30,16 @@ def reached(fn: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         if id(thing) in seen:
             continue
         seen.add(id(thing))
+        given = getattr(thing, "bound_statics", None)  # see `_traced.without_statics`
         if isinstance(thing, functools.partial):
             waiting += [("", thing.func), *(("", arg) for arg in thing.args)]
             waiting += list(thing.keywords.items())
         elif isinstance(thing, types.MethodType):
             waiting += [("", thing.__self__), ("", thing.__func__)]
+        elif given is not None:
+            inner, args, kwargs, _ = given
+            waiting += [*zip(argument_names(inner, len(args)), args, strict=True)]
+            waiting += [*kwargs.items(), ("", inner)]
         elif isinstance(thing, types.FunctionType):
             variables = inspect.getclosurevars(thing) if _is_readable(thing) else None
             if variables is not None:
@@ -46,7 +53,7 @@ def reached(fn: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
                 ]
         elif not isinstance(thing, (type, types.ModuleType)):
             yield name, thing
-        if callable(wrapped := getattr(thing, "__wrapped__", None)):
+        if given is None and callable(wrapped := getattr(thing, "__wrapped__", None)):
             waiting.append((name, wrapped))
 
 

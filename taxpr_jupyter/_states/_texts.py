@@ -2,64 +2,70 @@
 
 from __future__ import annotations
 
-import ast
+import textwrap
 from collections.abc import Mapping, Sequence
 
-# Behind the states: what `taking` leaves of the arguments.
-GIVEN = ("*given", "**words")
+from taxpr_jupyter._states._model import PureCode
+
+# As `_objects.taken` and `Taken.put` do it.
+_TAKING = """
+def is_object(x):
+    return isinstance(x, {kinds})
+
+leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda x: x is None or is_object(x))
+places = {places!r}
+objects = {{name: leaves[place] for place, name in places.items()}}
+rest = jax.tree.map(lambda x: None if is_object(x) else x, (args, kwargs), is_leaf=is_object)
+
+def put(objects, args, kwargs):
+    leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=lambda x: x is None)
+    for place, name in places.items():
+        leaves[place] = objects[name]
+    return jax.tree.unflatten(tree, leaves)
+
+"""
 
 
-def taking(args: Sequence[str], is_object: str, places: Mapping[int, str]) -> list[str]:
-    """Lines that take objects out of arguments, as `_objects.taken` does.
+def taking(kinds: str, places: Mapping[int, str]) -> str:
+    """Lines that take ``objects`` out of ``args`` and ``kwargs``, which leaves ``rest``.
 
     Args:
-        args: The arguments: ``model``, ``n=3``.
-        is_object: What says of ``x`` whether it is one.
+        kinds: The types of the objects.
         places: The name of each by its place.
 
     Example:
-        >>> print("\\n".join(taking(["m", "x", "n=3"], "isinstance(x, str)", {0: "m"})))
-        def is_object(x):
-            return isinstance(x, str)
-        <BLANKLINE>
-        args, kwargs = (m, x,), dict(n=3)
-        leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda x: x is None or is_object(x))
-        objects = {'m': leaves[0]}
-        places = {0: 'm'}
-        given, words = jax.tree.map(
-            lambda x: None if is_object(x) else x, (args, kwargs), is_leaf=is_object
-        )
-        <BLANKLINE>
-        def put(objects, args, kwargs):
-            leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=lambda x: x is None)
-            for place, name in places.items():
-                leaves[place] = objects[name]
-            return jax.tree.unflatten(tree, leaves)
-        <BLANKLINE>
+        >>> import jax
+        >>> scope = {"jax": jax, "args": ("a", 1.0), "kwargs": {}}
+        >>> exec(taking("str", {0: "model"}), scope)
+        >>> scope["objects"], scope["rest"]
+        ({'model': 'a'}, ((None, 1.0), {}))
+        >>> scope["put"]({"model": "b"}, (None, 2.0), {})
+        (('b', 2.0), {})
     """
-    call = ast.parse(f"f({', '.join(args)})", mode="eval").body
-    assert isinstance(call, ast.Call)
-    positional = "".join(f"{ast.unparse(arg)}, " for arg in call.args).strip()
-    keywords = ", ".join(ast.unparse(keyword) for keyword in call.keywords)
-    first = {name: place for place, name in reversed(objects)}
-    in_order = sorted(first.items(), key=lambda pair: pair[1])
-    named = ", ".join(f"{name!r}: leaves[{place}]" for name, place in in_order)
-    return [
-        "def is_object(x):",
-        f"    return {is_object}",
+    return _TAKING.format(kinds=kinds, places=dict(places)).lstrip("\n")
+
+
+def pure_code(
+    body: str, fn: str, args: Sequence[str], imports: Sequence[str], n_bound: int = 0
+) -> PureCode:
+    """Code that defines a function which makes the user's one pure, and calls it.
+
+    So the names in ``body`` are none of the notebook's.
+
+    Args:
+        body: Lines that make ``pure``, ``states`` and ``rest``, the arguments behind the states,
+            of ``fn``, ``args`` and ``kwargs``.
+        fn: Python for the function.
+        args: Python for the arguments.
+        imports: What it needs.
+        n_bound: How many of the arguments are bound to the user's function.
+    """
+    lines = [
+        "def made_pure(fn, /, *args, **kwargs):",
+        *textwrap.indent(body.strip("\n"), "    ").splitlines(),
+        "    return pure, states, rest",
         "",
-        f"args, kwargs = ({positional}), dict({keywords})",
-        "leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda x: x is None or is_object(x))",
-        f"objects = {{{named}}}",
-        f"places = {dict(places)!r}",
-        "given, words = jax.tree.map(",
-        "    lambda x: None if is_object(x) else x, (args, kwargs), is_leaf=is_object",
-        ")",
-        "",
-        "def put(objects, args, kwargs):",
-        "    leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=lambda x: x is None)",
-        "    for place, name in places.items():",
-        "        leaves[place] = objects[name]",
-        "    return jax.tree.unflatten(tree, leaves)",
-        "",
+        f"pure, states, (given, words) = made_pure({', '.join([fn, *args])})",
     ]
+    given = f"*given[{n_bound}:]" if n_bound else "*given"
+    return PureCode(lines, [given, "**words"], imports)

@@ -58,6 +58,8 @@ def traced_pure(
         StateError: A `taxpr.State` is used where that could come out wrong.
         Exception: What the function itself raises.
     """
+    if pure is not None and not pure.states:
+        return taxpr.trace(_without_states(pure))(*pure.args, **pure.kwargs), pure
     if pure is not None:
         program = taxpr.trace(pure.fn)(pure.states, *pure.args, **pure.kwargs)
         if states := taxpr.states_of(program):
@@ -71,6 +73,20 @@ def traced_pure(
     pure = _taxpr.pure_call(bound, traced, keywords)
     program = taxpr.trace(pure.fn)(pure.states, *traced, **keywords)
     return stateful_program(program, pure.states, pure.written), pure
+
+
+def _without_states(pure: PureCall) -> Callable[..., Any]:
+    """The function itself, of the arguments that JAX can trace."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return pure.fn({}, *args, **kwargs)[0]
+
+    call.__name__ = pure.fn.__name__
+    if not hasattr(pure.fn, "__signature__"):
+        return call
+    _, *own = inspect.signature(pure.fn).parameters.values()
+    call.__signature__ = inspect.Signature(own)  # pyright: ignore[reportFunctionMemberAccess]
+    return call
 
 
 def without_statics(

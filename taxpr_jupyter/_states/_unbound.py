@@ -5,27 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from taxpr_jupyter._states._model import Unbound
 from taxpr_jupyter._states._traced import Statics, without_statics
-
-
-@dataclasses.dataclass(frozen=True)
-class Unbound:
-    """A function as another one, of more arguments.
-
-    Attributes:
-        fn: The function that takes all of them.
-        args: What stands before the arguments of the call.
-        text: Python for ``fn``, and
-        texts: for ``args``, with ``{fn}`` for the user's function.
-    """
-
-    fn: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    text: str = "{fn}"
-    texts: Sequence[str] = ()
 
 
 def unbind(fn: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
