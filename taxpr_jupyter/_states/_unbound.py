@@ -31,7 +31,7 @@ def unbind(fn: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
         return Unbound(fn.__func__, (fn.__self__,), "{fn}.__func__", ["{fn}.__self__"])
     if isinstance(fn, functools.partial):
         call = functools.partial(fn.func, **fn.keywords) if fn.keywords else fn.func
-        text = "functools.partial({fn}.func, **{fn}.keywords)" if fn.keywords else "{fn}.func"
+        text = "type({fn})({fn}.func, **{fn}.keywords)" if fn.keywords else "{fn}.func"
         return Unbound(call, fn.args, text, ["*{fn}.args"])
     if is_object(fn):
         return Unbound(type(fn).__call__, (fn,), "type({fn}).__call__", ["{fn}"])
