@@ -484,9 +484,7 @@ def equinox_modules_without_state():
         out = run(model, X, 2.0)
         return (out[0], eqx.filter(model, eqx.is_array_like)), {}
 
-    return Stateful(
-        "run(model, X, 2.0)", {"run": run, "model": model, "X": X}, set(), set(), eager
-    )
+    return Stateful("run(model, X, 2.0)", {"run": run, "model": model, "X": X}, set(), set(), eager)
 
 
 PROGRAMS = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
+import equinox as eqx  # pyright: ignore[reportMissingImports]
 import jax
 import jax.numpy as jnp
 
@@ -83,6 +83,10 @@ def _is_state(x: Any) -> bool:
     return isinstance(x, eqx.nn.State)
 
 
+def _is_index(x: Any) -> bool:
+    return isinstance(x, eqx.nn.StateIndex)
+
+
 def _is_module(x: Any) -> bool:
     return isinstance(x, eqx.Module)
 
@@ -108,12 +112,11 @@ def _names(objects: Mapping[str, Any], models: Sequence[Any]) -> dict[str, list[
 
     `eqx.nn.make_with_state` writes these into the State itself, behind the name of the model.
     """
-    is_index = lambda x: isinstance(x, eqx.nn.StateIndex)
     known = {
         leaf.marker: dotted(path)
         for model in models
-        for path, leaf in jax.tree_util.tree_flatten_with_path(model, is_leaf=is_index)[0]
-        if is_index(leaf) and path
+        for path, leaf in jax.tree_util.tree_flatten_with_path(model, is_leaf=_is_index)[0]
+        if _is_index(leaf) and path
     }
     found = {}
     for label, state in objects.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import haiku as hk
+import haiku as hk  # pyright: ignore[reportMissingImports]
 import jax
 from jax.core import Tracer
 
@@ -43,7 +43,11 @@ def pure_call(
     """
     if not traceable(args, kwargs):
         return None
-    model = hk.transform_with_state(fn)
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # haiku refuses functions of jax.jit
+        return fn(*args, **kwargs)
+
+    model = hk.transform_with_state(call)
     key = jax.random.key(0)
 
     def init(key: Any, args: Any, kwargs: Any) -> Any:
@@ -70,9 +74,7 @@ def pure_call(
             given[kind].setdefault(module, {})[own] = values[name]
         out, new = model.apply(given["param"], given["state"], values.get(RNG), *args, **kwargs)
         after = {
-            name: new[module][own]
-            for name, (kind, module, own) in names.items()
-            if kind == "state"
+            name: new[module][own] for name, (kind, module, own) in names.items() if kind == "state"
         }
         return out, {**values, **after}
 
@@ -116,7 +118,7 @@ def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
 
 _CODE = """
 rest = args, kwargs
-model = hk.transform_with_state(fn)
+model = hk.transform_with_state(lambda *args, **kwargs: fn(*args, **kwargs))
 params, state = jax.jit(lambda key: model.init(key, *args, **kwargs))(jax.random.key(0))
 names = {{{names}
 }}

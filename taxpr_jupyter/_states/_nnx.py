@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import nnx
-from flax.errors import TraceContextError
+from flax import nnx  # pyright: ignore[reportMissingImports]
+from flax.errors import TraceContextError  # pyright: ignore[reportMissingImports]
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._model import PureCall, PureCode, like
@@ -29,7 +29,7 @@ _CHANGED = (
 )
 _REFS = (
     "{name} of flax nnx holds a jax.Ref, which cannot be taken out of its module. Give the "
-    "function a model without: nnx.vars_as(model, ref=False)"
+    "function a model without: nnx.with_vars(model, ref=False)"
 )
 
 
@@ -63,9 +63,7 @@ def pure_call(
 
     @like(fn)
     def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        given = nnx.map_state(
-            lambda path, leaf: _with(leaf, values[_name(path, several)]), state
-        )
+        given = nnx.map_state(lambda path, leaf: _with(leaf, values[_name(path, several)]), state)
         objects = nnx.merge(graph, given)
         own, words = out.put(objects, (*out.args[:n_bound], *args), kwargs)
         try:
@@ -107,7 +105,7 @@ def _is_object(x: Any) -> bool:
 
 
 def _refuse_changes(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    if not any(_is_object(thing) for _, thing in reached(fn)):
+    if not any(_is_object(found.thing) for found in reached(fn)):
         return
     try:
         jax.eval_shape(fn, *args, **kwargs)
