@@ -265,7 +265,8 @@ def _tags(
     found: list[_Found] = []
     at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
     wanted = {position for position, eqn in enumerate(inner.eqns) if of(eqn)}
-    homes = _homes(inner, at, wanted) if wanted else {}
+    # What is seen through a tag comes from what that takes.
+    homes = _homes(inner, at, wanted.union(at)) if wanted else {}
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
             local = _local_name(eqn, position, at)

@@ -11,6 +11,7 @@ from jax import lax
 from jax.experimental import pallas
 
 import taxpr
+from taxpr_jupyter._session._trace import traced
 
 X = np.float32(0.7)
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
@@ -231,6 +232,48 @@ def mlp_step(x, w):
 
     value, gradient = jax.value_and_grad(loss)(w)
     return value, w - 0.1 * gradient
+
+
+def with_states(*args: Any):
+    """Adds a program: a function that uses states and its arguments."""
+
+    def add(fn):
+        PROGRAMS[fn.__name__] = lambda: traced(fn, args, {}, (), ()).program
+        return fn
+
+    return add
+
+
+TOTAL = taxpr.State(0.0, name="total")
+NORM = taxpr.State({"mean": jnp.zeros(()), "var": jnp.ones(())}, name="norm")
+UNIT = taxpr.State(2.0, name="unit")
+RESET = taxpr.State(1.0, name="reset")
+BOTH = taxpr.State(1, name="a"), taxpr.State(2, name="b")
+
+
+@with_states(V)
+def states(xs):
+    """Read and written in a scan, a tree, only read, reset to a literal, swapped."""
+
+    def step(_, x):
+        TOTAL.value += x * UNIT.value
+        NORM.value = NORM.value | {"mean": 0.9 * NORM.value["mean"] + x}
+        return None, TOTAL.value
+
+    _, sums = lax.scan(step, None, xs)
+    RESET.value = 0.0
+    a, b = BOTH
+    a.value, b.value = b.value, a.value
+    return sums
+
+
+HOSTILE_STATES = [taxpr.State(float(k), name=name) for k, name in enumerate(HOSTILE) if name]
+
+
+@with_states(X)
+def hostile_states(x):
+    for state in HOSTILE_STATES:
+        state.value += x.sum()
 
 
 @program(V)

@@ -95,6 +95,7 @@ class Annotator:
     def __init__(self, root: Block, facts: Facts):
         self._facts = facts
         self._known: dict[str, _Known] = {}
+        self._root = root
         self._block(root, 1)
 
     def clusters(self, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
@@ -176,6 +177,8 @@ class Annotator:
 
     def _cluster(self, cluster: Cluster) -> Cluster:
         known = self._known.get(cluster.address)
+        if cluster.kind == "function":
+            known = _Known(self._facts.costs.of_jaxpr(self._root.jaxpr).lines())
         if known is None:
             return cluster
         words = [trait.words for trait in known.traits]

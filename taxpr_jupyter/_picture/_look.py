@@ -17,7 +17,7 @@ MUTED = "#76808f"  # texts outside of nodes
 LINE = "#8a94a3"  # edges, borders of clusters
 FAINT = "#b9c0ca"  # edges from the forward to the backward pass
 CONTROL = "#c26a17"
-STATE = "#0f766e"  # reads and writes of states
+STATE = "#148f86"  # reads and writes of states
 CLUSTER = "#8080800d"
 
 

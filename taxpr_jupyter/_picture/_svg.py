@@ -83,7 +83,7 @@ def _description(picture: Picture) -> str:
 
 def _node(node: Node, group: ElementTree.Element) -> str:
     look = _look.look_of(node)
-    shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
+    shape = _box(group, look.rounded) if look.shape == "box" else _outline(group)
     classes = f"node {_look.classes(node)}"
     return _group(classes, node, shape, _texts(group, node.lines))
 
@@ -181,11 +181,15 @@ def _bounds(group: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def _outline(group: ElementTree.Element) -> str:
-    """All lines of a shape as one path."""
-    return "".join(
+    """All lines of a shape as one path; the curves of a cylinder as one each."""
+    shapes = list(_shapes(group))
+    lines = [_rounded_all(_drawn(shape)) for shape in shapes if shape.tag == f"{_NS}path"]
+    rest = "".join(
         _closed(shape) if shape.tag == f"{_NS}polygon" else f"M{_rounded_all(_drawn(shape))}"
-        for shape in _shapes(group)
+        for shape in shapes
+        if shape.tag != f"{_NS}path"
     )
+    return "".join(f'<path d="{line}"/>' for line in (*lines, rest) if line)
 
 
 def _shapes(group: ElementTree.Element) -> Iterator[ElementTree.Element]:

@@ -34,7 +34,8 @@ class Edits:
         only: The part that is drawn; None for all.
         note: What the user should know of the last change of the picture.
         states: The initial values that were set, by the name of the state.
-        watched: The keys of the tags at what is written to a state, by its name.
+        watched: By the name of a state what is written to it: for each place the array of its
+            value, such as `norm['mean']`, and the key of the tag there.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -44,7 +45,7 @@ class Edits:
     only: Only | None = None
     note: str = ""
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    watched: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
 
 class Edited:

@@ -23,9 +23,11 @@ from taxpr_jupyter._session._devices import device_name, devices, placed_on
 from taxpr_jupyter._session._reads import reads
 from taxpr_jupyter._session._run import PHASES, Phase, Record, Run, record_of
 from taxpr_jupyter._session._sites import SiteRow
-from taxpr_jupyter._session._state_runs import parts, state_runs
+from taxpr_jupyter._session._state_runs import parts, state_runs, written
 
 _KEPT = 8  # compiled programs of one session
+_WRITES = 256  # values of a state that is written in a while loop
+_WRITTEN_BYTES = 2**26  # and no more than this
 
 OnPhase = Callable[[Phase], None]
 
@@ -46,7 +48,7 @@ class Plan:
         code: Python that does the same.
         tags: The added tags, as something hashable.
         states: What the states of the function begin with, by name; none for one without.
-        watched: The keys of the tags at what is written to them.
+        watched: What is written to them, as in `Edits`.
     """
 
     number: int
@@ -56,7 +58,7 @@ class Plan:
     code: str
     tags: Any
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    watched: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def attached(self) -> dict[str, Attached]:
@@ -107,7 +109,12 @@ class Executor:
             )
         target = self._target(device)
         # By site: a tag can have the address of another one as its name.
-        watched = {row.site: _watched(row.injector) for row in plan.sites if not row.refused}
+        written_at = {key for pairs in plan.watched.values() for _, key in pairs}
+        watched = {
+            row.site: _watched(row.injector, _slots(row) if row.key in written_at else None)
+            for row in plan.sites
+            if not row.refused
+        }
         ctx = {site.address: one.initial([site]) for site, one in watched.items()}
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
@@ -136,16 +143,21 @@ class Executor:
         leaves = jax.tree.leaves(before), jax.tree.leaves(after)
         reports = {site.address: one.report_of(ctx[site.address]) for site, one in watched.items()}
         where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
+        records = {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
         return dataclasses.replace(
             run,
             device=where or run.device,
             outputs=after,
             baseline=before,
             differences=tuple(map(compare, plan.program.out_names[: len(leaves[0])], *leaves)),
-            states=state_runs(plan.program, plan.states, before_states, after_states, plan.watched),
+            states=state_runs(
+                plan.program,
+                (plan.states, before_states, after_states),
+                written(plan.watched, plan.sites, records),
+            ),
             final_states=after_states,
             baseline_states=before_states,
-            records={site.key: _record(site, reports.get(site.address)) for site in plan.sites},
+            records=records,
             ctx={site.key: _own(ctx[site.address]) for site in plan.sites if site.injector},
             xla={name: totals for name, totals in xla.items() if totals is not None},
         )
@@ -244,9 +256,17 @@ def _called(program: taxpr.Program) -> Callable[..., Any]:
     return call
 
 
-def _watched(attached: Attached | None) -> taxpr.Injector:
+def _slots(row: SiteRow) -> int | None:
+    """How many values of a state to keep; None for all, where their number is known."""
+    if row.trips is not None:
+        return None
+    size = sum(x.size * getattr(x.dtype, "itemsize", 8) for x in jax.tree.leaves(row.site.avals))
+    return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
+
+
+def _watched(attached: Attached | None, slots: int | None = None) -> taxpr.Injector:
     """The injector followed by `taxpr.record`, so that what goes on from the tag is seen."""
-    own, seen = attached.injector if attached else None, taxpr.record()
+    own, seen = attached.injector if attached else None, taxpr.record(slots=slots)
 
     def new_state(site: taxpr.Site | None) -> Any:
         state = own.new_state(None if own.shared else site) if own else ()

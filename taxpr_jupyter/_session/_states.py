@@ -108,7 +108,7 @@ class WithStates(Finding):
             return values | dict(self._edited.edits.states)
 
     def states(self) -> tuple[StateRow, ...]:
-        """The states of the function, by name.
+        """The states of the function, in the order of their names.
 
         Example:
             >>> import taxpr
@@ -123,7 +123,7 @@ class WithStates(Finding):
             edited = self._edited.edits.states
             keys = {site.key for site in self._edited.sites}
             watched = {
-                name: tuple(key for key in found if key in keys)
+                name: tuple(key for _, key in found if key in keys)
                 for name, found in self._edited.edits.watched.items()
             }
             return tuple(
@@ -221,7 +221,7 @@ class WithStates(Finding):
             if not ends.written:
                 raise PanelError(f"The state {name} is only read: it keeps its value")
             assert self._pure is not None
-            edited, keys = self._edited, []
+            edited, found = self._edited, []
             for leaf, address in writes_of(self._pure, self.program, name):
                 site = edited.site(address)
                 if site is None:
@@ -229,12 +229,11 @@ class WithStates(Finding):
                     tags = {**edited.edits.tags, key: {"name": _free_name(leaf, edited.sites)}}
                     edited = edited.changed(tags=tags)
                     site = edited.the_site(key)
-                keys.append(site.key)
-            if not keys:
+                found.append((leaf, site.key))
+            if not found:
                 raise PanelError(f"Only constants are written to the state {name}")
-            found = tuple(dict.fromkeys(keys))
-            self._edited = edited.changed(watched={**edited.edits.watched, name: found})
-            return found
+            self._edited = edited.changed(watched={**edited.edits.watched, name: tuple(found)})
+            return tuple(dict.fromkeys(key for _, key in found))
 
     def unwatch_state(self, name: str) -> None:
         """Takes the tags of `watch_state` away again, except those in the source.
@@ -248,8 +247,8 @@ class WithStates(Finding):
         with self._change("tags"):
             edits = self._edited.edits
             watched = {k: keys for k, keys in edits.watched.items() if k != name}
-            still = set(itertools.chain(*watched.values())) | set(edits.attached)
-            gone = {*edits.watched.get(self._ends_of(name).name, ())} - still
+            still = {key for _, key in itertools.chain(*watched.values())} | set(edits.attached)
+            gone = {key for _, key in edits.watched.get(self._ends_of(name).name, ())} - still
             tags = {key: params for key, params in edits.tags.items() if key not in gone}
             self._set(tags=tags, watched=watched)
 

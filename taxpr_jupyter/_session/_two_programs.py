@@ -198,7 +198,7 @@ class Comparison:
         """The equations that are open on one side, and whose partners are folded."""
         alone = set()
         for cluster in pictures[side].clusters:
-            if cluster.kind != "group":
+            if cluster.kind in ("jaxpr", "hop"):
                 partner = self.diff.partner(side, cluster.fold)
                 if partner is not None and partner not in pictures[1 - side].unfolded:
                     alone.add(cluster.fold)

@@ -13,7 +13,7 @@ import traitlets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._session._session import Session
-from taxpr_jupyter._view import _wire
+from taxpr_jupyter._view import _states, _wire
 from taxpr_jupyter._view._background import Task
 from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
 from taxpr_jupyter._view._finding import FindView
@@ -21,7 +21,8 @@ from taxpr_jupyter._view._finding import FindView
 STATIC = pathlib.Path(__file__).parent / "static"
 # What panel.js loads besides, by name.
 MODULES = {
-    name: (STATIC / name).read_text("utf-8") for name in ("find.js", "picture.js", "text.js")
+    name: (STATIC / name).read_text("utf-8")
+    for name in ("find.js", "picture.js", "states.js", "text.js")
 }
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place", "view")  # when a cell is run again
@@ -61,6 +62,7 @@ class Graph(anywidget.AnyWidget):
     inspection = traitlets.Dict().tag(sync=True)
     found = traitlets.Dict().tag(sync=True)
     slice = traitlets.Dict().tag(sync=True)
+    states = traitlets.Dict().tag(sync=True)
     tags = traitlets.List().tag(sync=True)
     message = traitlets.Dict().tag(sync=True)
     progress = traitlets.Dict({"running": False}).tag(sync=True)
@@ -119,15 +121,16 @@ class PanelView(ipywidgets.VBox):
                 self.close()
             elif change == "run":
                 self._show_run()
+                self._show_states()
             elif change == "error":
                 self._say(self.session.error or "", error=bool(self.session.error))
-            elif change == "values":
+            elif change in ("values", "states"):
                 self._show_texts()
                 self.injector_controls.refresh_values()
             else:
                 self._show_program()
                 self._redraw()
-            if change in ("tags", "injectors", "values") and self.graph.results:
+            if change in ("tags", "injectors", "values", "states") and self.graph.results:
                 self.graph.stale = True
             if not self.session.error:
                 self._say("")
@@ -144,7 +147,11 @@ class PanelView(ipywidgets.VBox):
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }
         self.graph.code = self.session.code()
+        self._show_states()
         self._show_rows()
+
+    def _show_states(self) -> None:
+        self.graph.states = _states.states_state(self.session)
 
     def _show_rows(self) -> None:
         """Sends the view that is looked at, if it is not the picture."""
@@ -238,6 +245,7 @@ class PanelView(ipywidgets.VBox):
             "heat": self._set_heat,
             "cancel": lambda _: self.cancel(),
             **self.finding.actions(content),
+            **_states.actions(session, content),
         }
         action = actions.get(content.get("do", ""))
         if action:

@@ -37,7 +37,7 @@ def opened(program, but=frozenset(), **more):
 def shown(picture):
     """Addresses of the equations that have a node or a cluster."""
     nodes = {n.address for n in picture.nodes if n.kind in {"eqn", "hop", "tag", "injected"}}
-    return nodes | {c.fold for c in picture.clusters if c.kind != "group"}
+    return nodes | {c.fold for c in picture.clusters if c.kind in ("jaxpr", "hop")}
 
 
 def node(picture, address):
@@ -52,7 +52,9 @@ def lines(picture, address):
 
 def sources(picture, target):
     return [
-        e.source for e in picture.edges if e.target == target and e.kind in {"value", "residual"}
+        e.source
+        for e in picture.edges
+        if e.target == target and e.kind in {"value", "residual", "read"}
     ]
 
 
@@ -96,7 +98,8 @@ def test_every_operand_is_an_edge_or_stands_in_the_label(name):
     picture = opened(program)
     by_address = {n.address: n for n in picture.nodes}
     merging = {n.id for n in picture.nodes if "many" in n.marks}
-    incoming = Counter(e.target for e in picture.edges if e.kind in {"value", "residual"})
+    carrying = {"value", "residual", "read"}
+    incoming = Counter(e.target for e in picture.edges if e.kind in carrying)
     for address, eqn in equations(program):
         drawn = by_address.get(address)
         if drawn is None or drawn.kind not in {"eqn", "tag"} or taxpr.is_hop(eqn):

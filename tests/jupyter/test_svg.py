@@ -80,7 +80,11 @@ def test_every_element_of_the_picture_is_there_with_its_texts(name):
             for e in elements(svg, kind)
         ]
         expected = [
-            (plain(p.address), p.fold and plain(p.fold), [plain(line) for line in p.lines])
+            (
+                plain(p.address) or None,
+                plain(p.fold) if p.fold else None,
+                [plain(line) for line in p.lines],
+            )
             for p in parts
         ]
         assert drawn == expected

@@ -226,7 +226,7 @@ function drawResults(run) {
         item.title = address;
         return item;
       }),
-      h("span", { class: "tx-outdated" }, "The tags or injectors have changed since."),
+      h("span", { class: "tx-outdated" }, "The tags, injectors or states have changed since."),
     ),
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.status === "cancelled" ? h("p", { class: "tx-note" }, "This run was cancelled.") : null,
@@ -315,6 +315,7 @@ async function render({ model, el }) {
   const modules = new Modules(model.get("_modules"));
   const { Picture } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
   const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
+  const { States } = /** @type {typeof import("./states.js")} */ (await modules.load("states.js"));
   const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
   modules.close();
   let saving = 0;
@@ -344,6 +345,7 @@ async function render({ model, el }) {
     )
   );
   const find = new Find({ h, button, send, picture });
+  const states = new States({ h, button, table, send, select });
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
@@ -376,6 +378,7 @@ async function render({ model, el }) {
     outline.panel,
     inspector,
     h("div", { class: "tx-status" }, progress, message),
+    states.element,
     results,
     h("div", { class: "tx-more" }, code),
   );
@@ -423,6 +426,7 @@ async function render({ model, el }) {
       inspect();
     },
     inspection: inspect,
+    states: (shown) => states.show(shown),
     tags: () => model.get("selected") || inspect(),
     message: (said) => say(said.text ?? "", said.error),
     code: (words) => code.replaceChildren(...drawCode(words, say)),
