@@ -18,10 +18,10 @@ from taxpr_jupyter._states._model import PureCall
 # None means that no state of the library is used. The library is not imported for this.
 # Those that need to trace the function to know come last.
 ADAPTORS: Mapping[str, str] = {
-    "flax.nnx": "taxpr_jupyter._states._nnx",
-    "equinox": "taxpr_jupyter._states._equinox",
-    "brainstate": "taxpr_jupyter._states._brainstate",
-    "haiku": "taxpr_jupyter._states._haiku",
+    "flax.nnx": "taxpr_jupyter._states._libraries._nnx",
+    "equinox": "taxpr_jupyter._states._libraries._equinox",
+    "brainstate": "taxpr_jupyter._states._libraries._brainstate",
+    "haiku": "taxpr_jupyter._states._libraries._haiku",
 }
 
 

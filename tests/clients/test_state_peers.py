@@ -2,8 +2,9 @@
 
     python tests/clients/test_state_peers.py
 
-prints the table, which is in docs/how-to/state.md. The newest PAX, pax3 0.5.9, needs a jax of 2023; with 0.4.13 each of the plain
-programs raises its ValueError, "Cannot modify a module in immutable mode".
+prints the table, which is in docs/how-to/state.md. The newest PAX, pax3 0.5.9, needs a jax of 2023;
+with 0.4.13 each of the plain programs raises its ValueError, "Cannot modify a module in immutable
+mode".
 """
 
 import importlib.metadata

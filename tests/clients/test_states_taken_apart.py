@@ -83,6 +83,11 @@ def test_haiku_does_not_see_loops_of_jax():
         draw(run, X)
 
 
+def test_haiku_does_not_see_functions_of_jit():
+    with pytest.raises(PanelError, match=r"state of haiku.* under jax\.jit"):
+        draw(jax.jit(lambda x: hk.Linear(3)(x)), X)
+
+
 def test_equinox_a_state_is_returned_once():
     model, state = eqx.nn.make_with_state(Model)(jax.random.key(0))
     twice = lambda model, state, x: (state, eqx_forward(model, state, x)[1])
@@ -149,6 +154,18 @@ def test_without_state_it_is_the_plain_way(fn, args):
     assert found.states() == ()
     assert found.program.out_names == taxpr.trace(fn)(*args).out_names
     assert str(found.program.jaxpr.jaxpr) == str(taxpr.trace(fn)(*args).jaxpr.jaxpr)
+
+
+def test_states_of_taxpr_with_all_libraries_loaded():
+    total = taxpr.State(0.0, name="total")
+
+    def add(x):
+        total.value += x
+        return total.value
+
+    found = session(lambda xs: lax.map(add, xs), jnp.arange(3.0))
+    assert found.run().final_states == {"total": 3.0}
+    assert found.notes == ()
 
 
 def test_linen_shows_the_names_of_its_parameters():

@@ -9,7 +9,7 @@ import brainstate  # pyright: ignore[reportMissingImports]
 from jax.core import Tracer
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states._brainstate_names import Named, is_object, named_states
+from taxpr_jupyter._states._libraries._brainstate_names import Named, is_object, named_states
 from taxpr_jupyter._states._model import PureCall, PureCode, like
 from taxpr_jupyter._states._objects import taken, traceable
 from taxpr_jupyter._states._texts import pure_code, taking
