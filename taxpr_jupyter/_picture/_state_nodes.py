@@ -96,7 +96,8 @@ def draw_writes(
     """
     shown = {node.id for node in canvas.nodes if node.kind == "state"}
     written: dict[tuple[str, str], list[Origin]] = {}
-    for state in dict.fromkeys(end.state for end in block.outs if end.state):
+    ends = [end.state for end in block.outs if end.state and end.state.written]
+    for state in dict.fromkeys(ends):
         for i, j in zip(state.ins, state.outs, strict=True):
             atom = block.jaxpr.outvars[j]
             if ids[i] in shown and atom is not block.jaxpr.invars[i]:

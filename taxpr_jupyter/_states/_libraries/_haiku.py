@@ -22,9 +22,9 @@ _NOTE = (
 )
 _RNG_NOTE = ", and so is the key of the call, the state rng"
 _LEAKED = (
-    "This function makes a parameter or sets a state of haiku in a loop or a branch of jax.lax, or under jax.jit, "
-    "jax.grad or jax.vmap, which haiku does not see. Use its own there, such as hk.scan, hk.cond, "
-    "hk.grad, hk.vmap; or a taxpr.State, which may be used in all of them"
+    "This function makes a parameter or sets a state of haiku in a loop or a branch of jax.lax, or "
+    "under jax.jit, jax.grad or jax.vmap, which haiku does not see. Use its own there, such as "
+    "hk.scan, hk.cond, hk.grad, hk.vmap; or a taxpr.State, which may be used in all of them"
 )
 
 
