@@ -11,7 +11,6 @@ from jax import lax
 from jax.experimental import pallas
 
 import taxpr
-from taxpr_jupyter._session._trace import traced
 
 X = np.float32(0.7)
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
@@ -238,7 +237,12 @@ def with_states(*args: Any):
     """Adds a program: a function that uses states and its arguments."""
 
     def add(fn):
-        PROGRAMS[fn.__name__] = lambda: traced(fn, args, {}, (), ()).program
+        def make():
+            from taxpr_jupyter import draw  # the core is tested without it
+
+            return draw(fn, *args).program
+
+        PROGRAMS[fn.__name__] = make
         return fn
 
     return add

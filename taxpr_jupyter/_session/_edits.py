@@ -15,6 +15,7 @@ from taxpr_jupyter._picture._index import Index
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._slices import Slices
+from taxpr_jupyter._picture._stateful import injected_program
 from taxpr_jupyter._picture._text import Tooltips
 from taxpr_jupyter._session import _outline
 from taxpr_jupyter._session._attach import Attached, refreshed, tried
@@ -101,6 +102,21 @@ class Edited:
     def inspector(self) -> Inspector:
         """Looks at the places of the program."""
         return Inspector(self.program, self.index, self.sites)
+
+    def injected(self) -> taxpr.Program:
+        """The program with its tags and injectors.
+
+        Raises:
+            PanelError: An injector cannot work.
+        """
+        attached = {site.site: site.injector for site in self.sites if site.injector}
+        for site, injector in attached.items():
+            if injector.error:
+                raise PanelError(f"The injector at {site.address} cannot work: {injector.error}")
+        if not attached:
+            return self.program
+        injected = self.program.inject({site: one.injector for site, one in attached.items()})
+        return injected_program(injected, self.program)
 
     def lines(self) -> list[Line]:
         """Every equation as a line, whatever is folded in the picture."""

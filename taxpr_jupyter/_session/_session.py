@@ -20,7 +20,6 @@ from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import HeatKind, Picture, checked_heat, count_of
-from taxpr_jupyter._picture._stateful import injected_program
 from taxpr_jupyter._session import _attach, _code, _outline
 from taxpr_jupyter._session._attach import Attached, Choice
 from taxpr_jupyter._session._devices import devices
@@ -307,22 +306,9 @@ class Session(WithStates):
             '3 added, 2 same'
         """
         with self._lock:
-            attached = {site.site: site.injector for site in self._edited.sites if site.injector}
-            for site, injector in attached.items():
-                if injector.error:
-                    raise PanelError(
-                        f"The injector at {site.address} cannot work: {injector.error}"
-                    )
-            after = self.edited
-            if attached:
-                injected = after.inject({s: one.injector for s, one in attached.items()})
-                after = injected_program(injected, after)
-            return Comparison(
-                self.program,
-                dataclasses.replace(after, name=f"{self.name}, edited"),
-                budget=self._drawn.budget,
-                timeout=self._drawn.timeout,
-            )
+            after = dataclasses.replace(self._edited.injected(), name=f"{self.name}, edited")
+            drawn = self._drawn
+            return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)
 
     def tags_table(self, color: bool = False) -> str:
         """A table of all tags.

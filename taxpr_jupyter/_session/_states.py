@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,63 +11,18 @@ import jax
 import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._stateful import StateEnds, states_of
-from taxpr_jupyter._picture._text import aval_text
 from taxpr_jupyter._session._drawn import Drawn
 from taxpr_jupyter._session._editor import Editor
 from taxpr_jupyter._session._finding import Finding
 from taxpr_jupyter._session._run import Run
+from taxpr_jupyter._session._state_rows import StateRow, state_row
 from taxpr_jupyter._session._state_values import (
     fitted,
     fitted_leaf,
-    is_editable,
     parsed,
-    text_of,
 )
 from taxpr_jupyter._states._model import PureCall
 from taxpr_jupyter._states._writes import writes_of
-
-
-@dataclasses.dataclass(frozen=True)
-class LeafRow:
-    """One array of a state.
-
-    Attributes:
-        name: The name that `Session.set_state` takes: `total`, `norm['mean']`.
-        aval: Its type.
-        text: Its initial value; all of it where that can be edited as text.
-        editable: Whether it can.
-        edited: Whether it is another one than when the call was traced.
-    """
-
-    name: str
-    aval: str
-    text: str
-    editable: bool
-    edited: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class StateRow:
-    """One state of the function.
-
-    Attributes:
-        name: Its name.
-        address: What it has in the picture; "" for one without any array.
-        written: Whether the function writes it, or only reads it.
-        leaves: The arrays of its value.
-        watched: The keys of the tags at what is written to it, where that was asked for.
-    """
-
-    name: str
-    address: str
-    written: bool
-    leaves: tuple[LeafRow, ...]
-    watched: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        use = "read and written" if self.written else "only read"
-        values = ", ".join(f"{leaf.name}: {leaf.aval} = {leaf.text}" for leaf in self.leaves)
-        return f"{self.name} ({use}): {values}"
 
 
 class WithStates(Finding):
@@ -120,20 +74,13 @@ class WithStates(Finding):
             total (read and written): total: f32[] = 1.0
         """
         with self._lock:
-            edited = self._edited.edits.states
             keys = {site.key for site in self._edited.sites}
             watched = {
                 name: tuple(key for _, key in found if key in keys)
                 for name, found in self._edited.edits.watched.items()
             }
             return tuple(
-                StateRow(
-                    name=ends.name,
-                    address=_address(ends),
-                    written=ends.written,
-                    leaves=tuple(_leaf_rows(ends, value, ends.name in edited, before)),
-                    watched=watched.get(ends.name, ()),
-                )
+                state_row(ends, value, before, watched.get(ends.name, ()))
                 for ends, value, before in self._ends()
             )
 
@@ -273,7 +220,7 @@ class WithStates(Finding):
                     f"States of {self._pure.library} are in no object that could be written to: "
                     "use `session.last.final_states`"
                 )
-            values = last.final_states
+            values = dict(last.final_states)
             self._pure.write(values)
             return values
 
@@ -316,18 +263,6 @@ class WithStates(Finding):
 
     def _set_one(self, name: str, value: Any) -> None:
         self._set(states={**self._edited.edits.states, name: value})
-
-
-def _address(ends: StateEnds) -> str:
-    first, last = ends.ins.start, ends.ins.stop - 1
-    return "" if last < first else f"in{first}" if first == last else f"group:in{first}-{last}"
-
-
-def _leaf_rows(ends: StateEnds, value: Any, edited: bool, before: Any) -> Iterator[LeafRow]:
-    leaves, old = jax.tree.leaves(value), jax.tree.leaves(before)
-    for name, leaf, was in zip(ends.leaves, leaves, old, strict=True):
-        aval = aval_text(jax.typeof(leaf))
-        yield LeafRow(name, aval, text_of(leaf), is_editable(leaf), edited and leaf is not was)
 
 
 def _free_name(leaf: str, sites: Any) -> str:

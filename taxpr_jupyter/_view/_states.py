@@ -7,8 +7,8 @@ from typing import Any
 
 from taxpr_jupyter._picture._model import count_of
 from taxpr_jupyter._session._session import Session
+from taxpr_jupyter._session._state_rows import StateRow
 from taxpr_jupyter._session._state_runs import StateRun
-from taxpr_jupyter._session._states import StateRow
 
 MOST_LEAVES = 12  # arrays of one state; the others are in Python
 LONGEST = 2000  # characters of one value

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import ipywidgets
-import traitlets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._session._session import Session
@@ -17,67 +14,13 @@ from taxpr_jupyter._view import _states, _wire
 from taxpr_jupyter._view._background import Task
 from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
 from taxpr_jupyter._view._finding import FindView
+from taxpr_jupyter._view._graph import Graph
 
-STATIC = pathlib.Path(__file__).parent / "static"
-# What panel.js loads besides, by name.
-MODULES = {
-    name: (STATIC / name).read_text("utf-8")
-    for name in ("find.js", "picture.js", "states.js", "text.js")
-}
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place", "view")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
 CANCELLED = "Cancelled."
 TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
-
-
-class Graph(anywidget.AnyWidget):
-    """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
-
-    The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
-    "text" or "outline"), and sends messages `{"do": action, "address": …}`; all else goes from
-    Python to the browser. The picture is sent only when it is another one, and the rows of the
-    other views only while they are looked at.
-
-    Args:
-        guard: Held while a change from the browser is taken in, since that may happen on another
-            thread than the session's changes.
-    """
-
-    _esm = STATIC / "panel.js"
-    _css = STATIC / "panel.css"
-    _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
-
-    _modules = traitlets.Dict(MODULES).tag(sync=True)
-    svg = traitlets.Unicode().tag(sync=True)
-    note = traitlets.Unicode().tag(sync=True)
-    call = traitlets.Unicode().tag(sync=True)
-    counts = traitlets.Unicode().tag(sync=True)
-    view = traitlets.Unicode("picture").tag(sync=True)
-    rows = traitlets.Dict().tag(sync=True)
-    heat = traitlets.Unicode().tag(sync=True)
-    marks = traitlets.Dict().tag(sync=True)
-    selected = traitlets.Unicode().tag(sync=True)
-    place = traitlets.Dict().tag(sync=True)
-    inspection = traitlets.Dict().tag(sync=True)
-    found = traitlets.Dict().tag(sync=True)
-    slice = traitlets.Dict().tag(sync=True)
-    states = traitlets.Dict().tag(sync=True)
-    tags = traitlets.List().tag(sync=True)
-    message = traitlets.Dict().tag(sync=True)
-    progress = traitlets.Dict({"running": False}).tag(sync=True)
-    results = traitlets.Dict().tag(sync=True)
-    stale = traitlets.Bool(False).tag(sync=True)
-    code = traitlets.Unicode().tag(sync=True)
-
-    def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
-        self._guard = guard
-        super().__init__(**kwargs)
-
-    def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Takes in what the browser changed."""
-        with self._guard:
-            super().set_state(sync_data)
 
 
 class PanelView(ipywidgets.VBox):
