@@ -89,7 +89,10 @@ def test_the_picture_shows_states_as_states(name):
     picture = draw(program.function, *args, budget=500, **kwargs).picture
     nodes = [node for node in picture.nodes if node.kind == "state"]
     assert bool(nodes) == bool(program.written | program.read)
-    assert any("written" in node.marks for node in nodes) == bool(program.written)
+    written = {node.id for node in nodes if "written" in node.marks}
+    assert bool(written) == bool(program.written)
+    assert {edge.target for edge in picture.edges if edge.kind == "write"} == written
+    assert all(not e.head or e.head.isdigit() for e in picture.edges if e.kind == "read")
     shown = {node.lines[0].removeprefix("state ").lstrip("…") for node in nodes}
-    for written in sorted(shown):
-        assert any(key.endswith(written) for key in program.written | program.read), written
+    for end in sorted(shown):
+        assert any(key.endswith(end) for key in program.written | program.read), end
