@@ -168,6 +168,8 @@ class Canvas:
             kind = "residual"
         if kind == "value" and source in self._states:
             kind = "read"
+            if not more.get("head", "").isdigit():  # the state has a name of its own
+                more.pop("head", None)
         name = f"{source}->{target}"
         self._edge_ids[name] += 1
         number = self._edge_ids[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import taxpr
@@ -41,9 +42,27 @@ def title_of(end: End, names: Sequence[str]) -> str:
 def lines_of(end: End, block: Block, names: Sequence[str]) -> list[str]:
     """The label of a state, or of a part of its value."""
     title = title_of(end, names)
+    if end.state and title == f"state {end.state.name}":
+        title = _short(title)
     if end.children:
         return _labels.bundle_lines(title, len(end.indices))
     return [_labels.short_path(title), _text.aval_text(block.jaxpr.invars[end.indices[0]].aval)]
+
+
+def _short(title: str) -> str:
+    """The title of a state in one line: the end of its path says most, `state …rngs.count`.
+
+    Example:
+        >>> _short("state model.encoder.dropout.rngs.count")
+        'state …dropout.rngs.count'
+        >>> _short("state net/norm/mean_ema/average")
+        'state …norm/mean_ema/average'
+    """
+    parts = re.split(r"(?<=[./])|(?=\[)", title.removeprefix("state "))
+    kept = ""
+    while parts and len(kept) + len(parts[-1]) + len("state …") <= _text.LINE:
+        kept = parts.pop() + kept
+    return f"state …{kept}" if parts and kept and len(title) > _text.LINE else title
 
 
 def marks_of(end: End) -> tuple[str, ...]:
@@ -77,7 +96,8 @@ def draw_writes(
     """
     shown = {node.id for node in canvas.nodes if node.kind == "state"}
     written: dict[tuple[str, str], list[Origin]] = {}
-    for state in dict.fromkeys(end.state for end in block.outs if end.state):
+    ends = [end.state for end in block.outs if end.state and end.state.written]
+    for state in dict.fromkeys(ends):
         for i, j in zip(state.ins, state.outs, strict=True):
             atom = block.jaxpr.outvars[j]
             if ids[i] in shown and atom is not block.jaxpr.invars[i]:

@@ -119,8 +119,8 @@ def _start(
         lambda value: value_code(value, source.namespace),
     )
     every = ", ".join(["states", *pure.args])
-    lines = [*pure.lines, f"program = taxpr.trace(pure{pure.statics})({every})"]
-    return lines, ["states", *pure.traced], pure.imports
+    lines = [*pure.lines, f"program = taxpr.trace(pure)({every})"]
+    return lines, ["states", *pure.args], pure.imports
 
 
 def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:

@@ -31,16 +31,12 @@ class PureLines:
     Attributes:
         lines: The lines.
         imports: Lines with imports that they need.
-        args: The arguments behind the states with which ``pure`` is traced.
-        statics: What `taxpr.trace` is told besides, such as ``, static_argnums=(2,)``.
-        traced: Those of the arguments that are traced.
+        args: The arguments behind the states.
     """
 
     lines: list[str]
     imports: Sequence[str]
     args: Sequence[str]
-    statics: str
-    traced: Sequence[str]
 
 
 def pure_lines(
@@ -63,23 +59,16 @@ def pure_lines(
         static_argnames: Names of such.
         value_code: Writes a value in Python.
     """
-    lines, statics = [], ""
-    if states.pure.library == "taxpr":  # `taxpr.uncurry` takes what is traced
-        lines, fn, every = _bound(fn, args, words, static_argnums, static_argnames)
-    else:
-        every = [*args, *words]
-        if static_argnums:
-            statics += f", static_argnums={tuple(number + 1 for number in static_argnums)}"
-        if static_argnames:
-            statics += f", static_argnames={tuple(static_argnames)}"
+    bound = states.pure.bound
+    if bound is not None:
+        # As `_traced.without_statics` numbers them, the objects among the arguments.
+        args = [*(text.format(fn=fn) for text in bound.texts), *args]
+        static_argnums = [number + len(bound.args) for number in static_argnums]
+        fn = bound.text.format(fn=fn)
+    lines, fn, every = _bound(fn, args, words, static_argnums, static_argnames)
     code = states.pure.code(fn, every)
     lines += [*code.lines, *_edits(states, value_code)]
-    traced = [
-        text
-        for k, text in enumerate(code.args)
-        if not (statics and (k in static_argnums or _name(text) in static_argnames))
-    ]
-    return PureLines(lines, code.imports, code.args, statics, traced)
+    return PureLines(lines, code.imports, code.args)
 
 
 def _name(word: str) -> str:

@@ -17,7 +17,7 @@ from taxpr_jupyter._picture._text import shortened
 from taxpr_jupyter._session._hints import LEAKED
 from taxpr_jupyter._states._adaptors import pure_call
 from taxpr_jupyter._states._model import PureCall
-from taxpr_jupyter._states._traced import Statics, traced_pure
+from taxpr_jupyter._states._traced import Statics, traced_pure, with_statics, without_statics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +61,12 @@ def traced(
     """
     if not callable(fn):
         raise PanelError(f"{_shown(fn)} cannot be called, so there is nothing to trace")
-    pure = pure_call(fn, args, kwargs)
-    if pure is not None:
-        args, kwargs = pure.args, pure.kwargs
     statics, notes = _statics(fn, args, kwargs, static_argnums, static_argnames)
+    pure = pure_call(*without_statics(fn, args, kwargs, statics))
+    if pure is not None:
+        notes += (pure.note,) if pure.note else ()
+        args, kwargs = with_statics(pure, args, kwargs, statics)
+    _check_all_traceable(fn, args, kwargs, statics)
     program, pure = traced_pure(fn, args, kwargs, statics, pure)
     # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
     if any(isinstance(const, Tracer) for const in program.consts):
@@ -90,7 +92,7 @@ def _statics(
     """Which arguments are static, and which of them without being asked for, in words.
 
     Raises:
-        PanelError: An argument is nothing that JAX can trace.
+        PanelError: An argument is to be static that is not there, or not hashable.
     """
     numbers = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
     names = [static_argnames] if isinstance(static_argnames, str) else list(static_argnames)
@@ -118,9 +120,18 @@ def _statics(
                 static.add(place)
             what = "text" if isinstance(value, (str, bytes)) else "callable"
             notes.append(f"The argument {label} is {what}, so it is static.")
-        else:
-            _check_traceable(label, value)
     return Statics(tuple(sorted(static)), tuple(k for k in kwargs if k in words)), tuple(notes)
+
+
+def _check_all_traceable(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> None:
+    for k, (label, value) in enumerate(zip(_labels(fn, args), args, strict=True)):
+        if k not in statics.nums:
+            _check_traceable(label, value)
+    for name, value in kwargs.items():
+        if name not in statics.names:
+            _check_traceable(name, value)
 
 
 def traced_before(f: Any) -> taxpr.Program | None:

@@ -16,7 +16,13 @@ from taxpr_jupyter._states._model import PureCall
 # By the module of the library the one of ours with
 #     pure_call(fn, args, kwargs) -> PureCall | None
 # None means that no state of the library is used. The library is not imported for this.
-ADAPTORS: Mapping[str, str] = {}
+# Those that need to trace the function to know come last.
+ADAPTORS: Mapping[str, str] = {
+    "flax.nnx": "taxpr_jupyter._states._libraries._nnx",
+    "equinox": "taxpr_jupyter._states._libraries._equinox",
+    "brainstate": "taxpr_jupyter._states._libraries._brainstate",
+    "haiku": "taxpr_jupyter._states._libraries._haiku",
+}
 
 
 def pure_call(

@@ -28,6 +28,23 @@ class PureCode:
 
 
 @dataclasses.dataclass(frozen=True)
+class Unbound:
+    """A function as another one, of more arguments.
+
+    Attributes:
+        fn: The function that takes all of them.
+        args: What stands before the arguments of the call.
+        text: Python for ``fn``, and
+        texts: for ``args``, with ``{fn}`` for the user's function.
+    """
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    text: str = "{fn}"
+    texts: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class PureCall:
     """A call of a function that uses states, as a call of a pure one.
 
@@ -41,9 +58,12 @@ class PureCall:
         kwargs: The keyword arguments, likewise.
         library: Whose states they are: "taxpr", "brainstate", "flax.nnx", "haiku", "equinox".
         code: Called with Python for the user's function, and for the arguments of the call in
-            their places, ``x``, ``n=3``, gives Python for the pure one.
+            their places, ``x``, ``n=3``, gives Python for the pure one. None of them is static.
         write: Sets the states of the user's objects to values by name; None where there is no
             object that holds them.
+        bound: Where the function is bound to objects that hold states: the function and the
+            arguments that ``code`` is called with are those of it.
+        note: What the user should know of the states; may be empty.
         tag_writes: Traces ``fn(states, *args, **kwargs)`` again, with a tag of the params
             ``name``, that of the leaf, ``state``, that of its state, and ``op="write"`` on each
             leaf that is written; None where that is not known.
@@ -57,6 +77,8 @@ class PureCall:
     library: str
     code: Callable[[str, Sequence[str]], PureCode]
     write: Callable[[Mapping[str, Any]], None] | None = None
+    bound: Unbound | None = None
+    note: str = ""
     tag_writes: Callable[[], taxpr.Program] | None = None
 
 

@@ -58,23 +58,38 @@ def traced_pure(
         StateError: A `taxpr.State` is used where that could come out wrong.
         Exception: What the function itself raises.
     """
-    words = {"static_argnames": statics.names}
+    if pure is not None and not pure.states:
+        return taxpr.trace(_without_states(pure))(*pure.args, **pure.kwargs), pure
     if pure is not None:
-        nums = tuple(number + 1 for number in statics.nums)
-        program = taxpr.trace(pure.fn, static_argnums=nums, **words)(pure.states, *args, **kwargs)
+        program = taxpr.trace(pure.fn)(pure.states, *pure.args, **pure.kwargs)
         if states := taxpr.states_of(program):
             raise PanelError(TWO_KINDS.format(library=pure.library, state=states[0]))
         return stateful_program(program, pure.states, pure.written), pure
-    program = taxpr.trace(fn, static_argnums=statics.nums, **words)(*args, **kwargs)
+    words = {"static_argnums": statics.nums, "static_argnames": statics.names}
+    program = taxpr.trace(fn, **words)(*args, **kwargs)
     if not taxpr.states_of(program):
         return program, None
-    bound, traced, keywords = _without_statics(fn, args, kwargs, statics)
+    bound, traced, keywords = without_statics(fn, args, kwargs, statics)
     pure = _taxpr.pure_call(bound, traced, keywords)
     program = taxpr.trace(pure.fn)(pure.states, *traced, **keywords)
     return stateful_program(program, pure.states, pure.written), pure
 
 
-def _without_statics(
+def _without_states(pure: PureCall) -> Callable[..., Any]:
+    """The function itself, of the arguments that JAX can trace."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return pure.fn({}, *args, **kwargs)[0]
+
+    call.__name__ = pure.fn.__name__
+    if not hasattr(pure.fn, "__signature__"):
+        return call
+    _, *own = inspect.signature(pure.fn).parameters.values()
+    call.__signature__ = inspect.Signature(own)  # pyright: ignore[reportFunctionMemberAccess]
+    return call
+
+
+def without_statics(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
     """The function of the arguments that are traced, and these."""
@@ -91,7 +106,17 @@ def _without_statics(
         return fn(*every, **fixed, **words)
 
     bound.__signature__ = _signature(fn, len(args), statics)  # pyright: ignore[reportAttributeAccessIssue]
+    bound.bound_statics = fn, args, kwargs, statics  # pyright: ignore[reportAttributeAccessIssue]
     return bound, traced, keywords
+
+
+def with_statics(
+    pure: PureCall, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of the user's call, those that are traced as the pure call has them."""
+    rest = iter(pure.args)
+    every = [arg if k in statics.nums else next(rest) for k, arg in enumerate(args)]
+    return every, {**kwargs, **pure.kwargs}
 
 
 def _signature(fn: Callable[..., Any], positional: int, statics: Statics) -> inspect.Signature:
