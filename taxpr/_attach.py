@@ -120,9 +120,7 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
         no_sums |= _no_sums(one, indices[key])
         read_only |= _read_only(one, indices[key])
         parameters += _parameters(key, one, indices[key])
-    return Attached(
-        pairs, counters, ctx, report, no_sums, frozenset(read_only), tuple(parameters)
-    )
+    return Attached(pairs, counters, ctx, report, no_sums, frozenset(read_only), tuple(parameters))
 
 
 def as_injector(given: Any) -> Injector | Chain:

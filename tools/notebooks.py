@@ -9,7 +9,6 @@ long something took stay as they are saved.
 """
 
 import configparser
-
 import os
 import re
 import sys
@@ -99,9 +98,9 @@ def with_saved_times(book: Any, saved: Any) -> Any:
         return _same(outputs, [(duration, "DURATION")])
 
     for cell, before in zip(book.cells, saved.cells, strict=False):
-        if cell.cell_type == before.cell_type == "code" and cell.source == before.source:
-            if timeless(cell.outputs) == timeless(before.outputs):
-                cell.outputs = before.outputs
+        same_code = cell.cell_type == before.cell_type == "code" and cell.source == before.source
+        if same_code and timeless(cell.outputs) == timeless(before.outputs):
+            cell.outputs = before.outputs
     return book
 
 
