@@ -174,7 +174,11 @@ class Canvas:
 
     def belongs(self, nodes: Collection[str], backward: bool) -> None:
         """Says of nodes that do not compute to which pass they belong."""
-        (self._backward if backward else self._forward).update(nodes)
+        mine, other = self._forward, self._backward
+        if backward:
+            mine, other = other, mine
+        mine.update(nodes)
+        other.difference_update(nodes)
 
     def connect(self, scope: Scope) -> None:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""

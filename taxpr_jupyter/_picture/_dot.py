@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from taxpr_jupyter._picture import _look
+from taxpr_jupyter._picture import _columns, _look
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 
 _ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
@@ -54,7 +54,7 @@ _EDGE = {
 _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
     "residual": {"color": _look.FAINT},
-    "back": {"style": "dashed", "constraint": "false"},
+    "back": {"style": "dashed"},
     "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
 }
 # Operands that have an order enter from left to right.
@@ -86,8 +86,10 @@ def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
+    sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
+    loose = _columns.loose_edges(picture, sizes)
     for edge in picture.edges:
-        yield f"  {_edge(edge, heads.get(edge.target, []))}"
+        yield f"  {_edge(edge, heads.get(edge.target, []), edge.id in loose)}"
     yield "}"
 
 
@@ -167,9 +169,11 @@ def _cells(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def _edge(edge: Edge, heads: list[str]) -> str:
+def _edge(edge: Edge, heads: list[str], loose: bool) -> str:
     """An edge; `heads` are the operand numbers at its target."""
     attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind]}
+    if loose:
+        attributes["constraint"] = "false"
     ports = _PORTS.get(len(heads))
     if ports and edge.head:
         attributes["headport"] = ports[heads.index(edge.head)]
