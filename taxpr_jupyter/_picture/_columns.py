@@ -24,8 +24,9 @@ _TALL = 1.3  # height through width; what is less is not cut
 _WANTED = 0.9  # height through width, where there is a choice
 _MOST = 6  # columns
 _STEP = 0.12  # of the logarithm of the height: what a cut must be worth
-_BUSY = 2  # values across one cut, at most
-_HELD = 0.7  # a cluster that is less of the height than this is not cut
+_BUSY = 3  # edges across one cut, at most
+_SLACK = 0.45  # of the height of a column: how far a cut may be from where it should be
+_HELD = 0.85  # a cluster with less of the height than this is not cut
 
 
 def loose_edges(picture: Picture, sizes: Mapping[str, Size]) -> frozenset[str]:
@@ -98,16 +99,21 @@ class _Rows:
         for row in {first for first, _ in spans.values()}:
             heights[row] += _BORDER
         self._tops = [0.0, *itertools.accumulate(heights)]
+        outer = {cluster.parent for cluster in picture.clusters}
         held = [
-            (first, last)
-            for first, last in spans.values()
-            if self._tops[last + 1] - self._tops[first] < _HELD * self._tops[-1]
+            span
+            for cluster in picture.clusters
+            if (span := spans.get(cluster.id))
+            and (
+                self._tops[span[1] + 1] - self._tops[span[0]] < _HELD * self._tops[-1]
+                # What enters and leaves it, and its boxes, would be torn apart.
+                or (cluster.kind != "group" and cluster.id in outer)
+            )
         ]
         self._possible = [
             row
             for row in range(1, number)
-            if not any(first < row <= last for first, last in held)
-            and len({edge.source for edge in self._across(row)}) <= _BUSY
+            if not any(first < row <= last for first, last in held) and self._is_free(row)
         ]
 
     def _spans(self, picture: Picture) -> dict[str, tuple[int, int]]:
@@ -121,6 +127,11 @@ class _Rows:
                 spans[around] = min(first, row), max(last, row)
                 around = parents[around]
         return spans
+
+    def _is_free(self, row: int) -> bool:
+        """Whether few edges cross a cut above a row, all from one node."""
+        edges = list(self._across(row))
+        return len(edges) <= _BUSY and len({edge.source for edge in edges}) <= 1
 
     def _across(self, row: int) -> Iterator[Edge]:
         """The edges that a cut above a row would cross."""
@@ -137,9 +148,14 @@ class _Rows:
         rows: list[int] = []
         for k in range(1, number + 1):
             wanted = self._tops[-1] * k / (number + 1)
-            left = [row for row in self._possible if not rows or row > rows[-1]]
-            if left:
-                rows.append(min(left, key=lambda row: abs(self._tops[row] - wanted)))
+            room = _SLACK * self._tops[-1] / (number + 1)
+            near = [
+                row
+                for row in self._possible
+                if abs(self._tops[row] - wanted) <= room and row not in rows
+            ]
+            if near:
+                rows.append(min(near, key=lambda row: abs(self._tops[row] - wanted)))
         parts = list(itertools.pairwise([0, *rows, len(self._widths)]))
         height = max(self._tops[end] - self._tops[start] for start, end in parts)
         width = sum(max(self._widths[start:end]) for start, end in parts)

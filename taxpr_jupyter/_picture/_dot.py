@@ -20,8 +20,8 @@ _POINTS = 72  # in an inch
 
 _GRAPH = {
     "rankdir": "TB",
-    "nodesep": "0.18",
-    "ranksep": "0.3",
+    "nodesep": "0.16",
+    "ranksep": "0.22",
     "compound": "true",
     # They bound the passes of the network simplex, which takes minutes where a gradient refers back
     # to its forward pass.
