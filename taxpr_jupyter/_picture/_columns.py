@@ -129,9 +129,9 @@ class _Rows:
         return spans
 
     def _is_free(self, row: int) -> bool:
-        """Whether few edges cross a cut above a row, all from one node."""
+        """Whether few edges cross a cut above a row; more, if they come from one node."""
         edges = list(self._across(row))
-        return len(edges) <= _BUSY and len({edge.source for edge in edges}) <= 1
+        return len(edges) < _BUSY + (len({edge.source for edge in edges}) <= 1)
 
     def _across(self, row: int) -> Iterator[Edge]:
         """The edges that a cut above a row would cross."""
