@@ -21,7 +21,7 @@ _POINTS = 72  # in an inch
 _GRAPH = {
     "rankdir": "TB",
     "nodesep": "0.16",
-    "ranksep": "0.22",
+    "ranksep": "0.26",
     "compound": "true",
     # They bound the passes of the network simplex, which takes minutes where a gradient refers back
     # to its forward pass.
@@ -75,13 +75,7 @@ def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
     yield f"digraph {quoted(picture.name)} {{"
     for what, attributes in (("graph", graph), ("node", _NODE), ("edge", _EDGE)):
         yield f"  {what} [{_attributes(attributes)}];"
-    inside: dict[str | None, list[Node]] = {}
-    for node in picture.nodes:
-        inside.setdefault(node.cluster, []).append(node)
-    boxes: dict[str | None, list[Cluster]] = {}
-    for cluster in picture.clusters:
-        boxes.setdefault(cluster.parent, []).append(cluster)
-    yield from _contents(None, inside, boxes, "  ")
+    yield from _contents(None, _by_cluster(picture), 1)
     heads: dict[str, list[str]] = {}
     for edge in picture.edges:
         if edge.head:
@@ -93,22 +87,42 @@ def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
     yield "}"
 
 
+def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
+    """What is inside each cluster, in the order in which the program has it.
+
+    Layouts put what comes first to the left.
+    """
+    clusters = {cluster.id: cluster for cluster in picture.clusters}
+    inside: dict[str | None, list[Node | Cluster]] = {}
+    known: set[str] = set()
+    for node in picture.nodes:
+        around, part = node.cluster, node
+        inside.setdefault(around, []).append(part)
+        while around is not None and around not in known:
+            known.add(around)
+            part = clusters[around]
+            around = part.parent
+            inside.setdefault(around, []).append(part)
+    return inside
+
+
 def _contents(
-    cluster_id: str | None,
-    inside: Mapping[str | None, Iterable[Node]],
-    boxes: Mapping[str | None, Iterable[Cluster]],
-    indent: str,
+    cluster_id: str | None, inside: Mapping[str | None, Iterable[Node | Cluster]], depth: int
 ) -> Iterator[str]:
-    for node in inside.get(cluster_id, ()):
-        yield f"{indent}{_node(node)}"
-    for box in boxes.get(cluster_id, ()):
-        attributes = {"id": box.id, "class": box.kind}
+    indent = "  " * depth
+    for part in inside.get(cluster_id, ()):
+        if isinstance(part, Node):
+            yield f"{indent}{_node(part)}"
+            continue
+        attributes = {"id": part.id, "class": part.kind}
+        if depth > _look.SHADES:
+            attributes["fillcolor"] = "transparent"
         # One line is at the left anyway.
-        title = f"label={_lines_of(box.lines, _LEFT if len(box.lines) > 1 else _BREAK)}"
-        tooltip = _attributes({}, {"tooltip": [box.tooltip]})
-        yield f"{indent}subgraph {quoted(f'cluster_{box.id}')} {{"
+        title = f"label={_lines_of(part.lines, _LEFT if len(part.lines) > 1 else _BREAK)}"
+        tooltip = _attributes({}, {"tooltip": [part.tooltip]})
+        yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
         yield f"{indent}  graph [{_attributes(attributes)} {title} {tooltip}];"
-        yield from _contents(box.id, inside, boxes, f"{indent}  ")
+        yield from _contents(part.id, inside, depth + 1)
         yield f"{indent}}}"
 
 

@@ -18,6 +18,7 @@ LINE = "#8a94a3"  # edges, borders of clusters
 FAINT = "#b9c0ca"  # edges from the forward to the backward pass
 CONTROL = "#c26a17"
 CLUSTER = "#8080800d"
+SHADES = 5  # clusters in each other that have a shade; more would be too dark to read titles on
 
 
 @dataclass(frozen=True)
