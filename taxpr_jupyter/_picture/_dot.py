@@ -61,17 +61,20 @@ _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"]) -> str:
+def to_dot(
+    picture: Picture, background: str = _GRAPH["bgcolor"], *, columns: bool = True
+) -> str:
     """Writes a picture in the DOT language.
 
     Args:
         picture: The picture.
         background: A colour of Graphviz.
+        columns: Whether a tall picture may be cut into columns.
     """
-    return "\n".join([*_lines(picture, {**_GRAPH, "bgcolor": background}), ""])
+    return "\n".join([*_lines(picture, {**_GRAPH, "bgcolor": background}, columns), ""])
 
 
-def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
+def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterator[str]:
     yield f"digraph {quoted(picture.name)} {{"
     for what, attributes in (("graph", graph), ("node", _NODE), ("edge", _EDGE)):
         yield f"  {what} [{_attributes(attributes)}];"
@@ -80,8 +83,10 @@ def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
-    sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
-    loose = _columns.loose_edges(picture, sizes)
+    loose = {edge.id for edge in picture.edges if edge.kind == "back"}
+    if columns:
+        sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
+        loose |= _columns.loose_edges(picture, sizes)
     for edge in picture.edges:
         yield f"  {_edge(edge, heads.get(edge.target, []), edge.id in loose)}"
     yield "}"
