@@ -353,12 +353,12 @@ def for_converters(svg: str) -> str:
     """Our SVG for programs that know less of CSS than browsers, such as cairosvg.
 
     They take a variable for a wrong colour, `auto` for no height at all, a colour with an alpha for
-    one without, and of several fonts only the first.
+    one without, and of several fonts only the first; and they draw a box for a space without width.
     """
     style, end, rest = svg.partition("</style>")
     style = re.sub(r"(?:fill|stroke):var\([^()]*\);", "", style).replace(_FITS, "", 1)
     style = re.sub(r"#([0-9a-f]{8})\b", lambda match: _rgba(bytes.fromhex(match[1])), style)
-    return style + end + rest.replace(_FONTS, "monospace", 1)
+    return style + end + rest.replace(_FONTS, "monospace", 1).replace("&amp;\u200b", "&amp;")
 
 
 def _rgba(parts: bytes) -> str:
