@@ -18,6 +18,7 @@ from taxpr_jupyter._picture._roles import Role, joined
 # it is used this many steps below its first use.
 _FAR = 6
 _MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
+_MANY_ALIKE = 6  # so many lines between the same two nodes become one
 _LITERALS = 6  # lines of a node that stands for several literals
 
 
@@ -192,6 +193,7 @@ class Canvas:
             name = origin.name if index in far else use.name
             names.setdefault((origin.node, use.node), {})[name] = None
         merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
+        single: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
         literals: dict[str, list[Use]] = {}
         for index, use in enumerate(scope.uses):
             if taxpr.is_literal(use.atom):
@@ -207,7 +209,13 @@ class Canvas:
             if origin.node in self._merging or target in self._merging:
                 merged.setdefault((origin.node, target), []).append((origin, use.head))
             else:
-                self._value(origin, target, use.head)
+                single.setdefault((origin.node, target), []).append((origin, use.head))
+        for ends, parts in single.items():
+            if len(parts) < _MANY_ALIKE:
+                for origin, head in parts:
+                    self._value(origin, ends[1], head)
+            else:
+                merged[ends] = parts
         for uses in literals.values():
             self._literals(uses)
         bundled = self._residuals(merged)

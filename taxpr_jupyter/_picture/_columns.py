@@ -1,8 +1,9 @@
-"""Which edges of a picture hold their ends one above the other, and which join two columns.
+"""Where the edges of a picture hold their ends: one above the other, or not, or some rows apart.
 
 A layout puts the target of each edge below its source. So a long program becomes a thread, and the
 backward pass of a gradient begins where its forward pass ends. Here a tall picture is cut into
 columns that are read like those of a newspaper: an edge across a cut puts nothing below anything.
+And many nodes side by side become several rows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _SHORT = 500.0  # points; what is less high is not cut
 _TALL = 1.3  # height through width; what is less is not cut
 _WANTED = 0.9  # height through width, where there is a choice
 _MOST = 6  # columns
+_BROAD = 900.0  # points; nodes side by side that take less stay so
+_WIDE = 3.0  # width through height of what is made of them
+_ROWS = 6
 _STEP = 0.12  # of the logarithm of the height: what a cut must be worth
 _BUSY = 3  # edges across one cut, at most
 _SLACK = 0.45  # of the height of a column: how far a cut may be from where it should be
@@ -53,6 +57,38 @@ def loose_edges(picture: Picture, sizes: Mapping[str, Size]) -> frozenset[str]:
             cuts += [apart.cut(0), *apart.cuts()]
     best = min(cuts, key=lambda cut: cut.cost)
     return frozenset(best.loose)
+
+
+def steps(picture: Picture, sizes: Mapping[str, Size]) -> dict[str, int]:
+    """How many rows lie between the ends of an edge, by its id, where it is not one.
+
+    Many nodes side by side that come from one node, or go to one node, are put into several rows.
+
+    Args:
+        picture: The picture.
+        sizes: Of its nodes, by id.
+    """
+    sources: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
+    targets: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
+    for edge in picture.edges:
+        sources[edge.target].append(edge)
+        targets[edge.source].append(edge)
+    alike: dict[tuple[str, str | None, str], list[Edge]] = {}
+    for node in picture.nodes:
+        ins, outs = sources[node.id], targets[node.id]
+        if len(ins) == 1 and len(outs) <= 1:
+            alike.setdefault(("from", node.cluster, ins[0].source), []).append(ins[0])
+        elif not ins and len(outs) == 1:
+            alike.setdefault(("to", node.cluster, outs[0].target), []).append(outs[0])
+    found: dict[str, int] = {}
+    for (way, _, _), edges in alike.items():
+        nodes = [edge.target if way == "from" else edge.source for edge in edges]
+        width = sum(sizes[node][0] + _GAP[0] for node in nodes)
+        height = max(sizes[node][1] for node in nodes) + _GAP[1]
+        rows = min(_ROWS, round(math.sqrt(width / height / _WIDE)))
+        if width > _BROAD and rows > 1:
+            found |= {edge.id: 1 + k % rows for k, edge in enumerate(edges)}
+    return {edge: step for edge, step in found.items() if step > 1}
 
 
 def _outermost(clusters: Sequence[Cluster]) -> dict[str | None, str]:

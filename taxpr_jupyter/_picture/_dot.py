@@ -84,11 +84,15 @@ def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterato
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
     loose = {edge.id for edge in picture.edges if edge.kind == "back"}
+    sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
     if columns:
-        sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
         loose |= _columns.loose_edges(picture, sizes)
+    steps = _columns.steps(picture, sizes)
     for edge in picture.edges:
-        yield f"  {_edge(edge, heads.get(edge.target, []), edge.id in loose)}"
+        more = {"constraint": "false"} if edge.id in loose else {}
+        if edge.id in steps:
+            more = {**more, "minlen": f"{steps[edge.id]}"}
+        yield f"  {_edge(edge, heads.get(edge.target, []), more)}"
     yield "}"
 
 
@@ -188,11 +192,9 @@ def _cells(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def _edge(edge: Edge, heads: list[str], loose: bool) -> str:
+def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
     """An edge; `heads` are the operand numbers at its target."""
-    attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind]}
-    if loose:
-        attributes["constraint"] = "false"
+    attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind], **more}
     ports = _PORTS.get(len(heads))
     if ports and edge.head:
         attributes["headport"] = ports[heads.index(edge.head)]
