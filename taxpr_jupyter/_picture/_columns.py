@@ -124,7 +124,7 @@ class _Rows:
     def __init__(self, picture: Picture, sizes: Mapping[str, Size], loose: set[str]):
         self._loose = loose
         self._edges = [edge for edge in picture.edges if edge.id not in loose]
-        self._row = _rows([node.id for node in picture.nodes], self._edges)
+        self._row, side = _rows([node.id for node in picture.nodes], self._edges)
         number = 1 + max(self._row.values(), default=0)
         heights, self._widths = [0.0] * number, [0.0] * number
         for node, (width, height) in sizes.items():
@@ -135,6 +135,11 @@ class _Rows:
         for row in {first for first, _ in spans.values()}:
             heights[row] += _BORDER
         self._tops = [0.0, *itertools.accumulate(heights)]
+        # The edges that a cut above a row would cross.
+        self._across: list[list[Edge]] = [[] for _ in range(number)]
+        for edge in self._edges:
+            for row in range(side[edge.source] + 1, self._row[edge.target] + 1):
+                self._across[row].append(edge)
         outer = {cluster.parent for cluster in picture.clusters}
         held = [
             span
@@ -166,14 +171,8 @@ class _Rows:
 
     def _is_free(self, row: int) -> bool:
         """Whether few edges cross a cut above a row; more, if they come from one node."""
-        edges = list(self._across(row))
+        edges = self._across[row]
         return len(edges) < _BUSY + (len({edge.source for edge in edges}) <= 1)
-
-    def _across(self, row: int) -> Iterator[Edge]:
-        """The edges that a cut above a row would cross."""
-        for edge in self._edges:
-            if self._row[edge.source] < row <= self._row[edge.target]:
-                yield edge
 
     def cuts(self) -> list[_Cut]:
         """The ways to cut into columns."""
@@ -195,12 +194,15 @@ class _Rows:
         parts = list(itertools.pairwise([0, *rows, len(self._widths)]))
         height = max(self._tops[end] - self._tops[start] for start, end in parts)
         width = sum(max(self._widths[start:end]) for start, end in parts)
-        crossing = {edge.id for row in rows for edge in self._across(row)}
+        crossing = {edge.id for row in rows for edge in self._across[row]}
         return _Cut(height, width, number, frozenset(self._loose | crossing))
 
 
-def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """A row for each node: below what it uses; what uses nothing is just above its first use."""
+def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:
+    """A row for each node: below what it uses; what uses nothing is just above its first use.
+
+    And the same, but what uses nothing is in the row of its first use, so that no cut parts them.
+    """
     sources: dict[str, list[str]] = {node: [] for node in nodes}
     targets: dict[str, list[str]] = {node: [] for node in nodes}
     for edge in edges:
@@ -215,11 +217,14 @@ def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
         movable[node] = all(
             movable.get(source, False) and len(targets[source]) == 1 for source in sources[node]
         )
+    side = dict(row)
     for node in reversed(order):
-        below = [row[target] for target in targets[node] if row[target] > row[node]]
+        below = [target for target in targets[node] if row[target] > row[node]]
         if movable[node] and below:
-            row[node] = min(below) - 1
-    return row
+            use = min(row[target] for target in below)
+            row[node] = use - 1
+            side[node] = row[node] if sources[node] else use
+    return row, side
 
 
 def _in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -61,9 +61,7 @@ _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-def to_dot(
-    picture: Picture, background: str = _GRAPH["bgcolor"], *, columns: bool = True
-) -> str:
+def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"], *, columns: bool = True) -> str:
     """Writes a picture in the DOT language.
 
     Args:

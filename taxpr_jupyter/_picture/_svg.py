@@ -97,9 +97,7 @@ def _node(node: Node, group: ElementTree.Element) -> str:
     return _group(classes, node, shape, _texts(group, node.lines))
 
 
-def _cluster(
-    cluster: Cluster, group: ElementTree.Element, title: Sequence[Box], depth: int
-) -> str:
+def _cluster(cluster: Cluster, group: ElementTree.Element, title: Sequence[Box], depth: int) -> str:
     texts = "".join(
         f'<text x="{_rounded(left)}" y="{_rounded(bottom - _BELOW)}" text-anchor="start">'
         f"{escape(plain(line))}</text>"
@@ -117,9 +115,7 @@ def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str
     return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{texts}</g>'
 
 
-def _edge(
-    edge: Edge, group: ElementTree.Element, path: Sequence[Point], places: Places
-) -> str:
+def _edge(edge: Edge, group: ElementTree.Element, path: Sequence[Point], places: Places) -> str:
     line = next(group.iter(f"{_NS}path")).get("d") or ""
     tips = [_closed(polygon) for polygon in group.iter(f"{_NS}polygon")]
     arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""

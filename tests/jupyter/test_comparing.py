@@ -147,4 +147,3 @@ def test_it_can_be_cancelled(session, view, monkeypatch):
     monkeypatch.undo()
     opened(view, "picture")
     assert "svg" in opened(view)
-
