@@ -1,6 +1,7 @@
 """How the parts of a picture are placed: columns, rows, titles, and lines that become one."""
 
 import dataclasses
+import itertools
 import re
 
 import jax
@@ -24,7 +25,7 @@ def node(name, cluster=None):
 
 
 def chain(names):
-    return [edge(a, b) for a, b in zip(names, names[1:], strict=False)]
+    return [edge(a, b) for a, b in itertools.pairwise(names)]
 
 
 def edge(source, target, kind="value"):
