@@ -9,13 +9,14 @@ from typing import Any
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._diff import Diff
+from taxpr_jupyter._picture._part import Status
 from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._view._background import Task
 
 LINES = 400  # of the text that is shown where there is no picture
 UNCHANGED = "No tag was added and no injector is attached: both sides are the same."
 # The mark of each kind of difference, and what it is called where that is not its own name.
-_KINDS: Mapping[str, tuple[str, str]] = {
+_KINDS: Mapping[Status, tuple[str, str]] = {
     "added": ("new", ""),
     "removed": ("gone", ""),
     "changed": ("changed", ""),

@@ -162,9 +162,9 @@ def test_boxes_deep_inside_have_no_shade_of_their_own():
 
 
 def test_many_lines_between_two_nodes_are_one():
-    few = draw(trace(lambda x: jnp.concatenate([x] * 3))(jnp.ones(2)))
+    few = draw(trace(lambda x: jax.lax.concatenate([x] * 3, 0))(jnp.ones(2)))
     assert [one.head for one in few.picture.edges[:3]] == ["0", "1", "2"]
-    many = draw(trace(lambda x: jnp.concatenate([x] * 60))(jnp.ones(2)))
+    many = draw(trace(lambda x: jax.lax.concatenate([x] * 60, 0))(jnp.ones(2)))
     assert [one.head for one in many.picture.edges] == ["", "60 value"]
 
 
