@@ -18,6 +18,7 @@ from taxpr_jupyter._picture._roles import Role, joined
 # it is used this many steps below its first use.
 _FAR = 6
 _MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
+_MANY_ALIKE = 6  # so many lines between the same two nodes become one
 _LITERALS = 6  # lines of a node that stands for several literals
 
 
@@ -178,7 +179,11 @@ class Canvas:
 
     def belongs(self, nodes: Collection[str], backward: bool) -> None:
         """Says of nodes that do not compute to which pass they belong."""
-        (self._backward if backward else self._forward).update(nodes)
+        mine, other = self._forward, self._backward
+        if backward:
+            mine, other = other, mine
+        mine.update(nodes)
+        other.difference_update(nodes)
 
     def connect(self, scope: Scope) -> None:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
@@ -192,6 +197,7 @@ class Canvas:
             name = origin.name if index in far else use.name
             names.setdefault((origin.node, use.node), {})[name] = None
         merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
+        single: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
         literals: dict[str, list[Use]] = {}
         merging = self._merging
         for index, use in enumerate(scope.uses):
@@ -207,7 +213,13 @@ class Canvas:
             if source in merging or target in merging:
                 merged.setdefault((source, target), []).append((origin, use.head))
             else:
-                self._value(origin, source, target, use.head)
+                single.setdefault((source, target), []).append((origin, use.head))
+        for ends, parts in single.items():
+            if len(parts) < _MANY_ALIKE:
+                for origin, head in parts:
+                    self._value(origin, *ends, head)
+            else:
+                merged[ends] = parts
         for uses in literals.values():
             self._literals(uses)
         bundled = self._residuals(merged)

@@ -189,7 +189,7 @@ def group_title(item: Item) -> str:
 
 def end_lines(name: str, role: str | None, aval: Any) -> list[str]:
     """The label of an input or output; `role` is None for the program's own."""
-    name, aval_text = short_path(name), _text.aval_text(aval)
+    name, aval_text = short_path(name), _text.shortened(_text.aval_text(aval), _text.LINE)
     if role is None:
         return [name, aval_text]
     if role == "predicate":

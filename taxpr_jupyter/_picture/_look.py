@@ -19,6 +19,7 @@ FAINT = "#b9c0ca"  # edges from the forward to the backward pass
 CONTROL = "#c26a17"
 STATE = "#148f86"  # reads and writes of states
 CLUSTER = "#8080800d"
+SHADES = 5  # clusters in each other that have a shade; more would be too dark to read titles on
 
 
 @dataclass(frozen=True)

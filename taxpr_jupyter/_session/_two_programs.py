@@ -135,9 +135,9 @@ class Comparison:
         return pictures
 
     def dot(self) -> tuple[str, str]:
-        """The two pictures as DOT text."""
+        """The two pictures as DOT text, neither of them in columns: so they are alike."""
         before, after = self.pictures
-        return to_dot(before), to_dot(after)
+        return to_dot(before, columns=False), to_dot(after, columns=False)
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
         """Both pictures in one SVG; None where one could not be laid out, and `note` says why.

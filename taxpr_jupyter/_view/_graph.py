@@ -13,7 +13,7 @@ STATIC = pathlib.Path(__file__).parent / "static"
 # What panel.js loads besides, by name.
 MODULES = {
     name: (STATIC / name).read_text("utf-8")
-    for name in ("find.js", "picture.js", "states.js", "text.js")
+    for name in ("compare.js", "find.js", "picture.js", "states.js", "text.js")
 }
 
 
@@ -21,9 +21,9 @@ class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
     The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
-    "text" or "outline"), and sends messages `{"do": action, "address": …}`; all else goes from
-    Python to the browser. The picture is sent only when it is another one, and the rows of the
-    other views only while they are looked at.
+    "text", "outline" or "compare"), and sends messages `{"do": action, "address": …}`; all else
+    goes from Python to the browser. The picture is sent only when it is another one, and the other
+    views only while they are looked at.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -48,6 +48,7 @@ class Graph(anywidget.AnyWidget):
     inspection = traitlets.Dict().tag(sync=True)
     found = traitlets.Dict().tag(sync=True)
     slice = traitlets.Dict().tag(sync=True)
+    comparison = traitlets.Dict().tag(sync=True)
     states = traitlets.Dict().tag(sync=True)
     tags = traitlets.List().tag(sync=True)
     message = traitlets.Dict().tag(sync=True)

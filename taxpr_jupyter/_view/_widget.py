@@ -12,6 +12,7 @@ from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._view import _states, _wire
 from taxpr_jupyter._view._background import Task
+from taxpr_jupyter._view._comparing import CompareView
 from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
 from taxpr_jupyter._view._finding import FindView
 from taxpr_jupyter._view._graph import Graph
@@ -42,6 +43,9 @@ class PanelView(ipywidgets.VBox):
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = Graph(self._lock, **kept)
         self.finding = FindView(session, self._show_found)
+        self.comparing = CompareView(
+            session, self._show_comparison, self._attempt, self._lock, self._report_compare
+        )
         self.injector_controls = InjectorControls(session, self._lock, self._attempt)
         self.run_controls = RunControls(session.devices(), self.start_run)
         parts = [self.graph, self.injector_controls.box, self.run_controls.box]
@@ -55,6 +59,7 @@ class PanelView(ipywidgets.VBox):
         self._show_picture(session.svg())
         self._show_program()
         self._show_run()
+        self.comparing.look(self.graph.view == "compare")
 
     # From the session to the browser
 
@@ -73,6 +78,8 @@ class PanelView(ipywidgets.VBox):
             else:
                 self._show_program()
                 self._redraw()
+            if change in ("tags", "injectors"):
+                self.comparing.changed()
             if change in ("tags", "injectors", "values", "states") and self.graph.results:
                 self.graph.stale = True
             if not self.session.error:
@@ -143,6 +150,13 @@ class PanelView(ipywidgets.VBox):
         for name, value in traits.items():
             setattr(self.graph, name, value)
 
+    def _show_comparison(self, state: dict[str, Any]) -> None:
+        self.graph.comparison = state
+
+    def _report_compare(self, task: Task) -> None:
+        self._report(task)
+        self._report_idle()
+
     def _redraw(self) -> None:
         """Lays the picture out again in the background; only the newest one is shown."""
         if self._layout_task:
@@ -171,6 +185,7 @@ class PanelView(ipywidgets.VBox):
         with self._lock:
             self._instead = self._instead and change.new == "outline"
             self._show_rows()
+            self.comparing.look(change.new == "compare")
 
     def _keep(self, change: Any) -> None:
         """A cell that is run again shows the same node at the same place."""
@@ -234,17 +249,18 @@ class PanelView(ipywidgets.VBox):
 
     def cancel(self) -> None:
         """Asks the run or the layout that is under way to stop."""
-        for task in (self._run_task, self._layout_task):
-            if task:
-                task.cancel()
-                self._report(task)
+        for task in self._tasks():
+            task.cancel()
+            self._report(task)
         if self._run_task:
             self._say(CANCELLING)  # nothing can stop XLA before the end of a step
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the run and the layout that are under way. Returns whether they have ended."""
-        tasks = [task for task in (self._run_task, self._layout_task) if task]
-        return all(task.wait(timeout) for task in tasks)
+        return all(task.wait(timeout) for task in self._tasks())
+
+    def _tasks(self) -> list[Task]:
+        return [t for t in (self._run_task, self._layout_task, self.comparing.task) if t]
 
     # Messages and progress
 
@@ -265,8 +281,7 @@ class PanelView(ipywidgets.VBox):
 
     def _report(self, task: Task) -> None:
         with self._lock:
-            shown = self._run_task or self._layout_task
-            if task is shown:
+            if task in self._tasks()[:1]:
                 self.graph.progress = {
                     "running": True,
                     "label": task.label,
@@ -276,7 +291,7 @@ class PanelView(ipywidgets.VBox):
                 }
 
     def _report_idle(self) -> None:
-        if not (self._run_task or self._layout_task):
+        if not self._tasks():
             self.graph.progress = {"running": False}
 
     # As an output of a cell
