@@ -43,6 +43,7 @@ from taxpr._per_example import per_example
 from taxpr._rules import Nested
 from taxpr._site import Site
 from taxpr._state_cell import State
+from taxpr._stateful import states_of
 from taxpr._table import injectable, is_hop, nested_jaxprs
 from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
 from taxpr._transforms import collect, inject
@@ -138,6 +139,7 @@ __all__ = [
     "source_of",
     "sources_of",
     "state",
+    "states_of",
     "stats",
     "stop_gradient",
     "tag",

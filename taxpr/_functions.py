@@ -185,9 +185,9 @@ def find_values(program: Any, where: Any = None) -> list[Value]:
             ``.0`` where the equation has one result; ``"in0"`` for an input, ``"const0"`` for a
             closed-over value, ``"out0"`` for what is an output; of a `Program` also the name of an
             input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a
-            tag returns; a primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope` or `line`; a
-            predicate ``(address, eqn) -> bool`` on what equations make; a list of these; a
-            `maybe`. None means all.
+            tag returns; a primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope`
+            or `line`; a predicate ``(address, eqn) -> bool`` on what equations make; a list of
+            these; a `maybe`. None means all.
 
     Raises:
         AddressError: If an address is of no value; it names what is near.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+
 from taxpr import _compat
-from taxpr._errors import RefusedError
+from taxpr._errors import RefusedError, refuse_function
 from taxpr._functions import called_as, trace
 from taxpr._rules import Options
 from taxpr._site import Site
@@ -23,6 +26,7 @@ from taxpr._state_access import (
 )
 from taxpr._state_cell import State
 from taxpr._table import nested_jaxprs, replace_nested
+from taxpr._tag import tag
 from taxpr._thread import Handler, thread
 from taxpr._walk import find_sites
 from taxpr.program import Program
@@ -52,8 +56,12 @@ def stateful(
     traced: Callable[..., Any] = trace,
     known: Sequence[State] = (),
     avals: Avals | None = None,
+    tag_writes: bool = False,
 ) -> tuple[Stateful, list[State]]:
-    """Trace a function, and thread the states through it: those that are known come first."""
+    """Trace a function, and thread the states through it: those that are known come first.
+
+    With ``tag_writes`` a tag is left on all that is written, see `taxpr.Uncurried`.
+    """
     given = avals or {}
 
     # JAX takes no function of this kind from its caches: it is new.
@@ -82,6 +90,9 @@ def stateful(
             for state in states
             for op in ("read", "write")
         }
+        for state, name in zip(states, names_of(states), strict=True) if tag_writes else ():
+            run = functools.partial(_run_tagged, name)
+            handlers[state, "write"] = Handler(run, places[state])
         chosen = [
             (site, handlers[access.state, access.op])
             for site, access in zip(sites, accesses, strict=True)
@@ -98,6 +109,45 @@ def stateful(
                 "states among its arguments."
             ) from error
     return Stateful(program, accesses, _with_barred_rules(jaxpr, {})), states
+
+
+def states_of(program: Any) -> list[State]:
+    """The states that a traced program still reads or writes, in the order of their first use.
+
+    Such a program neither runs nor compiles: `uncurry` makes its function a pure one.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+
+    Example:
+        >>> from taxpr import State, states_of, trace
+        >>> total = State(0.0, name="total")
+        >>> states_of(trace(lambda x: x + total.value)(1.0))
+        [State(float32[]=0.0, name='total')]
+    """
+    refuse_function("states_of", program)
+    jaxpr = program.jaxpr if isinstance(program, Program) else program
+    return list(dict.fromkeys(access_of(s.eqn).state for s in find_sites(jaxpr, of=is_access)))
+
+
+def names_of(states: Sequence[State]) -> list[str]:
+    """A name for each: its own, with a number where another has that, too."""
+    taken = {state.name for state in states if state.name}
+    names: list[str] = []
+    unnamed = 0
+    for state in states:
+        name = state.name
+        if name is None:
+            while (name := f"state{unnamed}") in taken:
+                unnamed += 1
+            unnamed += 1
+        elif name in names:
+            number = 1
+            while (name := f"{state.name}_{number}") in taken:
+                number += 1
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
@@ -160,6 +210,17 @@ def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
         value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
         values.append(_compat.resharded(value, var.aval))
     return now, values, None
+
+
+def _run_tagged(name: str, address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """What takes the place of a write, with a tag on each leaf."""
+    del address, now
+    paths = jax.tree_util.tree_flatten_with_path(access_of(eqn).state.stored)[0]
+    tagged = [
+        tag(leaf, name=f"{name}{jax.tree_util.keystr(path)}", state=name, op="write")
+        for leaf, (path, _) in zip(leaves, paths, strict=True)
+    ]
+    return tagged, [], None
 
 
 def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:

@@ -12,7 +12,7 @@ from taxpr import _compat
 from taxpr._errors import StateError, name_of, refuse_no_function
 from taxpr._state_access import Access
 from taxpr._state_cell import State
-from taxpr._stateful import Stateful, stateful
+from taxpr._stateful import Stateful, names_of, stateful
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,6 +37,14 @@ class Uncurried:
 
     It is traced once for each tree, shapes and dtypes of its arguments, as by `jax.jit`.
 
+    Args:
+        fn: The function.
+        args: Arguments with which it can be called.
+        kwargs: As for ``args``.
+        tag_writes: Whether each array that is written to a state is tagged, as it is written,
+            with the params ``name`` (``total``, ``norm['mean']``), ``state`` (``norm``), and
+            ``op="write"``: there `record` sees the value of each iteration.
+
     Attributes:
         uses: By the name of each state how the function uses it.
 
@@ -50,11 +58,12 @@ class Uncurried:
         True
     """
 
-    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any):
+    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, *, tag_writes: bool = False):
         self.__name__ = name_of(fn)
         self._fn = fn
-        first, states = stateful(fn, args, kwargs)
-        names = _names(states)
+        self._tag_writes = tag_writes
+        first, states = stateful(fn, args, kwargs, tag_writes=tag_writes)
+        names = names_of(states)
         self.uses = {
             name: _uses(state, first.accesses) for name, state in zip(names, states, strict=True)
         }
@@ -103,7 +112,9 @@ class Uncurried:
     def _trace(self, leaves: Sequence[Any], args: Any, kwargs: Any) -> Stateful:
         rest = iter(leaves)
         avals = {state: [jax.typeof(next(rest)) for _ in state.avals] for state in self._states}
-        done, states = stateful(self._fn, args, kwargs, known=self._states, avals=avals)
+        done, states = stateful(
+            self._fn, args, kwargs, known=self._states, avals=avals, tag_writes=self._tag_writes
+        )
         if more := states[len(self.uses) :]:
             access = next(one for one in done.accesses if one.state is more[0])
             raise StateError(
@@ -174,26 +185,6 @@ def _uses(state: State, accesses: Sequence[Access]) -> Uses:
 
     writes = any(one.state is state and one.op == "write" for one in accesses)
     return Uses(state, writes, lines("read"), lines("write"))
-
-
-def _names(states: Sequence[State]) -> list[str]:
-    """A name for each: its own, with a number where another has that, too."""
-    taken = {state.name for state in states if state.name}
-    names: list[str] = []
-    unnamed = 0
-    for state in states:
-        name = state.name
-        if name is None:
-            while (name := f"state{unnamed}") in taken:
-                unnamed += 1
-            unnamed += 1
-        elif name in names:
-            number = 1
-            while (name := f"{state.name}_{number}") in taken:
-                number += 1
-        taken.add(name)
-        names.append(name)
-    return names
 
 
 def uncurry(

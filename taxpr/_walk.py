@@ -114,7 +114,8 @@ def _tags(
     at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
     same = of is is_tag  # in a large jaxpr another walk over all equations is felt
     wanted = set(at if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
-    homes = _homes(inner, at, wanted) if wanted else {}
+    # What is seen through a tag comes from what that takes.
+    homes = _homes(inner, at, wanted.union(at)) if wanted else {}
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
             local = _local_name(eqn, position, at)

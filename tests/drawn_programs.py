@@ -233,6 +233,53 @@ def mlp_step(x, w):
     return value, w - 0.1 * gradient
 
 
+def with_states(*args: Any):
+    """Adds a program: a function that uses states and its arguments."""
+
+    def add(fn):
+        def make():
+            from taxpr_jupyter import draw  # the core is tested without it
+
+            return draw(fn, *args).program
+
+        PROGRAMS[fn.__name__] = make
+        return fn
+
+    return add
+
+
+TOTAL = taxpr.State(0.0, name="total")
+NORM = taxpr.State({"mean": jnp.zeros(()), "var": jnp.ones(())}, name="norm")
+UNIT = taxpr.State(2.0, name="unit")
+RESET = taxpr.State(1.0, name="reset")
+BOTH = taxpr.State(1, name="a"), taxpr.State(2, name="b")
+
+
+@with_states(V)
+def states(xs):
+    """Read and written in a scan, a tree, only read, reset to a literal, swapped."""
+
+    def step(_, x):
+        TOTAL.value += x * UNIT.value
+        NORM.value = NORM.value | {"mean": 0.9 * NORM.value["mean"] + x}
+        return None, TOTAL.value
+
+    _, sums = lax.scan(step, None, xs)
+    RESET.value = 0.0
+    a, b = BOTH
+    a.value, b.value = b.value, a.value
+    return sums
+
+
+HOSTILE_STATES = [taxpr.State(float(k), name=name) for k, name in enumerate(HOSTILE) if name]
+
+
+@with_states(X)
+def hostile_states(x):
+    for state in HOSTILE_STATES:
+        state.value += x.sum()
+
+
 @program(V)
 def refs(v):
     ref = jax.new_ref(v)

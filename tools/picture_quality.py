@@ -88,11 +88,12 @@ def _shape(group: ElementTree.Element) -> Box:
 
 
 def _texts(group: ElementTree.Element, size: float) -> list[tuple[str, Box]]:
-    """The texts of an element; each is centred at its place."""
+    """The texts of an element; each is centred at its place, or begins there."""
     found = []
     for text in group.iter(f"{NS}text"):
         x, y = float(text.get("x", "0")), float(text.get("y", "0"))
         half = len(text.text or "") * size * _ADVANCE / 2
+        x += half * (text.get("text-anchor") == "start")
         box = x - half, y - 0.75 * size * _HEIGHT, x + half, y + 0.15 * size
         found.append((text.text or "", box))
     return found

@@ -26,6 +26,7 @@ from taxpr._compat._custom import (
     fwd_rule,
     jvp_params,
     jvp_rule,
+    rule_names,
     vjp_params,
 )
 from taxpr._compat._eqns import (

@@ -130,6 +130,15 @@ def bwd_params(params: dict[str, Any], around: Callable[[], Any]) -> dict[str, A
     return {"bwd": _linear_util.wrap_init(bwd, debug_info=old.debug_info)}
 
 
+def rule_names(eqn: Any) -> tuple[tuple[str, str], ...]:
+    """The rules of a custom_jvp or custom_vjp, each with the name of the user's function."""
+    params = {"jvp": "jvp_jaxpr_fun", "fwd": "fwd_jaxpr_thunk", "bwd": "bwd"}
+    infos = (
+        (kind, getattr(eqn.params.get(param), "debug_info", None)) for kind, param in params.items()
+    )
+    return tuple((kind, info.func_name) for kind, info in infos if info is not None)
+
+
 def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
     """Each rule is traced once, so that its jaxpr keeps its identity."""
     done: dict[Any, Any] = {}

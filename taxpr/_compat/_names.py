@@ -253,7 +253,9 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
 
 def _prints_plainly(eqn: JaxprEqn) -> bool:
     """Whether an equation is printed as results, name, params without jaxprs, operands."""
-    if eqn.primitive in _core.pp_eqn_rules:
+    rule = _core.pp_eqn_rules.get(eqn.primitive)
+    # Those of `jax.lax`, 0.7 to 0.12, only leave params out that say little.
+    if rule is not None and rule.__module__ != "jax._src.lax.lax":
         return False
     return not any(
         is_jaxpr(value) or (type(value) in (tuple, list) and any(map(is_jaxpr, value)))

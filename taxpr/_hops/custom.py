@@ -28,7 +28,9 @@ from taxpr._zeros import zeros as zeros_of
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     stored, name = eqn.params["call_jaxpr"], _name(eqn)
     kind = eqn.primitive.name.removesuffix("_call")
-    return (plain("call", f"{kind} {name}", ("call_jaxpr",), stored, facts={"name": name}),)
+    rules = tuple(" ".join(rule) for rule in _compat.rule_names(eqn))
+    facts = {"name": name, "jaxpr": "primal", "rule": rules}  # which of its jaxprs this is
+    return (plain("call", f"{kind} {name}", ("call_jaxpr",), stored, facts=facts),)
 
 
 def _name(eqn: _compat.JaxprEqn) -> str:
@@ -150,7 +152,12 @@ def _inject(
     )
     every = [*lead, *operands]
     avals = [jax.typeof(x) for x in every]
-    jaxpr = jax.make_jaxpr(call.primal)(*avals)
+
+    def primal(*every: Any) -> list[Any]:
+        return call.primal(*every)
+
+    primal.__name__ = _name(eqn)  # which JAX notes in the jaxpr
+    jaxpr = jax.make_jaxpr(primal)(*avals)
     params = {
         **eqn.params,
         "call_jaxpr": _compat.as_stored(jaxpr, eqn.params["call_jaxpr"]),

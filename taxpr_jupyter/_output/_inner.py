@@ -84,7 +84,7 @@ def _around(picture: Picture, node: Node) -> list[str]:
     while at in clusters:
         folds.insert(0, clusters[at].fold)
         at = clusters[at].parent
-    return folds
+    return [fold for fold in folds if fold]
 
 
 def inside(picture: Picture, address: str, total: int) -> Picture | None:

@@ -7,7 +7,7 @@ meet by address.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr_jupyter._picture import _costs, _traits
+from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._model import Cluster, Heat, HeatKind, Node
 from taxpr_jupyter._picture._traits import Trait
 from taxpr_jupyter._picture._tree import Block, Item
@@ -59,12 +60,19 @@ class _OfItem:
 
 
 class Facts:
-    """What is known of the items of a program: found once, however often it is drawn."""
+    """What is known of the items of a program: found once, however often it is drawn.
 
-    def __init__(self) -> None:
+    Args:
+        keys: Numbers equations; what is known of one is known of all alike.
+    """
+
+    def __init__(self, keys: Keys) -> None:
         self.costs = _costs.Costs()
+        self._keys = keys
+        self._by_key: dict[tuple[int, tuple[str, ...]], _OfItem] = {}
         # By id; the item is kept, so that its id stays its own.
         self._known: dict[int, tuple[Item, _OfItem]] = {}
+        self._ends: dict[int, tuple[Block, Mapping[str, Sequence[Trait]]]] = {}
 
     def of(self, item: Item) -> _OfItem:
         """What is known of an item."""
@@ -75,13 +83,39 @@ class Facts:
 
     def _of(self, item: Item) -> _OfItem:
         if not item.is_group:
-            found = tuple(_traits.traits(item.eqn))
-            return _OfItem(self.costs.of_eqn(item.eqn), found, frozenset(found))
+            return self._of_eqn(item.eqn)
         apart = {id(tag) for tag in item.tags}  # they are drawn by themselves
         parts = [self.of(child) for child in item.children if id(child) not in apart]
         every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
         common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
         return _OfItem(_costs.total(part.cost for part in parts), every, common)
+
+    def _of_eqn(self, eqn: Any) -> _OfItem:
+        key = self._keys.alike(eqn), taxpr.transformations_of(eqn)
+        known = self._by_key.get(key)
+        if known is None:
+            found = tuple(_traits.traits(eqn))
+            known = _OfItem(self.costs.of_eqn(eqn), found, frozenset(found))
+            self._by_key[key] = known
+        return known
+
+    def ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
+        """What is special about the inputs of a jaxpr, by address."""
+        known = self._ends.get(id(block))
+        if known is None:
+            known = self._ends[id(block)] = block, self._of_ends(block)
+        return known[1]
+
+    def _of_ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
+        places = {var: f"{block.prefix}in{i}" for i, var in enumerate(block.jaxpr.invars)}
+        made = {places[var]: list(_traits.traits_of_value(var.aval)) for var in places}
+        for eqn in block.jaxpr.eqns:
+            if "donated_invars" not in eqn.params and "in_specs" not in eqn.params:
+                continue
+            for k, atom in enumerate(eqn.invars):
+                if not taxpr.is_literal(atom) and atom in places:
+                    made[places[atom]] += _traits.traits_of_operand(eqn, k)
+        return {address: found for address, found in made.items() if found}
 
 
 class Annotator:
@@ -95,6 +129,7 @@ class Annotator:
     def __init__(self, root: Block, facts: Facts):
         self._facts = facts
         self._known: dict[str, _Known] = {}
+        self._root = root
         self._block(root, 1)
 
     def clusters(self, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
@@ -143,15 +178,8 @@ class Annotator:
 
     def _ends(self, block: Block) -> None:
         """Inputs that some equation of the same jaxpr takes for itself, or that are split."""
-        places = {var: f"{block.prefix}in{i}" for i, var in enumerate(block.jaxpr.invars)}
-        for var, address in places.items():
-            self._trait(address, _traits.traits_of_value(var.aval))
-        for eqn in block.jaxpr.eqns:
-            if "donated_invars" not in eqn.params and "in_specs" not in eqn.params:
-                continue
-            for k, atom in enumerate(eqn.invars):
-                if not taxpr.is_literal(atom) and atom in places:
-                    self._trait(places[atom], _traits.traits_of_operand(eqn, k))
+        for address, found in self._facts.ends(block).items():
+            self._trait(address, found)
 
     def _note(
         self,
@@ -176,6 +204,8 @@ class Annotator:
 
     def _cluster(self, cluster: Cluster) -> Cluster:
         known = self._known.get(cluster.address)
+        if cluster.kind == "function":
+            known = _Known(self._facts.costs.of_jaxpr(self._root.jaxpr).lines())
         if known is None:
             return cluster
         words = [trait.words for trait in known.traits]

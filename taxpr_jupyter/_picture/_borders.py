@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture import _labels, _state_nodes, _text
 from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind, count_of
 from taxpr_jupyter._picture._tree import Block, End
@@ -49,16 +49,17 @@ class Borders:
     def inputs(
         self, scope: Scope, block: Block, names: Sequence[str], cluster: str | None
     ) -> list[str]:
-        """Draws the inputs; returns for each the id of its node."""
+        """Draws the inputs; returns for each the id of its node. States stand outside."""
         ids: dict[int, str] = {}
         for end, around in self._shown(block.ins, "input", cluster):
-            node = self._end("input", block, end, list(end.indices), names, around)
+            kind: NodeKind = "state" if end.state else "input"
+            node = self._end(kind, block, end, list(end.indices), names, around)
             for i in end.indices:
                 var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
                 stub = node
                 if end.children:
                     lines, tip = (_labels.short_path(names[i]),), f"{value}\n{names[i]}"
-                    stub = Node(value, value, "input", lines, tip, cluster)
+                    stub = Node(value, value, kind, lines, tip, cluster)
                 shown = self._tips.value(var)
                 scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
                 ids[i] = node.id
@@ -93,23 +94,27 @@ class Borders:
                 origins[j] = Origin(address, "", text)
             else:
                 origins[j] = scope.origins[atom]
-        return [origins[j] for j in range(len(atoms))]
+        return [origins[j] for j in sorted(origins)]
 
     def _shown(
         self, ends: Sequence[End], kind: NodeKind, cluster: str | None
     ) -> Iterator[tuple[End, str | None]]:
         """The ends that have a node, with the cluster around it; draws the clusters."""
         for end in ends:
+            if end.state and kind == "output":  # it has no node: see `_state_nodes`
+                continue
+            around = None if end.state and cluster == _state_nodes.FUNCTION else cluster
             if end.children:
                 self.foldable.add(end.address)
             if not end.open:
-                yield end, cluster
+                yield end, around
                 continue
             self.unfolded.add(end.address)
-            title = _text.shortened(end.title, 2 * _text.LINE)
+            title = _state_nodes.title_of(end, ()) if end.state else end.title
+            title = _text.shortened(title, 2 * _text.LINE)
             tip = _text.tooltip([end.address, f"{title}: {count_of(len(end.indices), kind)}"])
             self._canvas.clusters.append(
-                Cluster(end.address, "group", (title,), tip, cluster, end.address)
+                Cluster(end.address, "group", (title,), tip, around, end.address)
             )
             yield from self._shown(end.children, kind, end.address)
 
@@ -124,7 +129,7 @@ class Borders:
     ) -> Node:
         """Adds the node of an input or output, or of several that share one."""
         nested, jaxpr = block.nested, block.jaxpr
-        if kind == "input":
+        if kind != "output":
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         else:
             atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
@@ -133,14 +138,21 @@ class Borders:
             lines, marks = _labels.bundle_lines(end.title, len(indices)), ("many",)
             if end.rest:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
-            word = "in" if kind == "input" else "out"
+            word = "out" if kind == "output" else "in"
             self.hidden[end.address] = tuple(f"{block.prefix}{word}{i}" for i in indices)
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
             lines = _labels.end_lines(name, role, atoms[end.indices[0]].aval)
             marks = ("choice",) if role == "predicate" else ()
-        tip = _text.tooltip(itertools.chain([end.address], values))
+        about = [end.address]
+        if end.state:
+            lines = _state_nodes.lines_of(end, block, names)
+            marks = (*marks, *_state_nodes.marks_of(end))
+            about.append(_state_nodes.use_of(end))
+            finals = self.hidden.get(end.address, ()), _state_nodes.finals_of(end)
+            self.hidden[end.address] = tuple(itertools.chain(*finals))
+        tip = _text.tooltip(itertools.chain(about, values))
         fold = end.address if end.children else None
         node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
         return self._canvas.add(node, merging=bool(end.children))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 
 import taxpr
 from taxpr_jupyter._picture._annotate import Annotator, Facts
+from taxpr_jupyter._picture._collection import without_collection
 from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._drawing import Drawing
-from taxpr_jupyter._picture._fold import BUDGET, Fold
+from taxpr_jupyter._picture._fold import BUDGET, MORE_THAN, Fold
+from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._reveal import Revealed, path_to, reveal
 from taxpr_jupyter._picture._text import Tooltips, Where, visible
+from taxpr_jupyter._picture._tree import Item
 
 
 class Builder:
@@ -36,8 +37,11 @@ class Builder:
         self.program = program
         self.budget = budget
         self._where = where
-        self._facts = Facts()
+        self._keys = Keys()
+        self._facts = Facts(self._keys)
         self._folds: dict[Only | None, Fold] = {}
+        # Found by drawing, for what is shown and what is open.
+        self._extras: dict[tuple[Only | None, frozenset[str] | None], int] = {}
         self._lock = threading.RLock()  # what is open is noted in the tree
 
     @functools.cached_property
@@ -64,27 +68,56 @@ class Builder:
             compared: What this program is compared with. Then what is different is open and marked.
             only: What is drawn; the rest of each row is folded. None for all.
         """
-        with self._lock, _without_collection():
+        with self._lock, without_collection():
             fold = self._fold(only)
-            fold.choose(unfolded, compared.wants if compared else None)
-            picture = self._drawn(fold, injected, added, heat)
-            return compared.marked(picture, fold.root) if compared else picture
+            if compared:
+                drawing, _ = self._within(fold, unfolded, injected, added, compared.wants)
+                return compared.marked(self._finished(fold, drawing, unfolded, heat), fold.root)
+            key = only, None if unfolded is None else frozenset(unfolded)
+            extra = self._extras.get(key, 0)
+            drawing, self._extras[key] = self._within(fold, unfolded, injected, added, extra=extra)
+            return self._finished(fold, drawing, unfolded, heat)
 
-    def _drawn(
+    def _within(
         self,
         fold: Fold,
+        unfolded: Collection[str] | None,
         injected: Collection[str],
         added: Collection[str],
+        wants: Callable[[Item], bool] | None = None,
+        extra: int = 0,
+    ) -> tuple[Drawing, int]:
+        """Draws no more nodes than there may be, stubs included.
+
+        Returns:
+            The drawing, and what `Fold.choose` has to know so that it is drawn again.
+        """
+        while True:
+            fold.choose(unfolded, wants, extra)
+            drawing = Drawing(fold, self._tooltips, injected, added)
+            drawing.program(self.program)
+            over = len(drawing.canvas.nodes) - fold.limit(unfolded)
+            if over <= 0 or not fold.opens_items:
+                return drawing, extra
+            # What is folded takes stubs along: not all at once.
+            extra += max(1, over // 2)
+
+    def _finished(
+        self,
+        fold: Fold,
+        drawing: Drawing,
+        unfolded: Collection[str] | None,
         heat: HeatKind | None,
     ) -> Picture:
         program = self.program
-        drawing = Drawing(fold, self._tooltips, injected, added)
-        drawing.program(program)
         eqns, tags = fold.size(program)
         counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
         annotator = Annotator(fold.root, self._facts)
         nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
+        note = fold.note
+        if unfolded is not None and len(nodes) > self.budget and not note:
+            note = MORE_THAN.format(nodes=len(nodes), budget=self.budget)
         return Picture(
             name=visible(program.name),
             nodes=nodes,
@@ -93,7 +126,7 @@ class Builder:
             counts=counts,
             unfolded=frozenset(drawing.unfolded),
             foldable=frozenset(drawing.foldable),
-            note=fold.note,
+            note=note,
             heat=scale,
             hidden=drawing.hidden,
         )
@@ -108,7 +141,7 @@ class Builder:
         """What `picture` shows, as lines; the arguments are the same."""
         with self._lock:
             fold = self._fold(only)
-            fold.choose(unfolded)
+            fold.choose(unfolded, extra=self._extra(unfolded, only))
             lines = Lines(self._tooltips, fold, injected, added)
             return list(lines.folded(fold.root, self.program))
 
@@ -140,29 +173,21 @@ class Builder:
             PanelError: There is no such address, or no room for it.
         """
         with self._lock:
-            return reveal(self._fold(only), address, unfolded, by_hand)
+            extra = self._extra(unfolded, only)
+            return reveal(self._fold(only), address, unfolded, by_hand, extra)
+
+    def _extra(self, unfolded: Collection[str] | None, only: Only | None) -> int:
+        """How many nodes there are besides those that stand for a part of the program."""
+        key = only, None if unfolded is None else frozenset(unfolded)
+        if key not in self._extras:
+            self.picture(unfolded, only=only)
+        return self._extras[key]
 
     def _fold(self, only: Only | None) -> Fold:
         if only not in self._folds:  # keep that of the whole, and the last one of a part
             whole = {key: fold for key, fold in self._folds.items() if key is None}
-            self._folds = {**whole, only: Fold(self.program, self.budget, only)}
+            self._folds = {**whole, only: Fold(self.program, self.budget, self._keys, only)}
         return self._folds[only]
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pauses the search for garbage, which takes almost half of the time with a large program.
-
-    Little of what is made here is garbage, and all that JAX keeps would be looked at again and
-    again.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def build_picture(

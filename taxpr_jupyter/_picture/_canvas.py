@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _text
@@ -18,11 +18,11 @@ from taxpr_jupyter._picture._roles import Role, joined
 # it is used this many steps below its first use.
 _FAR = 6
 _MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
+_MANY_ALIKE = 6  # so many lines between the same two nodes become one
 _LITERALS = 6  # lines of a node that stands for several literals
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a value comes from.
 
     Attributes:
@@ -42,8 +42,7 @@ class Origin:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """Where a value goes.
 
     Attributes:
@@ -109,12 +108,11 @@ class Scope:
             maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
             if use.node in bundles and maker is not None:
                 makers.setdefault(use.node, {})[index] = self._steps[maker]
-        return {
-            index
-            for steps in makers.values()
-            for index, step in steps.items()
-            if step < max(steps.values()) - _FAR
-        }
+        early: set[int] = set()
+        for steps in makers.values():
+            last = max(steps.values())
+            early.update(index for index, step in steps.items() if step < last - _FAR)
+        return early
 
     @functools.cached_property
     def _steps(self) -> dict[str, int]:
@@ -147,6 +145,7 @@ class Canvas:
         self._merging: dict[str, Node] = {}
         self._forward: set[str] = set()  # what computes, before or outside of a backward pass
         self._backward: set[str] = set()
+        self._states: set[str] = set()
         self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
@@ -156,6 +155,8 @@ class Canvas:
         one edge.
         """
         self.nodes.append(node)
+        if node.kind == "state":
+            self._states.add(node.id)
         if node.kind in {"eqn", "hop", "group", "tag", "injected"}:
             (self._backward if "backward" in node.marks else self._forward).add(node.id)
         if merging:
@@ -166,6 +167,10 @@ class Canvas:
         """Adds an edge."""
         if kind == "value" and target in self._backward and source in self._forward:
             kind = "residual"
+        if kind == "value" and source in self._states:
+            kind = "read"
+            if not more.get("head", "").isdigit():  # the state has a name of its own
+                more.pop("head", None)
         name = f"{source}->{target}"
         self._edge_ids[name] += 1
         number = self._edge_ids[name]
@@ -174,7 +179,11 @@ class Canvas:
 
     def belongs(self, nodes: Collection[str], backward: bool) -> None:
         """Says of nodes that do not compute to which pass they belong."""
-        (self._backward if backward else self._forward).update(nodes)
+        mine, other = self._forward, self._backward
+        if backward:
+            mine, other = other, mine
+        mine.update(nodes)
+        other.difference_update(nodes)
 
     def connect(self, scope: Scope) -> None:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
@@ -188,28 +197,35 @@ class Canvas:
             name = origin.name if index in far else use.name
             names.setdefault((origin.node, use.node), {})[name] = None
         merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
+        single: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
         literals: dict[str, list[Use]] = {}
+        merging = self._merging
         for index, use in enumerate(scope.uses):
             if taxpr.is_literal(use.atom):
                 literals.setdefault(use.node, []).append(use)
                 continue
             origin = scope.origins[use.atom]
-            target = use.node
+            source, target = origin.node, use.node
             if index in early:
-                target = self._output_stub(origin, use, names[origin.node, use.node])
+                target = self._output_stub(origin, use, names[source, target])
             if index in far:
-                node = self._stub(origin, use, names[origin.node, use.node])
-                origin = replace(origin, node=node)
-            if origin.node in self._merging or target in self._merging:
-                merged.setdefault((origin.node, target), []).append((origin, use.head))
+                source = self._stub(origin, use, names[source, use.node])
+            if source in merging or target in merging:
+                merged.setdefault((source, target), []).append((origin, use.head))
             else:
-                self._value(origin, target, use.head)
+                single.setdefault((source, target), []).append((origin, use.head))
+        for ends, parts in single.items():
+            if len(parts) < _MANY_ALIKE:
+                for origin, head in parts:
+                    self._value(origin, *ends, head)
+            else:
+                merged[ends] = parts
         for uses in literals.values():
             self._literals(uses)
         bundled = self._residuals(merged)
         for (source, target), parts in merged.items():
             if (source, target) not in bundled:
-                self._merged(parts, target)
+                self._merged(parts, source, target)
 
     def _residuals(
         self, merged: Mapping[tuple[str, str], list[tuple[Origin, Role | None]]]
@@ -231,12 +247,13 @@ class Canvas:
                 continue
             origins = [o for source in sources for o, _ in merged[source, target]]
             roles = [head for source in sources for _, head in merged[source, target] if head]
-            tip = _text.tooltip(o.tooltip for o in dict.fromkeys(origins))
+            distinct = _distinct(origins)
+            tip = _text.tooltip(o.tooltip for o in distinct)
             self.edge(
                 sources[-1],
                 target,
                 tooltip=tip,
-                tail=f"×{len(set(origins))}",
+                tail=f"×{len(distinct)}",
                 head=joined(roles),
                 out_of=around.common(sources),
                 also=tuple(sources[:-1]),
@@ -268,9 +285,9 @@ class Canvas:
             tip = "to the next iteration: " + ", ".join(o.tooltip for o in origins)
             self.edge(source, target, "back", tooltip=_text.tooltip([tip]))
 
-    def _value(self, origin: Origin, target: str, head: Role | None) -> None:
+    def _value(self, origin: Origin, source: str, target: str, head: Role | None) -> None:
         self.edge(
-            origin.node,
+            source,
             target,
             value=origin.value,
             tooltip=origin.tooltip,
@@ -278,8 +295,10 @@ class Canvas:
             head=head.name if head else "",
         )
 
-    def _merged(self, parts: Sequence[tuple[Origin, Role | None]], target: str) -> None:
-        distinct = list(dict.fromkeys(origin for origin, _ in parts))
+    def _merged(
+        self, parts: Sequence[tuple[Origin, Role | None]], source: str, target: str
+    ) -> None:
+        distinct = _distinct([origin for origin, _ in parts])
         head = joined([role for _, role in parts if role])
         first = distinct[0]
         tails = [origin.tail for origin in distinct if origin.tail]
@@ -288,7 +307,7 @@ class Canvas:
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
             value, tip = "", _text.tooltip(origin.tooltip for origin in distinct)
-        self.edge(first.node, target, value=value, tooltip=tip, tail=tail, head=head)
+        self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head)
 
     def _literals(self, uses: Sequence[Use]) -> None:
         """Draws the literals that one node takes; what stands for much has one node for them."""
@@ -341,3 +360,8 @@ class Canvas:
             stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)
             self.add(stub, merging=node.id in self._merging)
         return name
+
+
+def _distinct(origins: Sequence[Origin]) -> list[Origin]:
+    """Each once: every value has one `Origin`, and to compare them takes long."""
+    return list({id(origin): origin for origin in origins}.values())

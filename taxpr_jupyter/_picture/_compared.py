@@ -95,7 +95,7 @@ class Compared:
         return replace(node, lines=tuple(lines), tooltip=tooltip, marks=marks, pair=partner or "")
 
     def _cluster(self, cluster: Cluster, groups: dict[str, Item]) -> Cluster:
-        if cluster.address in groups or _BUNDLE.fullmatch(cluster.address):
+        if not cluster.fold or cluster.address in groups or _BUNDLE.fullmatch(cluster.address):
             return cluster
         status, partner, what = self._found.look(self._side, cluster.fold)
         if cluster.kind == "jaxpr":

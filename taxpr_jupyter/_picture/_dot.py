@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from taxpr_jupyter._picture import _look
+from taxpr_jupyter._picture import _columns, _look
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 
 _ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
@@ -20,8 +20,8 @@ _POINTS = 72  # in an inch
 
 _GRAPH = {
     "rankdir": "TB",
-    "nodesep": "0.18",
-    "ranksep": "0.3",
+    "nodesep": "0.16",
+    "ranksep": "0.26",
     "compound": "true",
     # They bound the passes of the network simplex, which takes minutes where a gradient refers back
     # to its forward pass.
@@ -54,59 +54,89 @@ _EDGE = {
 _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
     "residual": {"color": _look.FAINT},
-    "back": {"style": "dashed", "constraint": "false"},
+    "back": {"style": "dashed"},
     "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
+    "read": {"color": _look.STATE, "penwidth": "1.2"},
+    "write": {
+        "style": "dashed",
+        "color": _look.STATE,
+        "penwidth": "1.2",
+        "constraint": "false",  # from below to above, where the reads begin
+    },
 }
 # Operands that have an order enter from left to right.
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"]) -> str:
+def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"], *, columns: bool = True) -> str:
     """Writes a picture in the DOT language.
 
     Args:
         picture: The picture.
         background: A colour of Graphviz.
+        columns: Whether a tall picture may be cut into columns.
     """
-    return "\n".join([*_lines(picture, {**_GRAPH, "bgcolor": background}), ""])
+    return "\n".join([*_lines(picture, {**_GRAPH, "bgcolor": background}, columns), ""])
 
 
-def _lines(picture: Picture, graph: Mapping[str, str]) -> Iterator[str]:
+def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterator[str]:
     yield f"digraph {quoted(picture.name)} {{"
     for what, attributes in (("graph", graph), ("node", _NODE), ("edge", _EDGE)):
         yield f"  {what} [{_attributes(attributes)}];"
-    inside: dict[str | None, list[Node]] = {}
-    for node in picture.nodes:
-        inside.setdefault(node.cluster, []).append(node)
-    boxes: dict[str | None, list[Cluster]] = {}
-    for cluster in picture.clusters:
-        boxes.setdefault(cluster.parent, []).append(cluster)
-    yield from _contents(None, inside, boxes, "  ")
+    yield from _contents(None, _by_cluster(picture), 1)
     heads: dict[str, list[str]] = {}
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
+    loose = {edge.id for edge in picture.edges if edge.kind == "back"}
+    sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
+    if columns:
+        loose |= _columns.loose_edges(picture, sizes)
+    steps = _columns.steps(picture, sizes)
     for edge in picture.edges:
-        yield f"  {_edge(edge, heads.get(edge.target, []))}"
+        more = {"constraint": "false"} if edge.id in loose else {}
+        if edge.id in steps:
+            more = {**more, "minlen": f"{steps[edge.id]}"}
+        yield f"  {_edge(edge, heads.get(edge.target, []), more)}"
     yield "}"
 
 
+def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
+    """What is inside each cluster, in the order in which the program has it.
+
+    Layouts put what comes first to the left.
+    """
+    clusters = {cluster.id: cluster for cluster in picture.clusters}
+    inside: dict[str | None, list[Node | Cluster]] = {}
+    known: set[str] = set()
+    for node in picture.nodes:
+        around, part = node.cluster, node
+        inside.setdefault(around, []).append(part)
+        while around is not None and around not in known:
+            known.add(around)
+            part = clusters[around]
+            around = part.parent
+            inside.setdefault(around, []).append(part)
+    return inside
+
+
 def _contents(
-    cluster_id: str | None,
-    inside: Mapping[str | None, Iterable[Node]],
-    boxes: Mapping[str | None, Iterable[Cluster]],
-    indent: str,
+    cluster_id: str | None, inside: Mapping[str | None, Iterable[Node | Cluster]], depth: int
 ) -> Iterator[str]:
-    for node in inside.get(cluster_id, ()):
-        yield f"{indent}{_node(node)}"
-    for box in boxes.get(cluster_id, ()):
-        attributes = {"id": box.id, "class": box.kind}
+    indent = "  " * depth
+    for part in inside.get(cluster_id, ()):
+        if isinstance(part, Node):
+            yield f"{indent}{_node(part)}"
+            continue
+        attributes = {"id": part.id, "class": part.kind}
+        if depth > _look.SHADES:
+            attributes["fillcolor"] = "transparent"
         # One line is at the left anyway.
-        title = f"label={_lines_of(box.lines, _LEFT if len(box.lines) > 1 else _BREAK)}"
-        tooltip = _attributes({}, {"tooltip": [box.tooltip]})
-        yield f"{indent}subgraph {quoted(f'cluster_{box.id}')} {{"
+        title = f"label={_lines_of(part.lines, _LEFT if len(part.lines) > 1 else _BREAK)}"
+        tooltip = _attributes({}, {"tooltip": [part.tooltip]})
+        yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
         yield f"{indent}  graph [{_attributes(attributes)} {title} {tooltip}];"
-        yield from _contents(box.id, inside, boxes, f"{indent}  ")
+        yield from _contents(part.id, inside, depth + 1)
         yield f"{indent}}}"
 
 
@@ -167,9 +197,9 @@ def _cells(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def _edge(edge: Edge, heads: list[str]) -> str:
+def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
     """An edge; `heads` are the operand numbers at its target."""
-    attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind]}
+    attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind], **more}
     ports = _PORTS.get(len(heads))
     if ports and edge.head:
         attributes["headport"] = ports[heads.index(edge.head)]

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _roles, _text
+from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text
 from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
+from taxpr_jupyter._picture._stateful import shown_names
 from taxpr_jupyter._picture._tree import Block, Item
 
 
@@ -79,8 +80,11 @@ class Drawing:
 
     def program(self, program: taxpr.Program) -> None:
         """Draws it all."""
+        root = self._fold.root
+        names = shown_names(program)
         own = [True] * len(program.out_names)
-        self._jaxpr(self._fold.root, program.in_names, program.out_names, own, program.consts, None)
+        box = _state_nodes.around_function(self.canvas, root, program.name, self._fold.visible)
+        self._jaxpr(root, *names, own, program.consts, box)
         self.unfolded |= self._borders.unfolded
         self.foldable |= self._borders.foldable
         self.hidden |= self._borders.hidden
@@ -115,6 +119,8 @@ class Drawing:
         self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, out_names, own_outs, cluster)
         self.canvas.connect(scope)
+        if block.nested is None:
+            _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
             # Graphviz draws no cluster without a node, and of nothing it draws nothing.
             address = f"{block.prefix}empty"
@@ -191,7 +197,7 @@ class Drawing:
             self._items(scope, block, item.children, address)
             return
         self.folded[address] = eqns + tags
-        self.hidden[address] = tuple(inside for inside, _ in item.eqns)
+        self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         if item.kind == "rest":
             lines = [f"… {_labels.content(eqns, tags)}", item.title]

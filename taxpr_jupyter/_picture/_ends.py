@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from taxpr_jupyter._picture._labels import path_parts, shared_title
+from taxpr_jupyter._picture._stateful import StateEnds
 from taxpr_jupyter._picture._tree import End
 
 _FEW = 12  # so many are drawn one by one
@@ -13,15 +14,21 @@ _SMALL = 4  # and always those of an argument that has no more
 MANY = 40  # side by side, at most
 
 
-def ends_of(names: Sequence[str], word: str, prefix: str) -> list[End]:
+def ends_of(
+    names: Sequence[str], word: str, prefix: str, states: Sequence[StateEnds] = ()
+) -> list[End]:
     """The ends of a jaxpr, in order.
 
     Args:
         names: The names of all inputs, such as `params['w'][0]`, or in a nested jaxpr their roles.
         word: "in" or "out".
         prefix: What stands before the addresses.
+        states: What enters or leaves as the value of a state: one end for each.
     """
     paths = [path_parts(name) for name in names]
+    for state in states:  # its name may look like a path
+        for i, leaf in zip(state.ins if word == "in" else state.outs, state.leaves, strict=True):
+            paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
 
     def one(i: int) -> End:
         return End(f"{prefix}{word}{i}", range(i, i + 1))
@@ -41,11 +48,15 @@ def ends_of(names: Sequence[str], word: str, prefix: str) -> list[End]:
             if len(part) <= _SMALL:
                 made += map(one, part)
                 continue
-            children = split(part, depth + 1)
-            while len(children) == 1 and children[0].children:
-                children = list(children[0].children)
-            made.append(several(part, children))
+            made.append(several(part, inside(part, depth + 1)))
         return chunks(made)
+
+    def inside(indices: range, depth: int) -> list[End]:
+        """What an end of these consists of: not of one that is the same."""
+        children = split(indices, depth)
+        while len(children) == 1 and children[0].children:
+            children = list(children[0].children)
+        return children
 
     def chunks(ends: list[End]) -> list[End]:
         """Not too many side by side."""
@@ -60,10 +71,32 @@ def ends_of(names: Sequence[str], word: str, prefix: str) -> list[End]:
             for part in parts
         ]
 
-    if len(names) <= _FEW:
-        return [one(i) for i in range(len(names))]
-    made = split(range(len(names)), 0)
-    # The only argument: its parts, unless they are many.
-    while len(made) == 1 and 0 < len(made[0].children) <= _FEW:
-        made = list(made[0].children)
-    return made
+    def others(indices: range) -> list[End]:
+        if len(indices) <= _FEW:
+            return [one(i) for i in indices]
+        made = split(indices, 0)
+        # The only argument: its parts, unless they are many.
+        while len(made) == 1 and 0 < len(made[0].children) <= _FEW:
+            made = list(made[0].children)
+        return made
+
+    made, at = [], 0
+    for state in states:
+        indices = state.ins if word == "in" else state.outs
+        made += others(range(at, indices.start))
+        at = indices.stop
+        if len(indices) > 1:
+            made.append(several(indices, inside(indices, 1)))
+            made[-1].title = state.name
+        elif indices:
+            made.append(one(indices[0]))
+        for end in made[-1:] if indices else ():
+            _mark(end, state)
+    return made + others(range(at, len(names)))
+
+
+def _mark(end: End, state: StateEnds) -> None:
+    """Says of an end, and of all in it, that it is the value of a state."""
+    end.state = state
+    for child in end.children:
+        _mark(child, state)

@@ -27,7 +27,9 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture import _text
+from taxpr_jupyter._picture._collection import without_collection
+from taxpr_jupyter._picture._searched import Searched
 from taxpr_jupyter._picture._types import DTYPE, TYPE, fits_sizes, shape_of, sizes_of
 
 _WORD = re.compile(r'(?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\S)+')
@@ -49,20 +51,6 @@ class Hit(NamedTuple):
     why: tuple[str, ...]
 
 
-class _Around(NamedTuple):
-    eqn: Any
-
-
-class _Row(NamedTuple):
-    """A place; also what selectors of taxpr choose from."""
-
-    address: str
-    eqn: Any  # None for an input or a constant
-    steps: Any  # tuple of `_Around`; a selector looks at the equations only
-    vars: Sequence[Any]
-    name: str  # of an input or output
-
-
 _Found = dict[int, str]  # row and why
 
 
@@ -75,6 +63,7 @@ class Finder:
 
     def __init__(self, program: Any) -> None:
         self._program = program
+        self._searched = Searched(program)
 
     def find(self, text: str) -> list[Hit]:
         """What matches all words, in program order; nothing where there are no words.
@@ -82,15 +71,19 @@ class Finder:
         Raises:
             PanelError: A word with a prefix makes no sense.
         """
-        found: _Found | None = None
-        reasons: list[_Found] = []
-        for word in _words(text):
-            new = self._word(word)
-            reasons.append(new)
-            found = new if found is None else {k: why for k, why in found.items() if k in new}
+        with without_collection():
+            return self._hits([self._word(word) for word in _words(text)])
+
+    def _hits(self, reasons: Sequence[_Found]) -> list[Hit]:
+        """What every word found."""
+        if not reasons:
+            return []
+        fewest = min(reasons, key=len)
+        rows = self._searched.rows
         return [
-            Hit(self._rows[k].address, tuple(dict.fromkeys(reason[k] for reason in reasons)))
-            for k in sorted(found or ())
+            Hit(rows[k].address, tuple(dict.fromkeys(reason[k] for reason in reasons)))
+            for k in sorted(fewest)
+            if all(k in reason for reason in reasons)
         ]
 
     def _word(self, word: str) -> _Found:
@@ -134,7 +127,7 @@ class Finder:
 
     def _text(self, column: str, word: str) -> _Found:
         """Texts of which the word is a part; of a glob, those that fit it."""
-        texts, word = self._columns[column](), word.lower()
+        texts, word = self._searched.columns[column](), word.lower()
         if column != "label" and set("*?") & set(word):
             fits = re.compile(fnmatch.translate(word)).match
             return {k: f"{column} {text}" for k, text in enumerate(texts) if fits(text.lower())}
@@ -142,12 +135,14 @@ class Finder:
 
     def _tag(self, pattern: str) -> _Found:
         sites = self._program.tags(taxpr.maybe(pattern))
-        return {self._at[site.address]: f"tag {site.name}" for site in sites}
+        return {self._searched.at[site.address]: f"tag {site.name}" for site in sites}
 
     def _scope(self, pattern: str) -> _Found:
-        fits = functools.cache(lambda scope: selector.fits(self._rows[self._scope_rows[scope]]))
-        selector = taxpr.scope(pattern)
-        return {k: f"scope {scope}" for k, scope in enumerate(self._scopes) if fits(scope)}
+        searched, selector = self._searched, taxpr.scope(pattern)
+        fits = functools.cache(
+            lambda scope: selector.fits(searched.rows[searched.scope_rows[scope]])
+        )
+        return {k: f"scope {scope}" for k, scope in enumerate(searched.scopes) if fits(scope)}
 
     def _line(self, at: str) -> _Found:
         try:
@@ -156,11 +151,11 @@ class Finder:
             raise PanelError(str(error)) from None
         known: dict[Any, bool] = {}
         found = {}
-        for k, source in enumerate(self._sources):
+        for k, source in enumerate(self._searched.sources):
             if source is None:
                 continue
             if source not in known:
-                known[source] = selector.fits(self._rows[k])
+                known[source] = selector.fits(self._searched.rows[k])
             if known[source]:
                 found[k] = f"line {source.line} of {_text.visible(source.file)}"
         return found
@@ -183,13 +178,16 @@ class Finder:
         @functools.cache
         def fits(type_: str) -> bool:
             own = TYPE.fullmatch(type_)
-            return own is not None and word in (own[1].lower(), self._long_names.get(own[1]))
+            return own is not None and word in (
+                own[1].lower(),
+                self._searched.long_names.get(own[1]),
+            )
 
         return self._types_where(fits)
 
     def _types_where(self, fits: Callable[[str], bool]) -> _Found:
         found = {}
-        for k, types in enumerate(self._types):
+        for k, types in enumerate(self._searched.types):
             for type_ in types:
                 if fits(type_):
                     found[k] = f"type {type_}"
@@ -197,123 +195,20 @@ class Finder:
         return found
 
     def _letter(self, letter: str) -> _Found:
-        variables = {var for var, own in self._letters.items() if own == letter}
+        variables = {var for var, own in self._searched.letters.items() if own == letter}
         return {
             k: f"variable {letter}"
-            for k, row in enumerate(self._rows)
+            for k, row in enumerate(self._searched.rows)
             if not variables.isdisjoint(row.vars)
         }
 
     def _address(self, word: str) -> _Found:
         if set("*?") & set(word):
             fits = re.compile(fnmatch.translate(word)).match
-            return {k: "address" for k, row in enumerate(self._rows) if fits(row.address)}
+            return {k: "address" for k, row in enumerate(self._searched.rows) if fits(row.address)}
         owner, dot, number = word.rpartition(".")
-        k = self._at.get(owner if dot and number.isdigit() else word)
+        k = self._searched.at.get(owner if dot and number.isdigit() else word)
         return {} if k is None else {k: "address"}
-
-    # --- what is known of the program, each found once --------------------------------------------
-
-    @functools.cached_property
-    def _rows(self) -> Sequence[_Row]:
-        rows: list[_Row] = []
-
-        def walk(prefix: str, jaxpr: Any, names: Sequence[str], steps: tuple[_Around, ...]) -> None:
-            for k, var in enumerate(jaxpr.constvars):
-                rows.append(_Row(f"{prefix}const{k}", None, steps, (var,), ""))
-            for k, (var, name) in enumerate(zip(jaxpr.invars, names, strict=True)):
-                # The roles in a nested jaxpr, such as "carry", are no names.
-                rows.append(_Row(f"{prefix}in{k}", None, steps, (var,), "" if steps else name))
-            for local, eqn in taxpr.numbered(jaxpr):
-                address = f"{prefix}{local}"
-                rows.append(_Row(address, eqn, steps, eqn.outvars, ""))
-                for nested in taxpr.nested_jaxprs(eqn):
-                    inside = (*steps, _Around(eqn))
-                    walk(f"{address}/{nested.label}/", nested.jaxpr, nested.in_roles, inside)
-
-        walk("", self._program, self._program.in_names, ())
-        # What an output is, the equation that makes it says.
-        rows += [_Row(f"out{k}", None, (), (), n) for k, n in enumerate(self._program.out_names)]
-        return rows
-
-    @functools.cached_property
-    def _at(self) -> dict[str, int]:
-        return {row.address: k for k, row in enumerate(self._rows)}
-
-    @functools.cached_property
-    def _letters(self) -> dict[Any, str]:
-        return taxpr.var_names(self._program.jaxpr)
-
-    @functools.cached_property
-    def _long_names(self) -> dict[str, str]:
-        """`float32` for `f32`, of the dtypes of this program."""
-        names = {}
-        for aval, text in self._avals.values():
-            own = TYPE.fullmatch(text)
-            if own and own[1] not in names:
-                names[own[1]] = str(getattr(aval, "dtype", ""))
-        return names
-
-    @functools.cached_property
-    def _avals(self) -> dict[int, tuple[Any, str]]:
-        """Avals with their texts, by id: their hash takes long, and many are one object."""
-        avals = {id(var.aval): var.aval for row in self._rows for var in row.vars}
-        texts: dict[Any, str] = {}
-        for aval in avals.values():
-            if aval not in texts:
-                texts[aval] = _text.aval_text(aval)
-        return {number: (aval, texts[aval]) for number, aval in avals.items()}
-
-    @functools.cached_property
-    def _types(self) -> Sequence[Sequence[str]]:
-        known = self._avals
-        return [[known[id(var.aval)][1] for var in row.vars] for row in self._rows]
-
-    @functools.cached_property
-    def _scopes(self) -> Sequence[str]:
-        """The whole scope of each equation; that of its name stack is relative to those around."""
-        around: dict[int, str] = {}
-
-        def scope(row: _Row) -> str:
-            if row.eqn is None:
-                return ""
-            if id(row.steps) not in around:
-                around[id(row.steps)] = "/".join(_scope_of(step.eqn) for step in row.steps)
-            return "/".join(filter(None, (around[id(row.steps)], _scope_of(row.eqn))))
-
-        return [scope(row) for row in self._rows]
-
-    @functools.cached_property
-    def _scope_rows(self) -> dict[str, int]:
-        """For each scope a row in it, which is an equation where there is one."""
-        return {scope: k for k, scope in enumerate(self._scopes)}
-
-    @functools.cached_property
-    def _sources(self) -> Sequence[taxpr.Source | None]:
-        return [taxpr.source_of(row.eqn) if row.eqn else None for row in self._rows]
-
-    @functools.cached_property
-    def _columns(self) -> dict[str, Callable[[], Sequence[str]]]:
-        """The texts of each row by what they are, "" where there is none."""
-
-        def of_eqns(text: Callable[[Any], str]) -> Callable[[], Sequence[str]]:
-            return functools.cache(
-                lambda: [_text.visible(text(row.eqn)) if row.eqn else "" for row in self._rows]
-            )
-
-        return {
-            "primitive": of_eqns(lambda eqn: "" if taxpr.is_tag(eqn) else eqn.primitive.name),
-            "tag": of_eqns(lambda eqn: _tag_text(eqn) if taxpr.is_tag(eqn) else ""),
-            "label": of_eqns(_label),
-            "scope": lambda: self._scopes,
-            "function": functools.cache(
-                lambda: [
-                    _text.visible(_text.function_name(source)) if source else ""
-                    for source in self._sources
-                ]
-            ),
-            "name": functools.cache(lambda: [_text.visible(row.name) for row in self._rows]),
-        }
 
 
 def _words(text: str) -> Iterable[str]:
@@ -330,24 +225,6 @@ def _words(text: str) -> Iterable[str]:
 
 def _bare(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
-
-
-def _scope_of(eqn: Any) -> str:
-    return _text.visible(taxpr.scope_of(eqn))
-
-
-def _tag_text(eqn: Any) -> str:
-    params = taxpr.tag_params(eqn)
-    name = params.pop("name", None)
-    more = [f"{key}={_text.param_text(value)}" for key, value in params.items()]
-    return " ".join([*([str(name)] if name is not None else []), *more])
-
-
-def _label(eqn: Any) -> str:
-    if taxpr.is_hop(eqn):
-        return _labels.hop_title(eqn)
-    # What type it is, is found in another way.
-    return " ".join(_labels.tag_lines(eqn) if taxpr.is_tag(eqn) else _labels.operation_lines(eqn))
 
 
 def find(program: Any, text: str) -> list[Hit]:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture._alike import Alike
 from taxpr_jupyter._picture._ends import ends_of
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._groups import Groups
+from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._labels import takes_part
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._roles import in_paths
+from taxpr_jupyter._picture._stateful import shown_names, states_of
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -28,7 +29,7 @@ STAYS_FOLDED = (
     "is the limit. Fold something else first."
 )
 MORE_THAN = (
-    "There are about {nodes} nodes in the picture, more than the {budget} aimed at: it gets "
+    "There are {nodes} nodes in the picture, more than the {budget} aimed at: it gets "
     "better to read when parts are folded."
 )
 
@@ -41,24 +42,26 @@ class Fold:
     Args:
         program: A `taxpr.Program`.
         budget: The number of nodes to aim at.
+        keys: Numbers equations.
         only: What the reader wants to see; None for all.
 
     Attributes:
         root: The program.
         budget: The number of nodes to aim at.
-        visible: About how many nodes there are in the picture.
+        visible: About how many nodes there are in the picture, `extra` ones included.
         note: A sentence for the user where something asked for stays folded, else "".
     """
 
-    def __init__(self, program: Any, budget: int, only: Only | None = None):
+    def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
         self._sizes: dict[int, tuple[Any, int, int]] = {}
         self._eqn_sizes: dict[int, tuple[int, int]] = {}
         self._item_sizes: dict[int, tuple[int, int]] = {}
+        self._addresses: dict[int, tuple[str, ...]] = {}
         self.budget = budget
         self.visible = 0
         self._only = only
         self._few = max(4, budget * 2 // 5)
-        self._alike = Alike()
+        self._keys = keys
         self.note = ""
         self.root = self._block("", program, None)
         self._opened: list[Item | End] = []
@@ -97,17 +100,30 @@ class Fold:
             self._item_sizes[id(item)] = known
         return known
 
+    def addresses(self, item: Item) -> tuple[str, ...]:
+        """The addresses of the equations of an item."""
+        known = self._addresses.get(id(item))
+        if known is None:
+            known = self._addresses[id(item)] = tuple(address for address, _ in item.eqns)
+        return known
+
     # --- the tree ---------------------------------------------------------------------------------
 
     def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
         prefix = f"{address}/" if address else ""
-        ins = ends_of(in_paths(nested) if nested else jaxpr.in_names, "in", prefix)
-        outs = ends_of(nested.out_roles if nested else jaxpr.out_names, "out", prefix)
+        if nested:
+            ins = ends_of(in_paths(nested), "in", prefix)
+            outs = ends_of(nested.out_roles, "out", prefix)
+        else:
+            in_names, out_names = shown_names(jaxpr)
+            states = states_of(jaxpr)
+            ins = ends_of(in_names, "in", prefix, states)
+            outs = ends_of(out_names, "out", prefix, states)
         items = [
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])
             for local, eqn in taxpr.numbered(jaxpr)
         ]
-        grouped = Groups(items, prefix, self._few, self._alike).items()
+        grouped = Groups(items, prefix, self._few, self._keys).items()
         if self._only:
             ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
             grouped = self._only.items(grouped, items, prefix)
@@ -128,6 +144,7 @@ class Fold:
         self,
         unfolded: Collection[str] | None,
         wants: Callable[[Item], bool] | None = None,
+        extra: int = 0,
     ) -> None:
         """Says what is open.
 
@@ -135,13 +152,15 @@ class Fold:
             unfolded: Addresses of what is to be open; with None it is the most important, as long
                 as it fits the budget.
             wants: With None for `unfolded`, which items may be open.
+            extra: How many nodes there are besides those that stand for a part of the program:
+                stubs and literals, of which only the drawing knows.
         """
         wants = wants or self._opens_itself
         for opened in self._opened:
             opened.open = False
         self._opened = []
         self.note = ""
-        limit = self.budget if unfolded is None else max(self.budget, HARD_LIMIT)
+        limit = self.limit(unfolded)
         order = itertools.count()
         heap: list[tuple[float, int, int, Item]] = []
 
@@ -153,7 +172,7 @@ class Fold:
                     heapq.heappush(heap, (-weight, next(order), level, item))
 
         self._open_ends(self.root, unfolded or ())
-        visible = self.root.nodes
+        visible = self.root.nodes + extra
         reach(self.root.items, 0)
         while heap:
             _, _, level, item = heapq.heappop(heap)
@@ -172,8 +191,15 @@ class Fold:
                 self._open_ends(block, unfolded or ())
                 reach(block.items, level + 1)
         self.visible = visible
-        if unfolded is not None and visible > self.budget and not self.note:
-            self.note = MORE_THAN.format(nodes=visible, budget=self.budget)
+
+    def limit(self, unfolded: Collection[str] | None) -> int:
+        """How many nodes there may be."""
+        return self.budget if unfolded is None else max(self.budget, HARD_LIMIT)
+
+    @property
+    def opens_items(self) -> bool:
+        """Whether equations or groups are open."""
+        return any(isinstance(part, Item) for part in self._opened)
 
     def open(self, part: Item | End) -> None:
         """Opens something until the next `choose`."""

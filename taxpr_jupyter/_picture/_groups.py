@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture import _text
-from taxpr_jupyter._picture._alike import Alike, repeat_in
-from taxpr_jupyter._picture._flow import pass_of
+from taxpr_jupyter._picture._keys import Keys
+from taxpr_jupyter._picture._repeats import repeat_in
 from taxpr_jupyter._picture._tree import GroupKind, Item
+from taxpr_jupyter._picture._units import Units
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
@@ -34,30 +34,24 @@ class Groups:
         items: An item for each equation.
         prefix: What stands before the addresses of the groups.
         few: So many equations need no further order; and no more items stand side by side.
-        alike: Numbers equations.
+        keys: Numbers equations.
     """
 
-    def __init__(self, items: Sequence[Item], prefix: str, few: int, alike: Alike):
+    def __init__(self, items: Sequence[Item], prefix: str, few: int, keys: Keys):
         self._items = items
         self._prefix = prefix
         self._few = few
-        self._alike = alike
-        # A unit is an equation that is no tag, with the tags behind it.
-        self._starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
-        self._eqns = [items[i].eqn for i in self._starts]
-        self._show_tags = len(items) - len(self._starts) <= _TAGS
-        self._scopes = [_scopes(eqn) for eqn in self._eqns]
-        self._keys: list[int | None] = [None] * len(self._eqns)
-        self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self._eqns)
+        self._keys = keys
+        self._units = Units(items, keys)
+        self._show_tags = len(items) - len(self._units) <= _TAGS
         # Groups of either pass by what they are groups of, to tell which belong together.
         self._made: dict[tuple[str, Any], list[Item]] = {}
-        self._starts.append(len(items))
 
     def items(self) -> Sequence[Item]:
         """The items, in groups."""
-        if not self._eqns:
+        if not len(self._units):
             return self._items
-        made = [*self._items[: self._starts[0]], *self._by_pass(0, len(self._eqns))]
+        made = [*self._items[: self._units.starts[0]], *self._by_pass(0, len(self._units))]
         for (name, what), items in self._made.items():
             forward = self._made.get(("forward", what))
             if name == "backward" and forward:
@@ -68,7 +62,7 @@ class Groups:
     # --- passes -----------------------------------------------------------------------------------
 
     def _by_pass(self, start: int, stop: int) -> list[Item]:
-        passes = [pass_of(eqn) for eqn in self._eqns]
+        passes = self._units.passes
         runs = _runs(start, stop, passes.__getitem__)
         if "backward" not in passes or len(runs) > _PASSES:
             return self._by_scope(start, stop, 0)
@@ -84,7 +78,7 @@ class Groups:
 
     def _by_scope(self, start: int, stop: int, depth: int) -> list[Item]:
         def name_of(unit: int) -> str | None:
-            scopes = self._scopes[unit]
+            scopes = self._units.scopes[unit]
             return scopes[depth] if depth < len(scopes) else None
 
         runs = _runs(start, stop, name_of)
@@ -100,30 +94,20 @@ class Groups:
                 made += self._by_call(runs[i][1], runs[j - 1][2], 0)
                 continue
             for _, a, b in runs[i:j]:
-                deeper = self._common_depth(a, b, depth + 1)
-                title = "/".join(self._scopes[a][depth:deeper])
+                deeper = self._units.common_depth(a, b, depth + 1)
+                title = "/".join(self._units.scopes[a][depth:deeper])
                 group = self._group("scope", title, a, b, self._by_scope(a, b, deeper))
-                self._note(group, a, self._scopes[a][:deeper])
+                self._note(group, a, self._units.scopes[a][:deeper])
                 made.append(group)
         return self._arranged(made, start)
-
-    def _common_depth(self, start: int, stop: int, depth: int) -> int:
-        """How many scopes all have in common."""
-        first = self._scopes[start]
-        while depth < len(first) and all(
-            scopes[depth : depth + 1] == first[depth : depth + 1]
-            for scopes in self._scopes[start:stop]
-        ):
-            depth += 1
-        return depth
 
     # --- loose code -------------------------------------------------------------------------------
 
     def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
         """Groups long code without scopes, by what repeats itself and by calls of functions."""
         if stop - start <= self._few:
-            return self._loose(start, stop)
-        repeat = repeat_in([self._key(unit) for unit in range(start, stop)])
+            return self._units.items(start, stop)
+        repeat = repeat_in([self._units.key(unit) for unit in range(start, stop)])
         covered = repeat.period * repeat.times if repeat else 0
         if repeat and covered > max(self._few // 2, (stop - start) // 4):
             first, period = start + repeat.start, repeat.period
@@ -131,7 +115,7 @@ class Groups:
             parts = [self._by_call(a, b, depth) for a, b in spans]
             before = self._by_call(start, first, depth)
             after = self._by_call(start + repeat.stop, stop, depth)
-            whole = self._repeat(parts, spans, self._common_function(first, spans[-1][1]))
+            whole = self._repeat(parts, spans, self._units.common_function(first, spans[-1][1]))
             return self._arranged([*before, whole, *after], start)
         level = depth
         runs = self._call_runs(start, stop, level)
@@ -141,65 +125,17 @@ class Groups:
         made = []
         for is_call, i, j in _several(runs):
             if not is_call:
-                made += self._loose(runs[i][1], runs[j - 1][2])
+                made += self._units.items(runs[i][1], runs[j - 1][2])
                 continue
             for (name, line), a, b in runs[i:j]:
                 note = f"called in line {line}" if line else ""
                 group = self._group("function", name, a, b, self._by_call(a, b, level + 1), note)
-                self._note(group, a, self._calls_of(a)[: level + 1])
+                self._note(group, a, self._units.calls(a)[: level + 1])
                 made.append(group)
         return self._arranged(made, start)
 
     def _call_runs(self, start: int, stop: int, level: int) -> list[tuple[Any, int, int]]:
-        return _runs(start, stop, lambda unit: self._call(unit, level))
-
-    def _loose(self, start: int, stop: int) -> list[Item]:
-        return list(self._items[self._starts[start] : self._starts[stop]])
-
-    def _call(self, unit: int, depth: int) -> tuple[str, int] | None:
-        """The call of that depth in which an equation was made: its function, and from which line.
-
-        None for what stands in the function itself.
-        """
-        calls = self._calls_of(unit)
-        if depth >= len(calls):
-            return None
-        return _text.function_name(calls[depth]), calls[depth - 1].line if depth else 0
-
-    def _calls_of(self, unit: int) -> tuple[taxpr.Source, ...]:
-        """The calls that led to an equation, outermost first."""
-        calls = self._calls[unit]
-        if calls is None:
-            calls = self._calls[unit] = taxpr.sources_of(self._eqns[unit])[::-1]
-        return calls
-
-    def _sources(self, start: int, stop: int) -> list[taxpr.Source]:
-        """Where equations were made, as far as it is known."""
-        found = map(self._calls_of, range(start, stop))
-        return [calls[-1] for calls in found if calls]
-
-    def _function(self, start: int, stop: int) -> str:
-        """The function that most of some equations are from."""
-        names = Counter(map(_text.function_name, self._sources(start, stop)))
-        return names.most_common(1)[0][0] if names else "equations"
-
-    def _common_function(self, start: int, stop: int) -> str:
-        """The innermost function in a call of which all of some equations were made."""
-        calls = [self._calls_of(unit) for unit in range(start, stop)]
-        name = ""
-        for frames in zip(*calls, strict=False):
-            if len({(frame.file, frame.function) for frame in frames}) > 1:
-                break
-            name = _text.function_name(frames[0])
-            if len({frame.line for frame in frames}) > 1:  # what they call are different calls
-                break
-        return name or self._function(start, stop)
-
-    def _key(self, unit: int) -> int:
-        key = self._keys[unit]
-        if key is None:
-            key = self._keys[unit] = self._alike.of_eqn(self._eqns[unit])
-        return key
+        return _runs(start, stop, lambda unit: self._units.call(unit, level))
 
     # --- items side by side -----------------------------------------------------------------------
 
@@ -239,9 +175,9 @@ class Groups:
 
     def _item_key(self, item: Item, start: int, stop: int) -> int:
         if not item.is_group:
-            return self._key(start)
-        same = tuple(self._key(unit) for unit in range(start, stop))
-        return self._alike.number((item.kind, re.sub(r"\d+", "#", item.title), same))
+            return self._units.key(start)
+        same = tuple(self._units.key(unit) for unit in range(start, stop))
+        return self._keys.number((item.kind, re.sub(r"\d+", "#", item.title), same))
 
     def _few_of(self, items: list[Item], start: int) -> list[Item]:
         """Cuts what is too much to stand side by side into runs.
@@ -265,7 +201,7 @@ class Groups:
         if 0 < len(named) <= self._few:
             cuts = sorted({0, len(heads) - 1, *named, *(i + 1 for i in named)})
             return of(cuts)
-        keys = [self._source_key(bounds[at][0]) for at in heads[:-1]]
+        keys = [self._units.place(bounds[at][0]) for at in heads[:-1]]
         return of(_cuts(len(heads) - 1, self._few, keys.__getitem__))
 
     @staticmethod
@@ -275,19 +211,15 @@ class Groups:
             return True
         return any(len(nested.jaxpr.eqns) > 1 for nested in taxpr.nested_jaxprs(item.eqn))
 
-    def _source_key(self, unit: int) -> tuple[Any, ...]:
-        source = next(iter(self._sources(unit, unit + 1)), None)
-        return self._scopes[unit], source and source.function, source and source.line
-
     def _note(self, group: Item, unit: int, what: Any) -> None:
-        self._made.setdefault((pass_of(self._eqns[unit]), what), []).append(group)
+        self._made.setdefault((self._units.passes[unit], what), []).append(group)
 
     # --- making groups ----------------------------------------------------------------------------
 
     def _run(self, start: int, stop: int, children: list[Item]) -> Item:
         children = self._few_of(children, start)
-        title = self._function(start, stop)
-        sources = self._sources(start, stop)
+        title = self._units.function(start, stop)
+        sources = self._units.sources(start, stop)
         own = [source.line for source in sources if _text.function_name(source) == title]
         if not own:
             return self._group("run", title, start, stop, children)
@@ -309,7 +241,7 @@ class Groups:
             titles = [item.title for item in part if item.is_group]
             name = function or (_from_to(titles[0], titles[-1]) if titles else "")
             if len(self._heads(part, a)[0]) > 1:
-                name = name or self._function(a, b)
+                name = name or self._units.function(a, b)
                 note = f"{k + 1} of {len(parts)}"
                 part = [self._group("once", name, a, b, part, note)]
             times.append(part)
@@ -317,13 +249,13 @@ class Groups:
         others = self._few_of([item for part in times[1:] for item in part], spans[1][0])
         more = self._group(
             "more",
-            _from_to(names[1], names[-1]) or self._function(start, stop),
+            _from_to(names[1], names[-1]) or self._units.function(start, stop),
             spans[1][0],
             stop,
             others,
             f"{len(parts) - 1} more alike",
         )
-        title = _from_to(names[0], names[-1]) or self._function(start, stop)
+        title = _from_to(names[0], names[-1]) or self._units.function(start, stop)
         return self._group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} alike")
 
     def _group(
@@ -343,17 +275,12 @@ class Groups:
                 note = only.note
             title, children = "/".join(dict.fromkeys(names)), only.children
             note = note or only.note
-        inside = self._loose(start, stop)
+        inside = self._units.items(start, stop)
         tags = [item for item in inside if self._show_tags and taxpr.is_tag(item.eqn)]
         shown = set(map(id, tags))
         eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
         address = f"{self._prefix}group:{start}-{stop - 1}"
-        return Item(address, eqns, kind, title, note, children, tags, stop=self._starts[stop])
-
-
-def _scopes(eqn: Any) -> tuple[str, ...]:
-    """The scopes that people set: not those of `jax.numpy.einsum`, such as `ij,jk->ik`."""
-    return tuple(name for name in taxpr.scopes_of(eqn) if "->" not in name)
+        return Item(address, eqns, kind, title, note, children, tags, stop=self._units.starts[stop])
 
 
 def _from_to(first: str, last: str) -> str:

@@ -3,6 +3,9 @@
 Neither letters nor source lines matter, nor which trace an equation is from. What a function does
 that is a param cannot be known: rules of `jax.custom_jvp` and callbacks are told apart by name and
 code.
+
+Each equation is read once, and brought into a form. Large programs consist of a few forms, so all
+that is to be known of an equation is found once for each form.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ import functools
 import hashlib
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core.primitives as p
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -27,6 +31,14 @@ LARGE = 2**26  # bytes; of arrays beyond it the values are not looked at
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (type(None), bool, int, str, bytes)
+_PLAIN_TYPES = frozenset(_PLAIN)
+# Params that say where in an array a slice lies, and not how large it is; to transpose a slice is
+# to pad.
+_WHERE = {
+    (p.slice_p, "start_indices"),
+    (p.slice_p, "limit_indices"),
+    (p.pad_p, "padding_config"),
+}
 
 
 class EqnKeys(NamedTuple):
@@ -44,6 +56,49 @@ class EqnKeys(NamedTuple):
     kind: int
 
 
+class _Plain(tuple[Any, Any]):
+    """Of a value that holds no jaxpr: its type, or the types of its items, and the value."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Held:
+    """A jaxpr among the params: the number of its object."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Function:
+    """What is known of a function among the params."""
+
+    known: Any
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _Form:
+    """What equations consist of, but for where their operands come from.
+
+    Attributes:
+        eqn: The first of these equations.
+        operands: Numbers of types, of literals those of `Keys.literal`.
+        results: Numbers of types.
+        params: Names and keys, those of jaxprs that are hidden in them as well, by name.
+        effects: Kinds of effects.
+        keys: The numbers of these equations, once they are known.
+        alike: The one of `Keys.alike`.
+    """
+
+    eqn: Any
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    params: tuple[tuple[str, Any], ...]
+    effects: tuple[str, ...]
+    keys: EqnKeys | None = None
+    alike: int | None = None
+
+
 class Keys:
     """Gives out the numbers. Two programs are compared by those of one object."""
 
@@ -51,9 +106,12 @@ class Keys:
         self._numbers: dict[Any, int] = {}
         # By id; what was numbered is kept, so that its id stays its own.
         self._avals: dict[int, tuple[Any, int]] = {}
-        self._jaxprs: dict[int, tuple[Any, int]] = {}
-        self._eqns: dict[int, tuple[Any, EqnKeys]] = {}
-        self._kept: list[Any] = []
+        self._eqns: dict[int, tuple[Any, _Form]] = {}
+        self._objects: dict[int, Any] = {}
+        self._forms: dict[Any, _Form] = {}
+        # By the ids of jaxprs: their own numbers, and those of all that is alike.
+        self._own: dict[int, int] = {}
+        self._alike: dict[int, int] = {}
 
     def number(self, key: Any) -> int:
         """The number of anything hashable."""
@@ -72,47 +130,57 @@ class Keys:
 
     def value(self, value: Any) -> int:
         """The number of an array or scalar; of what cannot be read, that of the object."""
-        if isinstance(value, Tracer):
-            return self._object(value)
-        try:
-            if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-                value = jax.random.key_data(value)
-        except AttributeError:  # a Python scalar
-            pass
-        if getattr(value, "nbytes", 0) > LARGE or not getattr(value, "is_fully_addressable", True):
-            return self._object(value)
-        try:
-            array = np.asarray(value)
-            data = array.tobytes()
-        except (TypeError, ValueError, RuntimeError):  # an array that was donated, a key of old
-            return self._object(value)
-        if array.dtype.hasobject:
-            return self._object(value)
+        known = _contents(value)
+        if known is None:
+            return self.number(("object", self._object(value)))
+        array, data = known
         digest = data if len(data) <= 64 else hashlib.blake2b(data).digest()
         return self.number(("value", str(array.dtype), array.shape, digest))
 
     def eqn(self, eqn: Any) -> EqnKeys:
         """The numbers of an equation."""
-        known = self._eqns.get(id(eqn))
-        if known is None:
-            known = self._eqns[id(eqn)] = (eqn, self._of_eqn(eqn))
-        return known[1]
+        form = self._form(eqn)
+        if form.keys is None:
+            form.keys = self._of_form(form)
+        return form.keys
+
+    def alike(self, eqn: Any) -> int:
+        """A number that equations share which compute the same way.
+
+        The same are primitive, types, literals, params and nested jaxprs. Functions among the
+        params are left out, and so is which slice of an array is taken: that of a layer, of
+        weights that are stacked.
+        """
+        form = self._form(eqn)
+        if form.alike is None:
+            params = tuple(
+                (name, _filled(key, self._alike_jaxpr, functions=False))
+                for name, key in form.params
+                if (eqn.primitive, name) not in _WHERE
+            )
+            parts = form.operands, form.results, params, form.effects
+            form.alike = self.number(("alike", eqn.primitive, *parts))
+        return form.alike
 
     def jaxpr(self, jaxpr: Any) -> int:
         """The number of a jaxpr, open or closed, with the values that it closes over."""
-        known = self._jaxprs.get(id(jaxpr))
-        if known is None:
-            known = self._jaxprs[id(jaxpr)] = (jaxpr, self._of_jaxpr(jaxpr))
-        return known[1]
+        return self._own_jaxpr(self._object(jaxpr))
 
     def param(self, value: Any) -> Any:
         """A param as something hashable, equal where two params mean the same."""
+        kind = type(value)
+        if kind in _PLAIN_TYPES:
+            return _Plain((kind, value))
+        if kind is tuple:
+            kinds = tuple(map(type, value))
+            if _PLAIN_TYPES.issuperset(kinds):
+                return _Plain((kinds, value))
         if isinstance(value, _PLAIN):
-            return type(value).__name__, value
+            return kind.__name__, value
         if isinstance(value, (float, complex)):
-            return type(value).__name__, repr(value)  # which tells -0.0 from 0.0, and nan is nan
+            return kind.__name__, repr(value)  # which tells -0.0 from 0.0, and nan is nan
         if is_jaxpr(value):
-            return "jaxpr", self.jaxpr(value)
+            return _Held(self._object(value))
         if isinstance(value, (tuple, list)):
             return type(value).__name__, tuple(map(self.param, value))
         if isinstance(value, (Mapping, types.MappingProxyType)):
@@ -122,42 +190,69 @@ class Keys:
         if isinstance(value, (type, np.dtype)):
             return "type", value
         if isinstance(value, functools.partial):
-            return "partial", *map(self.param, (value.func, value.args, value.keywords))
+            parts = value.func, value.args, value.keywords
+            return _Function(("partial", *map(self.param, parts)))
         if isinstance(value, (types.FunctionType, types.MethodType)):
             return self._function(value)
         if dataclasses.is_dataclass(value):
             fields = [getattr(value, f.name, None) for f in dataclasses.fields(value) if f.compare]
-            return type(value).__qualname__, tuple(map(self.param, fields))
-        return self._hashable(value)
+            known = kind.__qualname__, tuple(map(self.param, fields))
+            return _Function(known) if callable(value) else known
+        known = self._hashable(value)
+        return _Function(known) if callable(value) else known
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _of_eqn(self, eqn: Any) -> EqnKeys:
-        types_ = tuple(self.aval(a.aval) for a in (*eqn.invars, *eqn.outvars))
-        literals = tuple(
-            (k, self.literal(a)) for k, a in enumerate(eqn.invars) if taxpr.is_literal(a)
+    def _form(self, eqn: Any) -> _Form:
+        known = self._eqns.get(id(eqn))
+        if known is None:
+            known = self._eqns[id(eqn)] = (eqn, self._read(eqn))
+        return known[1]
+
+    def _read(self, eqn: Any) -> _Form:
+        operands = tuple(
+            [self.literal(a) if taxpr.is_literal(a) else self.aval(a.aval) for a in eqn.invars]
         )
-        flat, deep = [], []
-        for name, value in sorted(eqn.params.items()):
-            key = self.param(value)
-            (deep if holds_jaxpr(key) else flat).append((name, key))
-        # Those that are in no param.
-        deep += [
-            (nested.label, self.jaxpr(nested.stored))
-            for nested in taxpr.nested_jaxprs(eqn)
-            if nested.param is None
-        ]
+        results = tuple([self.aval(var.aval) for var in eqn.outvars])
+        params = [(name, self.param(value)) for name, value in eqn.params.items()]
+        if not all(type(key) is _Plain for _, key in params):  # these hide no jaxpr
+            params += [
+                (nested.label, _Held(self._object(nested.stored)))
+                for nested in taxpr.nested_jaxprs(eqn)
+                if nested.param is None
+            ]
+        effects = _effects(eqn) if eqn.effects else ()
+        parts = operands, results, tuple(sorted(params, key=_first)), effects
+        form = self._forms.get((eqn.primitive, *parts))
+        if form is None:
+            form = self._forms[eqn.primitive, *parts] = _Form(eqn, *parts)
+        return form
+
+    def _of_form(self, form: _Form) -> EqnKeys:
+        eqn = form.eqn
+        deep = tuple(param for param in form.params if holds_jaxpr(param[1]))
+        flat = tuple(param for param in form.params if not holds_jaxpr(param[1]))
         # Without their type, which may follow from another operand.
         values = tuple(
             (k, literal_text(a)) for k, a in enumerate(eqn.invars) if taxpr.is_literal(a)
         )
         name = eqn.params.get("name") if deep else None
         kind = self.number(("kind", eqn.primitive, name if isinstance(name, str) else None))
-        loose = self.number(("loose", kind, tuple(flat), values))
-        own = self.number(
-            ("own", loose, types_, len(eqn.invars), literals, tuple(deep), _effects(eqn))
-        )
+        loose = self.number(("loose", kind, flat, values))
+        inside = _filled(deep, self._own_jaxpr, functions=True)
+        own = self.number(("own", loose, form.operands, form.results, inside, form.effects))
         return EqnKeys(own, loose, kind)
+
+    def _own_jaxpr(self, number: int) -> int:
+        if number not in self._own:
+            self._own[number] = self._of_jaxpr(self._objects[number])
+        return self._own[number]
+
+    def _alike_jaxpr(self, number: int) -> int:
+        if number not in self._alike:
+            eqns = open_jaxpr(self._objects[number]).eqns
+            self._alike[number] = self.number(("alike", tuple(map(self.alike, eqns))))
+        return self._alike[number]
 
     def _of_jaxpr(self, jaxpr: Any) -> int:
         inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
@@ -185,7 +280,7 @@ class Keys:
         function = getattr(function, "__func__", function)
         cells = [_content(cell) for cell in function.__closure__ or ()]
         told = [cell for cell in cells if isinstance(cell, _PLAIN)]
-        return "function", name, _code(function.__code__), tuple(map(self.param, told))
+        return _Function((name, _code(function.__code__), tuple(map(self.param, told))))
 
     def _hashable(self, value: Any) -> Any:
         # Wrapped functions, and treedefs with functions in them, are equal within a trace only.
@@ -202,8 +297,25 @@ class Keys:
         return type(value).__qualname__, _ADDRESS.sub("", repr(value))
 
     def _object(self, value: Any) -> int:
-        self._kept.append(value)
-        return self.number(("object", id(value)))
+        """The number of this very object, and no other."""
+        self._objects[id(value)] = value  # kept, so that its id stays its own
+        return id(value)
+
+
+def _contents(value: Any) -> tuple[np.ndarray, bytes] | None:
+    """An array and its bytes; None for what cannot be read, or takes too long to read."""
+    if isinstance(value, Tracer):
+        return None
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    if getattr(value, "nbytes", 0) > LARGE or not getattr(value, "is_fully_addressable", True):
+        return None
+    try:
+        array = np.asarray(value)
+        data = array.tobytes()
+    except (TypeError, ValueError, RuntimeError):  # an array that was donated, a key of old
+        return None
+    return None if array.dtype.hasobject else (array, data)
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -220,8 +332,23 @@ def open_jaxpr(jaxpr: Any) -> Any:
 def holds_jaxpr(key: Any) -> bool:
     """Whether there is a jaxpr in what `Keys.param` gave."""
     if isinstance(key, tuple):
-        return bool(key) and (key[0] == "jaxpr" or any(map(holds_jaxpr, key)))
-    return False
+        return any(map(holds_jaxpr, key))
+    return isinstance(key, _Held) or (isinstance(key, _Function) and holds_jaxpr(key.known))
+
+
+def _filled(key: Any, number: Callable[[int], int], functions: bool) -> Any:
+    """A key with the numbers of jaxprs in place of those of their objects."""
+    if isinstance(key, tuple):
+        return tuple(_filled(part, number, functions) for part in key)
+    if isinstance(key, _Held):
+        return _Held(number(key.number))
+    if isinstance(key, _Function):
+        return _Function(_filled(key.known, number, functions)) if functions else None
+    return key
+
+
+def _first(pair: tuple[str, Any]) -> str:
+    return pair[0]
 
 
 def _effects(eqn: Any) -> tuple[str, ...]:

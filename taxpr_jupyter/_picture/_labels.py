@@ -147,7 +147,7 @@ def block_lines(nested: taxpr.Nested) -> list[str]:
             words.append(name)
         elif name not in _FACTS_IN_TITLE:
             items = value if isinstance(value, tuple) else (value,)
-            facts.append(f"{name}={_counted(items)}")
+            facts += [f"{name}={_counted(items)}"] if items else []
     lines = [" ".join(words), *facts]
     return [_text.shortened(line, 2 * _text.LINE) for line in lines if line]
 
@@ -168,7 +168,10 @@ def content(eqns: int, tags: int) -> str:
 def hop_lines(eqn: Any, eqns: int, tags: int) -> list[str]:
     """The label of a folded equation that holds so much."""
     title = _text.shortened(hop_title(eqn), _text.LINE)
-    return [title, content(eqns, tags), *_result_lines(eqn)]
+    facts = [nested.facts for nested in taxpr.nested_jaxprs(eqn)]
+    rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
+    rules = [_text.shortened(rule, _text.LINE) for rule in rules]
+    return [title, *rules, content(eqns, tags), *_result_lines(eqn)]
 
 
 def group_lines(item: Item, eqns: int, tags: int, leaving: Sequence[Any]) -> list[str]:
@@ -186,7 +189,7 @@ def group_title(item: Item) -> str:
 
 def end_lines(name: str, role: str | None, aval: Any) -> list[str]:
     """The label of an input or output; `role` is None for the program's own."""
-    name, aval_text = short_path(name), _text.aval_text(aval)
+    name, aval_text = short_path(name), _text.shortened(_text.aval_text(aval), _text.LINE)
     if role is None:
         return [name, aval_text]
     if role == "predicate":

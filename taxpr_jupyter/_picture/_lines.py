@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import taxpr
@@ -11,6 +11,7 @@ from taxpr_jupyter._picture import _labels, _roles, _text
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._stateful import places_of, shown_names
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 LineKind = Literal[
@@ -43,7 +44,8 @@ class Line:
         types: The types of what it makes, in short.
         note: More about it in a few words, for what holds equations how many.
         marks: More about its looks: "added" (a tag that was added interactively), "many" (it
-            stands for several inputs or outputs), "backward" (it is part of the backward pass).
+            stands for several inputs or outputs), "state" (they are of one), "backward" (it is
+            part of the backward pass).
         fold: The address to fold or unfold, where that can be done.
         open: Whether what is in it follows.
         hidden: How many equations and tags, besides itself, are folded into it.
@@ -89,7 +91,7 @@ class Lines:
 
     def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
         """What is open of the tree of a program, and what is folded."""
-        return self._block(root, program.in_names, program.out_names, program.consts, 0)
+        return self._block(root, *shown_names(program), program.consts, 0)
 
     def all(self, program: taxpr.Program) -> Iterator[Line]:
         """Every equation of a program, in no groups."""
@@ -148,10 +150,12 @@ class Lines:
         """An input or output, or several that are folded, or their head and they."""
         if not end.children:
             k = end.indices[0]
-            yield self._end_line(end.address, depth, kind, _text.visible(names[k]), atoms[k])
+            name = _text.visible(names[k])
+            line = self._end_line(end.address, depth, kind, name, atoms[k])
+            yield _of_state(line, end) if end.state else line
             return
         several = [atoms[k] for k in end.indices]
-        yield Line(
+        line = Line(
             end.address,
             depth,
             kind,
@@ -161,9 +165,11 @@ class Lines:
             note=count_of(len(several), "array"),
             types=_text.avals_text([a.aval for a in several]),
             marks=("many",),
-            fold=end.address,
+            # The final value of a state is folded with the state.
+            fold=None if end.state and kind == "output" else end.address,
             open=end.open,
         )
+        yield _of_state(line, end) if end.state else line
         if end.open:
             for child in end.children:
                 yield from self._end(block, child, kind, names, atoms, depth + 1)
@@ -259,8 +265,20 @@ def _plain(address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
             for inner in taxpr.nested_jaxprs(eqn)
         ]
         items.append(Item(place, [(place, eqn)], blocks=blocks, open=bool(blocks)))
+    states = {} if nested else places_of(jaxpr)
     ins, outs = (
-        [End(f"{prefix}{word}{k}", range(k, k + 1)) for k in range(len(atoms))]
+        [
+            End(f"{prefix}{word}{k}", range(k, k + 1), state=states.get(f"{word}{k}"))
+            for k in range(len(atoms))
+        ]
         for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))
     )
     return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr))
+
+
+def _of_state(line: Line, end: End) -> Line:
+    """The line of the value of a state, or of a part of it."""
+    assert end.state is not None
+    whole = len(end.indices) == len(end.state.ins)
+    text = f"state {_text.visible(end.state.name)}" if whole else line.text
+    return replace(line, text=text, marks=(*line.marks, "state"))

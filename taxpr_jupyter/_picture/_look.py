@@ -17,7 +17,9 @@ MUTED = "#76808f"  # texts outside of nodes
 LINE = "#8a94a3"  # edges, borders of clusters
 FAINT = "#b9c0ca"  # edges from the forward to the backward pass
 CONTROL = "#c26a17"
+STATE = "#148f86"  # reads and writes of states
 CLUSTER = "#8080800d"
+SHADES = 5  # clusters in each other that have a shade; more would be too dark to read titles on
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ LOOKS: Mapping[str, Look] = {
     "tag": Look("hexagon", "#ffd66b", "#a86e00", (4, 5), border=1.2),
     "injected": Look("octagon", "#ffa9be", "#b4003c", (5, 5), border=1.2, double=True),
     "input": Look("box", "#d7ebff", "#2f78bf", (8, 3), rounded=True),
+    "state": Look("cylinder", "#c9efec", STATE, (9, 8), border=1.4),
     "output": Look("box", "#d3f0d6", "#2e8540", (8, 3), rounded=True, border=2),
     "const": Look("note", "#ece2f7", "#7d5ba6", (8, 4)),
     "literal": Look("box", "#f7f7f7", "#b0b0b0", (4, 1)),

@@ -22,6 +22,7 @@ NodeKind = Literal[
     "tag",
     "injected",  # a tag with an injector
     "input",
+    "state",  # the value of a state, which stands outside of the function
     "output",
     "const",
     "literal",
@@ -33,6 +34,8 @@ EdgeKind = Literal[
     "residual",  # a value that the forward pass keeps for the backward pass
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
+    "read",  # the value of a state, from there to where it is used
+    "write",  # the last value of a state, from where it is made to the state
 ]
 HeatKind = Literal["flops", "bytes"]  # what nodes are coloured by
 HEAT_KINDS: tuple[HeatKind, ...] = get_args(HeatKind)
@@ -40,6 +43,7 @@ ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr
     "group",  # open equations, or inputs or outputs, that belong together
+    "function",  # all of a function that uses states, which stand outside
 ]
 
 
@@ -71,8 +75,8 @@ class Node:
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "rest" (it stands for what the reader left out), "batched", "donated", "effect",
-            "sharded" (what its equation or value is). In a comparison also "same", "inside",
-            "follows", "changed", "new", "gone".
+            "sharded" (what its equation or value is), "written" (a state that is). In a
+            comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
             a comparison the address of its partner in the other picture.
@@ -134,7 +138,7 @@ class Cluster:
         lines: Its label.
         tooltip: More about it, in several lines.
         parent: The id of the cluster around it, or None.
-        fold: The address to fold, so that this becomes a node.
+        fold: The address to fold, so that this becomes a node; "" of what cannot be folded.
         marks: As of a `Node`.
         pair: As of a `Node`.
         cost: What it costs, in words.
@@ -152,8 +156,8 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """What it stands for."""
-        return self.id
+        """What it stands for; "" for a function as a whole."""
+        return "" if self.kind == "function" else self.id
 
 
 def count_of(number: int, what: str) -> str:
@@ -266,7 +270,7 @@ class Picture:
         """What an equation, an input, an output or a group is drawn as, or in; or ""."""
         if not self._hiders:
             # An open equation with one nested jaxpr has the cluster of that.
-            inner_first = [c for c in reversed(self.clusters) if c.kind != "group"]
+            inner_first = [c for c in reversed(self.clusters) if c.kind in ("jaxpr", "hop")]
             self._hiders.update({_numbered(c.fold): c.id for c in inner_first})
             for group, inside in self.hidden.items():
                 self._hiders.update(dict.fromkeys(map(_numbered, inside), group))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import taxpr
 from taxpr_jupyter._picture._labels import takes_part
+from taxpr_jupyter._picture._state_nodes import finals_of
 from taxpr_jupyter._picture._tree import End, Item
 
 
@@ -39,7 +40,9 @@ class Only:
         """The inputs or outputs of a jaxpr, likewise."""
         made: list[End] = []
         for kept, run in itertools.groupby(ends, lambda end: self._keeps_end(end, prefix)):
-            found = list(run)
+            found = [end for end in run if kept or not _is_final(end)]
+            if not found:
+                continue
             if kept or (len(found) == 1 and not found[0].children):
                 made += found
                 continue
@@ -50,7 +53,9 @@ class Only:
         return made
 
     def _keeps_end(self, end: End, prefix: str) -> bool:
-        return any(f"{prefix}{_word(end)}{i}" in self.places for i in end.indices)
+        finals = finals_of(end) if end.state and not _is_final(end) else ()
+        places = (*(f"{prefix}{_word(end)}{i}" for i in end.indices), *finals)
+        return not self.places.isdisjoint(places)
 
     def opens(self, item: Item) -> bool:
         """Whether an item is worth opening."""
@@ -128,6 +133,11 @@ def _number(address: str) -> str:
 def _word(end: End) -> str:
     leaf = end.address.rpartition("/")[2].rpartition(":")[2]
     return "in" if leaf.startswith("in") else "out"
+
+
+def _is_final(end: End) -> bool:
+    """Whether it is the final value of a state, which has no node."""
+    return end.state is not None and _word(end) == "out"
 
 
 def _is_end(place: str) -> bool:

@@ -13,7 +13,7 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
-_ALONG = (5.0, 11.0, 18.0, 27.0, 38.0, 52.0, 70.0)
+_ALONG = (5.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 70.0, 85.0, 100.0)
 _STEPS = 6  # of each Bézier curve
 _REACH = 120.0  # what is farther from an end cannot be in the way
 

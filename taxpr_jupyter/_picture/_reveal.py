@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._fold import HARD_LIMIT, Fold
+from taxpr_jupyter._picture._stateful import states_of
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 NO_ROOM = (
@@ -58,7 +59,7 @@ def path_to(fold: Fold, address: str) -> list[Item | End]:
 
 def _last_steps(block: Block, target: str) -> list[Item] | list[End]:
     """What must be open in a jaxpr so that something in it is drawn."""
-    ends = _end_path((*block.ins, *block.outs), target)
+    ends = _end_path((*block.ins, *block.outs), _drawn_end(block, target))
     if ends is not None:
         return ends
     if target in {f"{block.prefix}const{i}" for i in range(len(block.jaxpr.constvars))}:
@@ -69,6 +70,15 @@ def _last_steps(block: Block, target: str) -> list[Item] | list[End]:
         if items is not None:
             return [item for item in items if item.address != known]
     raise PanelError(f"There is no {target!r} in the program")
+
+
+def _drawn_end(block: Block, target: str) -> str:
+    """The final value of a state is drawn where the state is, which is an input."""
+    for state in () if block.nested else states_of(block.jaxpr):
+        for i, j in zip(state.ins, state.outs, strict=True):
+            if target == f"{block.prefix}out{j}":
+                return f"{block.prefix}in{i}"
+    return target
 
 
 def _end_path(ends: Sequence[End], target: str) -> list[End] | None:
@@ -103,7 +113,11 @@ def _is_group(address: str) -> bool:
 
 
 def reveal(
-    fold: Fold, address: str, unfolded: Collection[str] | None, by_hand: Collection[str]
+    fold: Fold,
+    address: str,
+    unfolded: Collection[str] | None,
+    by_hand: Collection[str],
+    extra: int,
 ) -> Revealed:
     """What to unfold so that an address is in the picture, and what to fold to make room.
 
@@ -115,11 +129,12 @@ def reveal(
         address: The address.
         unfolded: What is open now; None for what opens itself.
         by_hand: What stays open.
+        extra: As for `Fold.choose`.
 
     Raises:
         PanelError: There is no such address, or no room for it.
     """
-    fold.choose(unfolded)
+    fold.choose(unfolded, extra=extra)
     way = path_to(fold, address)
     visible = fold.visible
     for part in way:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._picture._labels import path_parts
+from taxpr_jupyter._picture._text import shortened, visible
 
 _WHOLE = 18  # characters: so long may a list of names at an edge be
 
@@ -83,7 +85,7 @@ def operand_roles(eqn: Any) -> list[Role]:
             if k is None or k in found:
                 continue
             if role == "arg":
-                name = known[i] or str(k)
+                name = _end_of(known[i]) or str(k)
             elif role == "const" and len(nested_jaxprs) > 1:  # each has its own
                 name = f"{nested.label} {name}"
             found[k] = Role(role, name)
@@ -93,6 +95,16 @@ def operand_roles(eqn: Any) -> list[Role]:
     for k in others:
         found[k] = Role("index", "index") if chooses else Role("", str(k))
     return [found[k] for k in range(len(eqn.invars))]
+
+
+def _end_of(name: str) -> str:
+    """The name of an argument at an edge: of a long one the end, `…['kernel']`, which says most."""
+    if len(name) <= _WHOLE:
+        return visible(name)
+    parts = path_parts(name)
+    while len(parts) > 1 and sum(map(len, parts)) >= _WHOLE:
+        parts = parts[1:]
+    return shortened("…" + "".join(parts), _WHOLE)
 
 
 def result_roles(eqn: Any) -> list[Role]:

@@ -7,6 +7,7 @@ has several pictures, but `data-address`; classes instead of colours; tooltips a
 A page can change the colours by setting the CSS variables
 
     --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
+    --taxpr-state,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
     --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
     --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
@@ -17,7 +18,7 @@ Without them it is readable on a light and on a dark page, also as an image of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
@@ -25,12 +26,14 @@ from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._dot import plain, text_width
 from taxpr_jupyter._picture._legend import legend_of
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
-from taxpr_jupyter._picture._places import Places, flattened
+from taxpr_jupyter._picture._places import Box, Places, Point, flattened
+from taxpr_jupyter._picture._titles import Titles
 
 _NS = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _PIXELS = 4 / 3  # in a point
 _EDGE_FONT = 8  # points
+_BELOW = 2.0  # points of a line of text that are below its base
 
 
 def finish_svg(raw_svg: str, picture: Picture) -> str:
@@ -55,7 +58,12 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         width, height = max(width, legend.width), height + legend.height
         top -= legend.height
     shift = re.search(r"translate\([^)]*\)", graph.get("transform") or "")
-    places = _places(picture, group_of, (left, top, width, height), shift)
+    depths: dict[str | None, int] = {None: 0}
+    for cluster in picture.clusters:  # outer ones come first
+        depths[cluster.id] = depths[cluster.parent] + 1
+    paths = {edge.id: _path(group_of(edge)) for edge in picture.edges}
+    titles = _titles(picture, group_of, list(paths.values()))
+    places = _places(picture, group_of, titles, (left, top, width, height), shift)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
         f'viewBox="{_rounded(left)} {_rounded(top)} {_rounded(width)} {_rounded(height)}" '
@@ -66,8 +74,11 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f'<g font-family="{_FONTS}" font-size="{_look.FONT_SIZE}" text-anchor="middle" '
         f'transform="{shift.group() if shift else ""}">',
         # Edges lie above the clusters that they cross and below the nodes that they touch.
-        *(_cluster(cluster, group_of(cluster)) for cluster in picture.clusters),
-        *(_edge(edge, group_of(edge), places) for edge in picture.edges),
+        *(
+            _cluster(cluster, group_of(cluster), titles[cluster.id], depths[cluster.id])
+            for cluster in picture.clusters
+        ),
+        *(_edge(edge, group_of(edge), paths[edge.id], places) for edge in picture.edges),
         *(_node(node, group_of(node)) for node in picture.nodes),
         "</g>",
         *([legend.drawn_at(left, top)] if legend else []),
@@ -82,15 +93,20 @@ def _description(picture: Picture) -> str:
 
 def _node(node: Node, group: ElementTree.Element) -> str:
     look = _look.look_of(node)
-    shape = _box(group, look.rounded) if look.shape == "box" else f'<path d="{_outline(group)}"/>'
+    shape = _box(group, look.rounded) if look.shape == "box" else _outline(group)
     classes = f"node {_look.classes(node)}"
     return _group(classes, node, shape, _texts(group, node.lines))
 
 
-def _cluster(cluster: Cluster, group: ElementTree.Element) -> str:
-    texts = _texts(group, cluster.lines)
+def _cluster(cluster: Cluster, group: ElementTree.Element, title: Sequence[Box], depth: int) -> str:
+    texts = "".join(
+        f'<text x="{_rounded(left)}" y="{_rounded(bottom - _BELOW)}" text-anchor="start">'
+        f"{escape(plain(line))}</text>"
+        for line, (left, _, _, bottom) in zip(cluster.lines, title, strict=True)
+    )
     shape = _box(group, rounded=True)
-    classes = " ".join(("cluster", cluster.kind, *cluster.marks))
+    deep = ["deep"] if depth > _look.SHADES else []
+    classes = " ".join(("cluster", cluster.kind, *cluster.marks, *deep))
     return _group(classes, cluster, shape, texts)
 
 
@@ -100,14 +116,13 @@ def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str
     return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{texts}</g>'
 
 
-def _edge(edge: Edge, group: ElementTree.Element, places: Places) -> str:
+def _edge(edge: Edge, group: ElementTree.Element, path: Sequence[Point], places: Places) -> str:
     line = next(group.iter(f"{_NS}path")).get("d") or ""
     tips = [_closed(polygon) for polygon in group.iter(f"{_NS}polygon")]
     arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""
     value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
     texts = ""
     if edge.head or edge.tail:
-        path = flattened([float(number) for number in _NUMBER.findall(line)])
         texts = "".join(
             _text(text, *places.take(end, text_width(text, _EDGE_FONT)))
             for text, end in ((edge.head, path[::-1]), (edge.tail, path))
@@ -119,6 +134,12 @@ def _edge(edge: Edge, group: ElementTree.Element, places: Places) -> str:
     )
 
 
+def _path(group: ElementTree.Element) -> list[Point]:
+    """The points on an edge."""
+    line = next(group.iter(f"{_NS}path")).get("d") or ""
+    return flattened([float(number) for number in _NUMBER.findall(line)])
+
+
 def _text(text: str, x: float, y: float) -> str:
     """A text at the end of an edge, with its middle there."""
     base = y + _EDGE_FONT * 0.3
@@ -128,21 +149,45 @@ def _text(text: str, x: float, y: float) -> str:
 def _places(
     picture: Picture,
     group_of: Callable[[Node | Cluster], ElementTree.Element],
+    titles: Mapping[str, Sequence[Box]],
     view: tuple[float, float, float, float],
     shift: re.Match[str] | None,
 ) -> Places:
     """Where texts may go: not onto nodes, nor onto the titles of clusters."""
     taken = [_bounds(group_of(node)) for node in picture.nodes]
-    for cluster in picture.clusters:
-        for place, line in zip(group_of(cluster).iter(f"{_NS}text"), cluster.lines, strict=True):
-            x, y = float(place.get("x") or 0), float(place.get("y") or 0)
-            wide = text_width(line, _look.FONT_SIZE)
-            left = x - (0 if place.get("text-anchor") == "start" else wide / 2)
-            taken.append((left, y - 0.8 * _look.FONT_SIZE, left + wide, y + 2))
+    taken += [box for boxes in titles.values() for box in boxes]
     numbers = [float(n) for n in _NUMBER.findall(shift.group())] if shift else [0.0, 0.0]
     left, top, width, height = view
     x, y = left - numbers[0], top - numbers[-1]
     return Places(taken, (x, y, x + width, y + height), _EDGE_FONT)
+
+
+def _titles(
+    picture: Picture,
+    group_of: Callable[[Node | Cluster], ElementTree.Element],
+    paths: Sequence[Sequence[Point]],
+) -> dict[str, list[Box]]:
+    """Where the lines of the titles of clusters are."""
+    titles = Titles(paths, [_bounds(group_of(node)) for node in picture.nodes])
+    found = {}
+    for cluster in picture.clusters:
+        group = group_of(cluster)
+        lines = []
+        for place, line in zip(group.iter(f"{_NS}text"), cluster.lines, strict=True):
+            x, y = float(place.get("x") or 0), float(place.get("y") or 0)
+            wide = text_width(line, _look.FONT_SIZE)
+            left = x - (0 if place.get("text-anchor") == "start" else wide / 2)
+            lines.append((left, y - 0.8 * _look.FONT_SIZE, left + wide, y + _BELOW))
+        # All lines move together.
+        around = _around(lines)
+        by = titles.left_of(around, _bounds(group)) - around[0]
+        found[cluster.id] = [(a + by, top, b + by, bottom) for a, top, b, bottom in lines]
+    return found
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
 
 
 def _title(tooltip: str) -> str:
@@ -180,11 +225,15 @@ def _bounds(group: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def _outline(group: ElementTree.Element) -> str:
-    """All lines of a shape as one path."""
-    return "".join(
+    """All lines of a shape as one path; the curves of a cylinder as one each."""
+    shapes = list(_shapes(group))
+    lines = [_rounded_all(_drawn(shape)) for shape in shapes if shape.tag == f"{_NS}path"]
+    rest = "".join(
         _closed(shape) if shape.tag == f"{_NS}polygon" else f"M{_rounded_all(_drawn(shape))}"
-        for shape in _shapes(group)
+        for shape in shapes
+        if shape.tag != f"{_NS}path"
     )
+    return "".join(f'<path d="{line}"/>' for line in (*lines, rest) if line)
 
 
 def _shapes(group: ElementTree.Element) -> Iterator[ElementTree.Element]:
@@ -231,6 +280,7 @@ def _css(heated: bool) -> str:
         ".cluster rect": "stroke-width:.8px;"
         + _colour("fill", "cluster", _look.CLUSTER)
         + _colour("stroke", "line", _look.LINE),
+        ".cluster.deep rect": "fill:none",
         ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", _look.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", _look.LINE),
         ".edge.residual path": _colour("stroke", "faint", _look.FAINT),
@@ -240,6 +290,12 @@ def _css(heated: bool) -> str:
         + _colour("stroke", "control", _look.CONTROL),
         ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
     }
+    for kind, dashes in (("read", "none"), ("write", "5 3")):
+        rules[f".edge.{kind} path"] = f"stroke-width:1.2px;stroke-dasharray:{dashes};" + _colour(
+            "stroke", "state", _look.STATE
+        )
+        rules[f".edge.{kind} .tip"] = "stroke:none;" + _colour("fill", "state", _look.STATE)
+    rules[".cluster.function rect"] = "stroke-dasharray:1 3"
     for kind, look in _look.LOOKS.items():
         node = f".node.{kind}" if kind != "choice" else ".choice.choice"
         rules[f"{node} rect,{node} path"] = (
@@ -304,12 +360,12 @@ def for_converters(svg: str) -> str:
     """Our SVG for programs that know less of CSS than browsers, such as cairosvg.
 
     They take a variable for a wrong colour, `auto` for no height at all, a colour with an alpha for
-    one without, and of several fonts only the first.
+    one without, and of several fonts only the first; and they draw a box for a space without width.
     """
     style, end, rest = svg.partition("</style>")
     style = re.sub(r"(?:fill|stroke):var\([^()]*\);", "", style).replace(_FITS, "", 1)
     style = re.sub(r"#([0-9a-f]{8})\b", lambda match: _rgba(bytes.fromhex(match[1])), style)
-    return style + end + rest.replace(_FONTS, "monospace", 1)
+    return style + end + rest.replace(_FONTS, "monospace", 1).replace("&amp;\u200b", "&amp;")
 
 
 def _rgba(parts: bytes) -> str:

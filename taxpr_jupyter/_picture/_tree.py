@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._picture._flow import Flow
+from taxpr_jupyter._picture._stateful import StateEnds
 
 GroupKind = Literal[
     "pass",  # the forward or the backward pass of a derivative
@@ -79,6 +80,8 @@ class End:
         children: What they consist of; () for one.
         open: Whether the children have nodes of their own.
         rest: Whether it is what the reader left out.
+        state: Of the value of a state, or a part of it, that state; else None. As an output it has
+            no node: it goes back to where the state is.
     """
 
     address: str
@@ -87,6 +90,7 @@ class End:
     children: Sequence[End] = ()
     open: bool = False
     rest: bool = False
+    state: StateEnds | None = None
 
     @property
     def nodes(self) -> int:

@@ -22,6 +22,7 @@ from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._compare import is_key
 from taxpr_jupyter._session._names import expression
 from taxpr_jupyter._session._sites import SiteRow
+from taxpr_jupyter._session._state_code import StatesOf, pure_lines
 
 _LARGEST = 64  # elements of an array that is written out
 _NO_CODE = "..."
@@ -46,7 +47,10 @@ class Source:
 
 
 def code_of(
-    source: Source, added: Mapping[str, Mapping[str, Any]], sites: Sequence[SiteRow]
+    source: Source,
+    added: Mapping[str, Mapping[str, Any]],
+    sites: Sequence[SiteRow],
+    states: StatesOf | None = None,
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
 
@@ -54,22 +58,19 @@ def code_of(
         source: The call.
         added: The params of the added tags, by value address.
         sites: All tags, with their injectors.
+        states: Those of the function, if it uses some.
     """
     call = ast.parse(source.call, mode="eval").body
     assert isinstance(call, ast.Call)
-    statics = ""
-    if source.static_argnums:
-        statics += f", static_argnums={source.static_argnums}"
-    if source.static_argnames:
-        statics += f", static_argnames={source.static_argnames}"
-    every = _arguments(call)
-    lines = [f"program = taxpr.trace({ast.unparse(call.func)}{statics})({', '.join(every)})"]
+    lines, traced, imports = _start(call, source, states)
     lines += [
         f"program = program.tag_at({address!r}, {_keywords(params)})"
         for address, params in added.items()
     ]
-    before, traced = _traced(call, source)
-    lines += before
+    out = "(out, states)" if states else "out"
+    if not states:
+        before, traced = _traced(call, source)
+        lines += before
     if any(site.injector for site in sites):
         lines.append("injected = program.inject({")
         for number, site in enumerate(sites):
@@ -78,21 +79,48 @@ def code_of(
                 lines.append(f"    {_selector(number, sites)}: {made},")
         lines.append("})")
         inner = ", ".join(["injected.ctx", *traced])
-        lines.append(f"out, ctx = jax.jit(injected)({inner})")
+        lines.append(f"{out}, ctx = jax.jit(injected)({inner})")
         lines.append("report = injected.report(ctx)")
     else:
-        lines.append(f"out = jax.jit(program)({', '.join(traced)})")
+        lines.append(f"{out.strip('()')} = jax.jit(program)({', '.join(traced)})")
     body = "\n".join(lines)
     modules = ["jax", *(["numpy as np"] if "np.array(" in body else []), "taxpr"]
     if "dataclasses." in body:
         modules.insert(0, "dataclasses")
-    head = [f"import {module}" for module in modules]
+    head = [*(f"import {module}" for module in modules), *imports]
     missing = _missing(call, source.namespace)
     if missing:
         head += ["", f"# As given to `panel`: {', '.join(missing)}"]
     if f"={_NO_CODE}" in body or f"({_NO_CODE}" in body:
         head += ["", f"# {_NO_CODE} stands for a value that has no name in the notebook"]
     return "\n".join([*head, "", body, ""])
+
+
+def _start(
+    call: ast.Call, source: Source, states: StatesOf | None
+) -> tuple[list[str], list[str], Sequence[str]]:
+    """Lines that trace the call; the arguments that are traced; imports that the lines need."""
+    fn = ast.unparse(call.func)
+    if not states:
+        statics = ""
+        if source.static_argnums:
+            statics += f", static_argnums={source.static_argnums}"
+        if source.static_argnames:
+            statics += f", static_argnames={source.static_argnames}"
+        every = ", ".join(_arguments(call))
+        return [f"program = taxpr.trace({fn}{statics})({every})"], [], ()
+    pure = pure_lines(
+        states,
+        fn,
+        [ast.unparse(arg) for arg in call.args],
+        [ast.unparse(word) for word in call.keywords],
+        source.static_argnums,
+        source.static_argnames,
+        lambda value: value_code(value, source.namespace),
+    )
+    every = ", ".join(["states", *pure.args])
+    lines = [*pure.lines, f"program = taxpr.trace(pure)({every})"]
+    return lines, ["states", *pure.args], pure.imports
 
 
 def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:

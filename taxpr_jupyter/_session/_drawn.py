@@ -91,7 +91,7 @@ class Drawn:
         fold = address if address in picture.foldable else getattr(element, "fold", None)
         if found is None:
             lines = element.lines if element else ("nothing is here",)
-            group = element is not None and element.kind in ("group", "literal")
+            group = element is not None and element.kind in ("group", "literal", "state")
             found = Inspection(
                 address=address,
                 kind=element.kind if element and group else "unknown",

@@ -283,7 +283,7 @@ class Editor:
         """Calls ``callback(what)`` after each change, in the thread that made it.
 
         ``what`` is ``"tags"``, ``"injectors"``, ``"values"``, ``"folding"``, ``"run"``,
-        ``"error"`` or ``"closed"``.
+        ``"states"``, ``"error"`` or ``"closed"``.
 
         Args:
             callback: The function to call.

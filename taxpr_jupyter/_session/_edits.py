@@ -15,6 +15,7 @@ from taxpr_jupyter._picture._index import Index
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._slices import Slices
+from taxpr_jupyter._picture._stateful import injected_program
 from taxpr_jupyter._picture._text import Tooltips
 from taxpr_jupyter._session import _outline
 from taxpr_jupyter._session._attach import Attached, refreshed, tried
@@ -33,6 +34,9 @@ class Edits:
         by_hand: Those of them that the user unfolded.
         only: The part that is drawn; None for all.
         note: What the user should know of the last change of the picture.
+        states: The initial values that were set, by the name of the state.
+        watched: By the name of a state what is written to it: for each place the array of its
+            value, such as `norm['mean']`, and the key of the tag there.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -41,6 +45,8 @@ class Edits:
     by_hand: frozenset[str] = frozenset()
     only: Only | None = None
     note: str = ""
+    states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
 
 class Edited:
@@ -96,6 +102,21 @@ class Edited:
     def inspector(self) -> Inspector:
         """Looks at the places of the program."""
         return Inspector(self.program, self.index, self.sites)
+
+    def injected(self) -> taxpr.Program:
+        """The program with its tags and injectors.
+
+        Raises:
+            PanelError: An injector cannot work.
+        """
+        attached = {site.site: site.injector for site in self.sites if site.injector}
+        for site, injector in attached.items():
+            if injector.error:
+                raise PanelError(f"The injector at {site.address} cannot work: {injector.error}")
+        if not attached:
+            return self.program
+        injected = self.program.inject({site: one.injector for site, one in attached.items()})
+        return injected_program(injected, self.program)
 
     def lines(self) -> list[Line]:
         """Every equation as a line, whatever is folded in the picture."""

@@ -15,6 +15,7 @@ import numpy as np
 
 import taxpr
 from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._picture._stateful import states_of
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._compare import compare
 from taxpr_jupyter._session._compiled import Compiled, compiled_totals
@@ -22,8 +23,11 @@ from taxpr_jupyter._session._devices import device_name, devices, placed_on
 from taxpr_jupyter._session._reads import reads
 from taxpr_jupyter._session._run import PHASES, Phase, Record, Run, record_of
 from taxpr_jupyter._session._sites import SiteRow
+from taxpr_jupyter._session._state_runs import parts, state_runs, written
 
 _KEPT = 8  # compiled programs of one session
+_WRITES = 256  # values of a state that is written in a while loop
+_WRITTEN_BYTES = 2**26  # and no more than this
 
 OnPhase = Callable[[Phase], None]
 
@@ -43,6 +47,8 @@ class Plan:
         sites: The tags of ``edited``.
         code: Python that does the same.
         tags: The added tags, as something hashable.
+        states: What the states of the function begin with, by name; none for one without.
+        watched: What is written to them, as in `Edits`.
     """
 
     number: int
@@ -51,6 +57,8 @@ class Plan:
     sites: Sequence[SiteRow]
     code: str
     tags: Any
+    states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def attached(self) -> dict[str, Attached]:
@@ -70,6 +78,7 @@ class Executor:
         self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))
         # The outputs and totals of the untouched program, by device.
         self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
+        self._states: Mapping[str, Any] = {}  # of these outputs
         self._compiled: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 
     def run(
@@ -100,10 +109,16 @@ class Executor:
             )
         target = self._target(device)
         # By site: a tag can have the address of another one as its name.
-        watched = {row.site: _watched(row.injector) for row in plan.sites if not row.refused}
+        written_at = {key for pairs in plan.watched.values() for _, key in pairs}
+        watched = {
+            row.site: _watched(row.injector, _slots(row) if row.key in written_at else None)
+            for row in plan.sites
+            if not row.refused
+        }
         ctx = {site.address: one.initial([site]) for site, one in watched.items()}
         with jax.default_device(target) if target else contextlib.nullcontext():
-            args, kwargs = jax.device_put(self._inputs, target) if target else self._inputs
+            inputs = self._inputs_with(plan)
+            args, kwargs = jax.device_put(inputs, target) if target else inputs
             if target not in self._baselines:
                 key = ("untouched", target)
                 untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
@@ -122,19 +137,41 @@ class Executor:
             )
             outputs, ctx = clock.timed(lambda: injected(args, kwargs, ctx))
         xla = {"untouched": of_untouched, "injected": compiled_totals(injected)}
-        leaves = jax.tree.leaves(baseline), jax.tree.leaves(outputs)
+        (before, before_states), (after, after_states) = (
+            parts(plan.program, found) for found in (baseline, outputs)
+        )
+        leaves = jax.tree.leaves(before), jax.tree.leaves(after)
         reports = {site.address: one.report_of(ctx[site.address]) for site, one in watched.items()}
         where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
+        records = {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
         return dataclasses.replace(
             run,
             device=where or run.device,
-            outputs=outputs,
-            baseline=baseline,
-            differences=tuple(map(compare, plan.program.out_names, *leaves)),
-            records={site.key: _record(site, reports.get(site.address)) for site in plan.sites},
+            outputs=after,
+            baseline=before,
+            differences=tuple(map(compare, plan.program.out_names[: len(leaves[0])], *leaves)),
+            states=state_runs(
+                plan.program,
+                (plan.states, before_states, after_states),
+                written(plan.watched, plan.sites, records),
+            ),
+            final_states=after_states,
+            baseline_states=before_states,
+            records=records,
             ctx={site.key: _own(ctx[site.address]) for site in plan.sites if site.injector},
             xla={name: totals for name, totals in xla.items() if totals is not None},
         )
+
+    def _inputs_with(self, plan: Plan) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The arguments, behind the states; forgets the outputs for other states."""
+        args, kwargs = self._inputs
+        if not states_of(plan.program):
+            return args, kwargs
+        now, before = jax.tree.leaves(plan.states), jax.tree.leaves(dict(self._states))
+        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+            self._baselines.clear()
+            self._states = plan.states
+        return (dict(plan.states), *args), kwargs
 
     def _target(self, device: str | None) -> Any:
         """The device to move everything to; None to leave everything where it is."""
@@ -219,9 +256,17 @@ def _called(program: taxpr.Program) -> Callable[..., Any]:
     return call
 
 
-def _watched(attached: Attached | None) -> taxpr.Injector:
+def _slots(row: SiteRow) -> int | None:
+    """How many values of a state to keep; None for all, where their number is known."""
+    if row.trips is not None:
+        return None
+    size = sum(x.size * getattr(x.dtype, "itemsize", 8) for x in jax.tree.leaves(row.site.avals))
+    return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
+
+
+def _watched(attached: Attached | None, slots: int | None = None) -> taxpr.Injector:
     """The injector followed by `taxpr.record`, so that what goes on from the tag is seen."""
-    own, seen = attached.injector if attached else None, taxpr.record()
+    own, seen = attached.injector if attached else None, taxpr.record(slots=slots)
 
     def new_state(site: taxpr.Site | None) -> Any:
         state = own.new_state(None if own.shared else site) if own else ()

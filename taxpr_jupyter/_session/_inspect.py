@@ -10,6 +10,7 @@ import taxpr
 from taxpr_jupyter._picture._costs import Costs
 from taxpr_jupyter._picture._index import Home, Index
 from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._stateful import state_leaves
 from taxpr_jupyter._picture._text import aval_text, literal_text, shortened, visible
 from taxpr_jupyter._session._sites import SiteRow
 from taxpr_jupyter._session._sources import source_line, source_text
@@ -43,7 +44,7 @@ class Inspection:
         address: What was asked for; for the key of a tag without a value of its own, the
             address that the tag has now.
         kind: ``"eqn"``, ``"tag"``, ``"input"``, ``"output"``, ``"const"``, ``"literal"``,
-            ``"jaxpr"``, ``"group"`` or ``"unknown"``.
+            ``"jaxpr"``, ``"group"``, ``"state"`` or ``"unknown"``.
         title: A heading.
         primitive: The name of the primitive, or None.
         params: The params of the equation, as name and text.
@@ -94,6 +95,7 @@ class Inspector:
         self._index = index
         self._letters = taxpr.var_names(program.jaxpr)
         self._costs = Costs()
+        self._states = state_leaves(program)
         self._by_address = {site.address: site for site in sites}
         self._by_key = {site.key: site for site in sites}
 
@@ -121,7 +123,7 @@ class Inspector:
             return None
         return Inspection(
             address=address,
-            kind=kind or "eqn",
+            kind="state" if address in self._states else kind or "eqn",
             title=self._input_title(address, home, leaf) if kind else address,
             outputs=(self._text(variable),),
             values=self._values(address, home),
@@ -168,11 +170,15 @@ class Inspector:
             return None
         roles = home.nested.out_roles if home.nested else self._program.out_names
         title = f"output {visible(roles[int(number)])}"
+        if address in self._states:
+            title = f"last value of {visible(self._states[address])}"
         return Inspection(address, "output", title, inputs=(self._text(atoms[int(number)]),))
 
     def _input_title(self, address: str, home: Home, leaf: str) -> str:
         if leaf.startswith("const"):
             return "closed-over value"
+        if address in self._states:
+            return f"state {visible(self._states[address])}"
         roles = home.nested.in_roles if home.nested else self._program.in_names
         return f"input {visible(roles[int(leaf.removeprefix('in'))])}"
 

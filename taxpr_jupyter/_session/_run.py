@@ -14,6 +14,7 @@ from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._compare import Difference, stats, value_text
 from taxpr_jupyter._session._compiled import Compiled
 from taxpr_jupyter._session._sites import SiteRow
+from taxpr_jupyter._session._state_runs import StateRun
 
 __all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
 
@@ -87,6 +88,9 @@ class Run:
         times: Seconds for each phase, over both programs; 0 where nothing had to be done.
         reused: Whether both programs had been compiled before.
         error: Why it failed, in one sentence; None where it did not.
+        states: What became of the states of the function.
+        final_states: Their last values with injectors, PyTrees by name.
+        baseline_states: Those of the untouched program.
         exception: The exception itself, for ``raise run.exception``; None where there is none.
         cancelled: Whether it was stopped.
         ctx: The contexts of the injectors after the run, by key.
@@ -108,6 +112,9 @@ class Run:
     cancelled: bool = False
     ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     xla: Mapping[str, Compiled] = dataclasses.field(default_factory=dict)
+    states: tuple[StateRun, ...] = ()
+    final_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    baseline_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
@@ -131,6 +138,7 @@ class Run:
         ]
         lines += [f"  {line}" for line in self.xla_lines]
         lines += [f"  {_difference_text(difference)}" for difference in self.differences]
+        lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
         if self.records:
             lines.append("Values at the tags")
             names = collections.Counter(record.name for record in self.records.values())

@@ -25,11 +25,12 @@ from taxpr_jupyter._session._attach import Attached, Choice
 from taxpr_jupyter._session._devices import devices
 from taxpr_jupyter._session._drawn import Drawn
 from taxpr_jupyter._session._execute import Executor, OnPhase, Plan
-from taxpr_jupyter._session._finding import Finding
 from taxpr_jupyter._session._inspect import Inspection
 from taxpr_jupyter._session._names import call_text
 from taxpr_jupyter._session._run import Run
 from taxpr_jupyter._session._sites import SiteRow
+from taxpr_jupyter._session._state_code import StatesOf
+from taxpr_jupyter._session._states import WithStates
 from taxpr_jupyter._session._trace import traced
 from taxpr_jupyter._session._two_programs import Comparison
 from taxpr_jupyter._view import _show
@@ -39,7 +40,7 @@ __all__ = ["Attached", "Choice", "Session", "SiteRow"]
 _RUNS_KEPT = 10
 
 
-class Session(Finding):
+class Session(WithStates):
     """A traced call, what was added to it, and its runs.
 
     Args:
@@ -93,7 +94,7 @@ class Session(Finding):
         start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
         program = dataclasses.replace(start.program, name=name or start.program.name)
         names = {} if namespace is None else namespace
-        super().__init__(program, names, Drawn(budget, timeout, checked_heat(heat)))
+        super().__init__(program, names, Drawn(budget, timeout, checked_heat(heat)), start.pure)
         self.name = program.name
         self.call = call or call_text(fn, args, kwargs or {}, names)
         self.notes = start.notes
@@ -138,7 +139,9 @@ class Session(Finding):
             report = injected.report(ctx)
         """
         with self._lock:
-            return _code.code_of(self._source, self._edited.edits.tags, self._edited.sites)
+            edits = self._edited.edits
+            states = StatesOf(self._pure, edits.states) if self._pure else None
+            return _code.code_of(self._source, edits.tags, self._edited.sites, states)
 
     # ---- running -----------------------------------------------------------------
 
@@ -178,7 +181,8 @@ class Session(Finding):
             cancel: Looked at between phases.
 
         Returns:
-            Outputs with and without the injectors, differences, records of the tags, times.
+            Outputs with and without the injectors, differences, records of the tags, times, what
+            became of states. The user's own states stay as they are, see `write_states`.
 
         Raises:
             PanelError: A run is under way.
@@ -213,6 +217,8 @@ class Session(Finding):
                 sites=self._edited.sites,
                 code=self.code(),
                 tags=tuple((key, *params.items()) for key, params in self.tags.items()),
+                states=self.initial_states,
+                watched=self._edited.edits.watched,
             )
 
     # ---- showing -----------------------------------------------------------------
@@ -300,21 +306,9 @@ class Session(Finding):
             '3 added, 2 same'
         """
         with self._lock:
-            attached = {site.site: site.injector for site in self._edited.sites if site.injector}
-            for site, injector in attached.items():
-                if injector.error:
-                    raise PanelError(
-                        f"The injector at {site.address} cannot work: {injector.error}"
-                    )
-            after = self.edited
-            if attached:
-                after = after.inject({s: one.injector for s, one in attached.items()})
-            return Comparison(
-                self.program,
-                dataclasses.replace(after, name=f"{self.name}, edited"),
-                budget=self._drawn.budget,
-                timeout=self._drawn.timeout,
-            )
+            after = dataclasses.replace(self._edited.injected(), name=f"{self.name}, edited")
+            drawn = self._drawn
+            return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)
 
     def tags_table(self, color: bool = False) -> str:
         """A table of all tags.

@@ -15,6 +15,9 @@ import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._text import shortened
 from taxpr_jupyter._session._hints import LEAKED
+from taxpr_jupyter._states._adaptors import pure_call
+from taxpr_jupyter._states._model import PureCall
+from taxpr_jupyter._states._traced import Statics, traced_pure, with_statics, without_statics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Traced:
         static_argnums: Positions of the others.
         static_argnames: Names of the others.
         notes: What the user should know about it.
+        pure: Of a function that uses states the call as a pure one; else None. Then the program
+            takes the states first, and returns them behind the result.
     """
 
     program: taxpr.Program
@@ -36,6 +41,7 @@ class Traced:
     static_argnums: tuple[int, ...]
     static_argnames: tuple[str, ...]
     notes: tuple[str, ...]
+    pure: PureCall | None = None
 
 
 def traced(
@@ -47,12 +53,47 @@ def traced(
 ) -> Traced:
     """Traces ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
 
+    A function that uses states is traced as the pure function that it is of them.
+
     Raises:
         PanelError: ``fn`` cannot be called, or an argument is nothing that JAX can trace.
         Exception: What the function itself raises.
     """
     if not callable(fn):
         raise PanelError(f"{_shown(fn)} cannot be called, so there is nothing to trace")
+    statics, notes = _statics(fn, args, kwargs, static_argnums, static_argnames)
+    pure = pure_call(*without_statics(fn, args, kwargs, statics))
+    if pure is not None:
+        notes += (pure.note,) if pure.note else ()
+        args, kwargs = with_statics(pure, args, kwargs, statics)
+    _check_all_traceable(fn, args, kwargs, statics)
+    program, pure = traced_pure(fn, args, kwargs, statics, pure)
+    # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
+    if any(isinstance(const, Tracer) for const in program.consts):
+        raise PanelError(LEAKED)
+    return Traced(
+        program=program,
+        args=tuple(arg for k, arg in enumerate(args) if k not in statics.nums),
+        kwargs={name: value for name, value in kwargs.items() if name not in statics.names},
+        static_argnums=statics.nums,
+        static_argnames=statics.names,
+        notes=notes,
+        pure=pure,
+    )
+
+
+def _statics(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Iterable[int],
+    static_argnames: str | Iterable[str],
+) -> tuple[Statics, tuple[str, ...]]:
+    """Which arguments are static, and which of them without being asked for, in words.
+
+    Raises:
+        PanelError: An argument is to be static that is not there, or not hashable.
+    """
     numbers = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
     names = [static_argnames] if isinstance(static_argnames, str) else list(static_argnames)
     labels = _labels(fn, args)
@@ -79,22 +120,18 @@ def traced(
                 static.add(place)
             what = "text" if isinstance(value, (str, bytes)) else "callable"
             notes.append(f"The argument {label} is {what}, so it is static.")
-        else:
+    return Statics(tuple(sorted(static)), tuple(k for k in kwargs if k in words)), tuple(notes)
+
+
+def _check_all_traceable(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> None:
+    for k, (label, value) in enumerate(zip(_labels(fn, args), args, strict=True)):
+        if k not in statics.nums:
             _check_traceable(label, value)
-    argnums, argnames = tuple(sorted(static)), tuple(k for k in kwargs if k in words)
-    trace = taxpr.trace(fn, static_argnums=argnums, static_argnames=argnames)
-    program = trace(*args, **kwargs)
-    # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
-    if any(isinstance(const, Tracer) for const in program.consts):
-        raise PanelError(LEAKED)
-    return Traced(
-        program=program,
-        args=tuple(arg for k, arg in enumerate(args) if k not in static),
-        kwargs={name: value for name, value in kwargs.items() if name not in words},
-        static_argnums=argnums,
-        static_argnames=argnames,
-        notes=tuple(notes),
-    )
+    for name, value in kwargs.items():
+        if name not in statics.names:
+            _check_traceable(name, value)
 
 
 def traced_before(f: Any) -> taxpr.Program | None:

@@ -22,7 +22,7 @@ from taxpr_jupyter._picture._side_by_side import side_by_side
 from taxpr_jupyter._picture._svg import finish_svg
 from taxpr_jupyter._picture._text import shortened
 from taxpr_jupyter._session._sources import source_text
-from taxpr_jupyter._session._trace import traced_before
+from taxpr_jupyter._session._trace import traced, traced_before
 from taxpr_jupyter._view import _show
 
 _LINES = 200  # of the text in an output; `text()` has all
@@ -135,9 +135,9 @@ class Comparison:
         return pictures
 
     def dot(self) -> tuple[str, str]:
-        """The two pictures as DOT text."""
+        """The two pictures as DOT text, neither of them in columns: so they are alike."""
         before, after = self.pictures
-        return to_dot(before), to_dot(after)
+        return to_dot(before, columns=False), to_dot(after, columns=False)
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
         """Both pictures in one SVG; None where one could not be laid out, and `note` says why.
@@ -198,7 +198,7 @@ class Comparison:
         """The equations that are open on one side, and whose partners are folded."""
         alone = set()
         for cluster in pictures[side].clusters:
-            if cluster.kind != "group":
+            if cluster.kind in ("jaxpr", "hop"):
                 partner = self.diff.partner(side, cluster.fold)
                 if partner is not None and partner not in pictures[1 - side].unfolded:
                     alone.add(cluster.fold)
@@ -236,9 +236,9 @@ def _program(side: Any, args: tuple[Any, ...], word: str) -> taxpr.Program:
     if (program := traced_before(side)) is not None:
         return program
     if isinstance(side, tuple) and side and callable(side[0]):
-        return taxpr.trace(side[0])(*side[1:])
+        return traced(side[0], side[1:], {}, (), ()).program
     if callable(side):
-        return taxpr.trace(side)(*args)
+        return traced(side, args, {}, (), ()).program
     raise PanelError(
         f"compare: the {word} side is a {type(side).__name__}. Give a function, with example "
         "arguments after both sides or in a tuple (function, *args), a taxpr.Program, or a jaxpr"

@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import ipywidgets
-import traitlets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._session._session import Session
-from taxpr_jupyter._view import _wire
+from taxpr_jupyter._view import _states, _wire
 from taxpr_jupyter._view._background import Task
+from taxpr_jupyter._view._comparing import CompareView
 from taxpr_jupyter._view._controls import InjectorControls, RunControls, close_all
 from taxpr_jupyter._view._finding import FindView
+from taxpr_jupyter._view._graph import Graph
 
-STATIC = pathlib.Path(__file__).parent / "static"
-# What panel.js loads besides, by name.
-MODULES = {
-    name: (STATIC / name).read_text("utf-8") for name in ("find.js", "picture.js", "text.js")
-}
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place", "view")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
 CANCELLED = "Cancelled."
 TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
-
-
-class Graph(anywidget.AnyWidget):
-    """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
-
-    The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
-    "text" or "outline"), and sends messages `{"do": action, "address": …}`; all else goes from
-    Python to the browser. The picture is sent only when it is another one, and the rows of the
-    other views only while they are looked at.
-
-    Args:
-        guard: Held while a change from the browser is taken in, since that may happen on another
-            thread than the session's changes.
-    """
-
-    _esm = STATIC / "panel.js"
-    _css = STATIC / "panel.css"
-    _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
-
-    _modules = traitlets.Dict(MODULES).tag(sync=True)
-    svg = traitlets.Unicode().tag(sync=True)
-    note = traitlets.Unicode().tag(sync=True)
-    call = traitlets.Unicode().tag(sync=True)
-    counts = traitlets.Unicode().tag(sync=True)
-    view = traitlets.Unicode("picture").tag(sync=True)
-    rows = traitlets.Dict().tag(sync=True)
-    heat = traitlets.Unicode().tag(sync=True)
-    marks = traitlets.Dict().tag(sync=True)
-    selected = traitlets.Unicode().tag(sync=True)
-    place = traitlets.Dict().tag(sync=True)
-    inspection = traitlets.Dict().tag(sync=True)
-    found = traitlets.Dict().tag(sync=True)
-    slice = traitlets.Dict().tag(sync=True)
-    tags = traitlets.List().tag(sync=True)
-    message = traitlets.Dict().tag(sync=True)
-    progress = traitlets.Dict({"running": False}).tag(sync=True)
-    results = traitlets.Dict().tag(sync=True)
-    stale = traitlets.Bool(False).tag(sync=True)
-    code = traitlets.Unicode().tag(sync=True)
-
-    def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
-        self._guard = guard
-        super().__init__(**kwargs)
-
-    def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Takes in what the browser changed."""
-        with self._guard:
-            super().set_state(sync_data)
 
 
 class PanelView(ipywidgets.VBox):
@@ -97,6 +43,9 @@ class PanelView(ipywidgets.VBox):
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = Graph(self._lock, **kept)
         self.finding = FindView(session, self._show_found)
+        self.comparing = CompareView(
+            session, self._show_comparison, self._attempt, self._lock, self._report_compare
+        )
         self.injector_controls = InjectorControls(session, self._lock, self._attempt)
         self.run_controls = RunControls(session.devices(), self.start_run)
         parts = [self.graph, self.injector_controls.box, self.run_controls.box]
@@ -110,6 +59,7 @@ class PanelView(ipywidgets.VBox):
         self._show_picture(session.svg())
         self._show_program()
         self._show_run()
+        self.comparing.look(self.graph.view == "compare")
 
     # From the session to the browser
 
@@ -119,15 +69,18 @@ class PanelView(ipywidgets.VBox):
                 self.close()
             elif change == "run":
                 self._show_run()
+                self._show_states()
             elif change == "error":
                 self._say(self.session.error or "", error=bool(self.session.error))
-            elif change == "values":
+            elif change in ("values", "states"):
                 self._show_texts()
                 self.injector_controls.refresh_values()
             else:
                 self._show_program()
                 self._redraw()
-            if change in ("tags", "injectors", "values") and self.graph.results:
+            if change in ("tags", "injectors"):
+                self.comparing.changed()
+            if change in ("tags", "injectors", "values", "states") and self.graph.results:
                 self.graph.stale = True
             if not self.session.error:
                 self._say("")
@@ -144,7 +97,11 @@ class PanelView(ipywidgets.VBox):
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }
         self.graph.code = self.session.code()
+        self._show_states()
         self._show_rows()
+
+    def _show_states(self) -> None:
+        self.graph.states = _states.states_state(self.session)
 
     def _show_rows(self) -> None:
         """Sends the view that is looked at, if it is not the picture."""
@@ -193,6 +150,13 @@ class PanelView(ipywidgets.VBox):
         for name, value in traits.items():
             setattr(self.graph, name, value)
 
+    def _show_comparison(self, state: dict[str, Any]) -> None:
+        self.graph.comparison = state
+
+    def _report_compare(self, task: Task) -> None:
+        self._report(task)
+        self._report_idle()
+
     def _redraw(self) -> None:
         """Lays the picture out again in the background; only the newest one is shown."""
         if self._layout_task:
@@ -221,6 +185,7 @@ class PanelView(ipywidgets.VBox):
         with self._lock:
             self._instead = self._instead and change.new == "outline"
             self._show_rows()
+            self.comparing.look(change.new == "compare")
 
     def _keep(self, change: Any) -> None:
         """A cell that is run again shows the same node at the same place."""
@@ -238,6 +203,7 @@ class PanelView(ipywidgets.VBox):
             "heat": self._set_heat,
             "cancel": lambda _: self.cancel(),
             **self.finding.actions(content),
+            **_states.actions(session, content),
         }
         action = actions.get(content.get("do", ""))
         if action:
@@ -283,17 +249,18 @@ class PanelView(ipywidgets.VBox):
 
     def cancel(self) -> None:
         """Asks the run or the layout that is under way to stop."""
-        for task in (self._run_task, self._layout_task):
-            if task:
-                task.cancel()
-                self._report(task)
+        for task in self._tasks():
+            task.cancel()
+            self._report(task)
         if self._run_task:
             self._say(CANCELLING)  # nothing can stop XLA before the end of a step
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the run and the layout that are under way. Returns whether they have ended."""
-        tasks = [task for task in (self._run_task, self._layout_task) if task]
-        return all(task.wait(timeout) for task in tasks)
+        return all(task.wait(timeout) for task in self._tasks())
+
+    def _tasks(self) -> list[Task]:
+        return [t for t in (self._run_task, self._layout_task, self.comparing.task) if t]
 
     # Messages and progress
 
@@ -314,8 +281,7 @@ class PanelView(ipywidgets.VBox):
 
     def _report(self, task: Task) -> None:
         with self._lock:
-            shown = self._run_task or self._layout_task
-            if task is shown:
+            if task in self._tasks()[:1]:
                 self.graph.progress = {
                     "running": True,
                     "label": task.label,
@@ -325,7 +291,7 @@ class PanelView(ipywidgets.VBox):
                 }
 
     def _report_idle(self) -> None:
-        if not (self._run_task or self._layout_task):
+        if not self._tasks():
             self.graph.progress = {"running": False}
 
     # As an output of a cell

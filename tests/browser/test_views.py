@@ -76,12 +76,13 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
     book, panel = opened(in_python(f"[{SCAN_AT!r} in p.picture().unfolded, p.view_state['view']]"))
     views = Views(page, panel)
     tabs = views.tabs.get_by_role("tab")
-    expect(tabs).to_have_text(["Picture", "Text", "Outline"])
+    expect(tabs).to_have_text(["Picture", "Text", "Outline", "Compare"])
     expect(views.tabs.get_by_role("tab", selected=True)).to_have_text("Picture")
     panel.screenshot(BUILD / "views-picture.png")
     views.tabs.get_by_role("tab", name="Picture").focus()
     page.keyboard.press("ArrowLeft")  # round the corner
-    expect(tabs.nth(2)).to_be_focused()
+    expect(tabs.nth(3)).to_be_focused()
+    page.keyboard.press("ArrowLeft")
     tree = views.root.get_by_role("tree", name="Outline of the program")
     expect(tree.get_by_role("treeitem").first).to_be_visible()
     page.keyboard.press("Tab")  # into the tree: it is one stop of the Tab key

@@ -2,11 +2,13 @@
 
     python tests/clients/test_state_peers.py
 
-prints the table. The newest PAX, pax3 0.5.9, needs a jax of 2023; with 0.4.13 each of the plain
-programs raises its ValueError, "Cannot modify a module in immutable mode".
+prints the table, which is in docs/how-to/state.md. The newest PAX, pax3 0.5.9, needs a jax of 2023;
+with 0.4.13 each of the plain programs raises its ValueError, "Cannot modify a module in immutable
+mode".
 """
 
 import importlib.metadata
+import pathlib
 import warnings
 
 import brainstate
@@ -233,9 +235,9 @@ def columns():
     return found
 
 
-def table():
+def table(found):
     """The table in Markdown."""
-    found = columns()
+    found = dict(found)
     versions = {
         name: importlib.metadata.version(package)
         for name, package in (
@@ -278,6 +280,21 @@ def test_ours_are_right_or_refused(found):
 def test_theirs_do_what_the_table_says(found, name):
     """Their versions are pinned: where one of these fails, the table has to change."""
     assert list(found[name].values()) == EXPECTED[name]
+
+
+def test_the_page_shows_this_table(found):
+    page = pathlib.Path(__file__).parents[2].joinpath("docs/how-to/state.md").read_text("utf-8")
+    begin = "<!-- python tests/clients/test_state_peers.py -->"
+    assert page.partition(begin)[2].partition("<!-- end -->")[0].strip() == table(found)
+    for library, version in (("equinox", "equinox"), ("haiku", "dm-haiku"), ("flax nnx", "flax")):
+        assert f"| {library} {importlib.metadata.version(version)} |" in page
+
+
+def test_every_cell_of_the_table_is_tested(found):
+    assert {"taxpr", *EXPECTED} == set(found)
+    for name, expected in EXPECTED.items():
+        assert len(expected) == len(found[name])
+    assert set(found["taxpr"]) == {*RIGHT, DERIVATIVE, MAPPED}
 
 
 def test_the_same_gradient_as_by_hand_once_the_loss_is_uncurried():
@@ -325,4 +342,4 @@ def test_make_jaxpr_of_a_gradient_as_that_of_brainstate():
 
 
 if __name__ == "__main__":
-    print(table())
+    print(table(columns()))

@@ -803,3 +803,86 @@ def test_a_node_that_makes_its_children_anew():
     pure, states = uncurry(fn)
     assert pure(states)[0].tolist() == [2.0, 2.0]
     assert fn().tolist() == [2.0, 2.0]
+
+
+# ---- what is written ---------------------------------------------------------
+
+
+def test_a_tagged_value_is_written():
+    total = State(0.0, name="total")
+
+    def f(x):
+        total.value = taxpr.tag(taxpr.tag(total.value + x, name="a"), name="b")
+        return total.value
+
+    pure, states = uncurry(f, 2.0)
+    out, states = pure(states, 2.0)
+    assert (float(out), float(states["total"])) == (2.0, 2.0)
+    assert [site.name for site in taxpr.trace(pure)(states, 2.0).tags()] == ["a", "b"]
+
+
+def test_states_of_a_program():
+    one, two = State(1.0, name="one"), State(2.0)
+
+    def f(x):
+        def step(c, x):
+            two.value += x * one.value
+            return c, None
+
+        return lax.scan(step, x, jnp.ones(3))[0]
+
+    program = taxpr.trace(f)(1.0)
+    assert taxpr.states_of(program) == [two, one]
+    assert taxpr.states_of(program.jaxpr) == [two, one]
+    pure, states = uncurry(f, 1.0)
+    assert taxpr.states_of(taxpr.trace(pure)(states, 1.0)) == []
+    with pytest.raises(taxpr.ArgumentError, match="states_of"):
+        taxpr.states_of(f)
+
+
+def test_writes_leave_tags_when_asked():
+    """In loops, branches, conditions and inner calls; nothing else is different."""
+    total = State(0.0, name="total")
+    stats = State({"mean": jnp.zeros(2), "key": jax.random.key(0)}, name="stats")
+    plain = State(1)
+
+    def f(xs):
+        def condition(n):
+            plain.value = plain.value + n
+            return n < 3
+
+        def step(c, x):
+            total.value += jax.jit(bump)(x)
+            lax.cond(x > 1, lambda: setattr(total, "value", 0.0), lambda: None)
+            return c, total.value
+
+        def bump(x):
+            stats.value = {**stats.value, "mean": stats.value["mean"] + x}
+            return x
+
+        lax.while_loop(condition, lambda n: n + 1, 0)
+        return lax.scan(step, None, xs)[1]
+
+    xs = jnp.asarray([0.5, 2.0, 1.0])
+    pure, states = uncurry(f, xs)
+    tagged = taxpr.Uncurried(f, (xs,), {}, tag_writes=True)
+    assert tagged.uses.keys() == pure.uses.keys()
+    program = taxpr.trace(tagged)(states, xs)
+    names = {(site.params["state"], site.name, site.params["op"]) for site in program.tags()}
+    assert names == {
+        ("total", "total", "write"),
+        ("stats", "stats['mean']", "write"),
+        ("stats", "stats['key']", "write"),
+        ("state0", "state0", "write"),
+    }
+    without = taxpr.dissolve_tags(program.jaxpr)
+    assert str(without) == str(taxpr.trace(pure)(states, xs).jaxpr)
+    recorded = program.inject(taxpr.record(), where={"state": "total"})
+    (out, after), ctx = recorded(recorded.ctx, states, xs)
+    plain_out, plain_after = pure(states, xs)
+    assert out.tolist() == plain_out.tolist() == [0.5, 0.0, 1.0]
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.all(a == b)), after, plain_after))
+    values = [seen["values"].tolist() for seen in recorded.report(ctx).values()]
+    assert sorted(values) == [[0.0], [0.5, 2.5, 1.0]]
+    # Other arguments are traced with their tags, too.
+    assert len(taxpr.trace(tagged)(states, jnp.ones(5)).tags()) == len(program.tags())

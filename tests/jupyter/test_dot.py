@@ -30,6 +30,7 @@ GOLDEN_PROGRAMS = (
     "long_and_flat",
     "many_inputs",
     "operand_order",
+    "states",
     "switch",
 )
 # And for each higher-order primitive one, by the name of its file. A program that this JAX does

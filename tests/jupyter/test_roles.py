@@ -128,11 +128,41 @@ def test_shard_map_says_its_mesh_and_specs():
     assert box.lines[3].startswith("out_specs=P('rows'")
 
 
-def test_custom_rules_say_their_name():
-    picture = build_picture(PROGRAMS["custom_jvp"]())
-    assert [c.lines[0] for c in picture.clusters] == ["custom_jvp f"]
-    picture = build_picture(PROGRAMS["custom_vjp"]())
-    assert [c.lines[0] for c in picture.clusters] == ["custom_vjp f"]
+@pytest.mark.parametrize("threaded", [False, True])
+def test_custom_rules_say_their_names_and_which_jaxpr_is_drawn(threaded):
+    @jax.custom_jvp
+    def sine(x):
+        return jnp.sin(taxpr.tag(x, name="h"))
+
+    @sine.defjvp
+    def slope(primals, tangents):
+        return sine(*primals), jnp.cos(*primals) * tangents[0]
+
+    @jax.custom_vjp
+    def clipped(x):
+        return x * 1.0
+
+    def there(x):
+        return clipped(x), None
+
+    def back(_, cotangent):
+        return (jnp.clip(cotangent, -1, 1),)
+
+    clipped.defvjp(there, back)
+    program = taxpr.trace(lambda x: sine(x) + clipped(x))(X)
+    if threaded:  # rules are wrapped, and keep their names
+        program = program.inject(lambda n, token, params: (token, n + 1), 0)
+    picture = build_picture(program)
+    assert [c.lines for c in picture.clusters if c.lines[0].startswith("custom")] == [
+        ("custom_jvp sine", "jaxpr=primal", "rule=jvp slope"),
+        ("custom_vjp clipped", "jaxpr=primal", "rule=fwd there, bwd back"),
+    ]
+    folded = build_picture(program, ())
+    labels = [n.lines[:2] for n in folded.nodes if n.lines[0].startswith("custom")]
+    assert labels == [
+        ("custom_jvp sine", "rule=jvp slope"),
+        ("custom_vjp clipped", "rule=fwd there, bwd back"),
+    ]
 
 
 # --- edges ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from importlib import resources
 from xml.etree import ElementTree
 
 import pytest
@@ -11,7 +12,7 @@ from drawn_programs import HOSTILE
 from drawn_programs import PROGRAMS as HARD
 
 import taxpr
-from taxpr_jupyter._picture import _layout
+from taxpr_jupyter._picture import _layout, _svg
 from taxpr_jupyter._picture._build import build_picture
 from taxpr_jupyter._picture._dot import plain, to_dot
 from taxpr_jupyter._picture._layout import lay_out
@@ -80,7 +81,11 @@ def test_every_element_of_the_picture_is_there_with_its_texts(name):
             for e in elements(svg, kind)
         ]
         expected = [
-            (plain(p.address), p.fold and plain(p.fold), [plain(line) for line in p.lines])
+            (
+                plain(p.address) or None,
+                plain(p.fold) if p.fold else None,
+                [plain(line) for line in p.lines],
+            )
             for p in parts
         ]
         assert drawn == expected
@@ -223,3 +228,11 @@ def test_heat_is_a_class_with_a_colour_that_a_page_can_change():
 def test_marks_are_classes():
     _, svg = finished("effects")
     assert len(elements(svg, "effect")) == 1
+
+
+def test_the_panel_gives_every_colour_a_dark_one():
+    """A fill that stays light has light text on it on a dark page."""
+    css = resources.files("taxpr_jupyter._view").joinpath("static/panel.css").read_text("utf-8")
+    used = re.findall(r"var\((--taxpr-[\w-]+),", f"{_svg._css(True)}{_svg.comparison_css()}")
+    colours = set(used) - {"--taxpr-empty-fill", "--taxpr-empty-line"}  # without any
+    assert {name for name in colours if f"{name}:" not in css} == set()

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The browser's half of `taxpr_jupyter._widget`: draws what the model's traits say, and turns
+ * The browser's half of `taxpr_jupyter._view._graph`: draws what the model's traits say, and turns
  * clicks and keys into a new `selected` or into a message. It decides nothing about programs.
  *
  * All names, params and messages are hostile text. They enter the page as text nodes only; the
@@ -226,7 +226,7 @@ function drawResults(run) {
         item.title = address;
         return item;
       }),
-      h("span", { class: "tx-outdated" }, "The tags or injectors have changed since."),
+      h("span", { class: "tx-outdated" }, "The tags, injectors or states have changed since."),
     ),
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.status === "cancelled" ? h("p", { class: "tx-note" }, "This run was cancelled.") : null,
@@ -315,7 +315,9 @@ async function render({ model, el }) {
   const modules = new Modules(model.get("_modules"));
   const { Picture } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
   const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
+  const { States } = /** @type {typeof import("./states.js")} */ (await modules.load("states.js"));
   const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
+  const { Compare } = /** @type {typeof import("./compare.js")} */ (await modules.load("compare.js"));
   modules.close();
   let saving = 0;
   const act = {
@@ -344,13 +346,19 @@ async function render({ model, el }) {
     )
   );
   const find = new Find({ h, button, send, picture });
+  const states = new States({ h, button, table, send, select });
+  const placed = (/** @type {Place} */ { scale: now }) => {
+    if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
+  };
+  const compare = new Compare({ h, button, Picture, placed });
+  const seen = () => (model.get("view") === "compare" ? compare.picture : picture);
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
-    button("−", () => picture.zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
+    button("−", () => seen().zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
     scale,
-    button("+", () => picture.zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
-    button("Fit", () => picture.fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+    button("+", () => seen().zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
+    button("Fit", () => seen().fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
   );
   const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
@@ -359,6 +367,7 @@ async function render({ model, el }) {
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "text", title: "Text", panel: text.panel, shown: () => text.reveal() },
     { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
+    { name: "compare", title: "Compare", panel: compare.panel, shown: () => compare.shown() },
   ]);
   el.classList.add("taxpr-view");
   el.append(
@@ -374,8 +383,10 @@ async function render({ model, el }) {
     stage,
     text.panel,
     outline.panel,
+    compare.panel,
     inspector,
     h("div", { class: "tx-status" }, progress, message),
+    states.element,
     results,
     h("div", { class: "tx-more" }, code),
   );
@@ -411,8 +422,11 @@ async function render({ model, el }) {
     rows: (sent) => sent.view && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
-      for (const tool of [heat, tools]) tool.classList.toggle("tx-unseen", name !== "picture");
+      heat.classList.toggle("tx-unseen", name !== "picture");
+      tools.classList.toggle("tx-unseen", !["picture", "compare"].includes(name));
+      scale.textContent = `${Math.round(100 * seen().place.scale)}%`;
     },
+    comparison: (comparison) => compare.show(comparison),
     found: (found) => find.found(found),
     slice: (slice) => {
       find.sliced(slice);
@@ -423,6 +437,7 @@ async function render({ model, el }) {
       inspect();
     },
     inspection: inspect,
+    states: (shown) => states.show(shown),
     tags: () => model.get("selected") || inspect(),
     message: (said) => say(said.text ?? "", said.error),
     code: (words) => code.replaceChildren(...drawCode(words, say)),
@@ -476,6 +491,7 @@ async function render({ model, el }) {
   return () => {
     clearTimeout(saving);
     find.stop();
+    compare.stop();
     sizes.disconnect();
     ended.abort();
     off.forEach((stop) => stop());

@@ -153,6 +153,14 @@ export class Picture {
     return Boolean(item);
   }
 
+  /** Brings an element to the middle, large enough to be read, and focuses it. */
+  goToItem(/** @type {Element} */ item) {
+    if (this.place.scale < READABLE) this.#zoom(READABLE / this.place.scale);
+    this.#focus(item);
+    const { clientWidth, clientHeight } = this.stage;
+    this.#reveal(item, Math.min(clientWidth, clientHeight) / 4);
+  }
+
   /** Puts the picture into the stage. `whole`: all of it, even if too small to read. */
   fit(/** @type {boolean} */ whole) {
     const { clientWidth, clientHeight } = this.stage;

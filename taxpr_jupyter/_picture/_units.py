@@ -1,0 +1,110 @@
+"""The equations of one jaxpr as units to group, and what is known of them: where they come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._picture import _text
+from taxpr_jupyter._picture._flow import pass_of
+from taxpr_jupyter._picture._keys import Keys
+from taxpr_jupyter._picture._tree import Item
+
+
+class Units:
+    """Units: equations that are no tags, each with the tags behind it.
+
+    Args:
+        items: An item for each equation.
+        keys: Numbers equations.
+
+    Attributes:
+        eqns: The equation of each unit.
+        starts: The position in the items where each unit starts, and at last where they end.
+        passes: Of each unit, whether it is forward or backward; see `pass_of`.
+        scopes: The scopes of each unit, outermost first.
+    """
+
+    def __init__(self, items: Sequence[Item], keys: Keys) -> None:
+        self._items = items
+        self._keys = keys
+        self.starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
+        self.eqns = [items[i].eqn for i in self.starts]
+        self.starts.append(len(items))
+        self.passes = [pass_of(eqn) for eqn in self.eqns]
+        self.scopes = [_scopes(eqn) for eqn in self.eqns]
+        self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self.eqns)
+
+    def __len__(self) -> int:
+        return len(self.eqns)
+
+    def items(self, start: int, stop: int) -> list[Item]:
+        """The items of some units, tags included."""
+        return list(self._items[self.starts[start] : self.starts[stop]])
+
+    def key(self, unit: int) -> int:
+        """A number that units share which compute the same way."""
+        return self._keys.alike(self.eqns[unit])
+
+    def common_depth(self, start: int, stop: int, depth: int) -> int:
+        """How many scopes all have in common."""
+        first = self.scopes[start]
+        while depth < len(first) and all(
+            scopes[depth : depth + 1] == first[depth : depth + 1]
+            for scopes in self.scopes[start:stop]
+        ):
+            depth += 1
+        return depth
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def call(self, unit: int, depth: int) -> tuple[str, int] | None:
+        """The call of that depth in which an equation was made: its function, and from which line.
+
+        None for what stands in the function itself.
+        """
+        calls = self.calls(unit)
+        if depth >= len(calls):
+            return None
+        return _text.function_name(calls[depth]), calls[depth - 1].line if depth else 0
+
+    def calls(self, unit: int) -> tuple[taxpr.Source, ...]:
+        """The calls that led to an equation, outermost first."""
+        calls = self._calls[unit]
+        if calls is None:
+            calls = self._calls[unit] = taxpr.sources_of(self.eqns[unit])[::-1]
+        return calls
+
+    def sources(self, start: int, stop: int) -> list[taxpr.Source]:
+        """Where equations were made, as far as it is known."""
+        found = map(self.calls, range(start, stop))
+        return [calls[-1] for calls in found if calls]
+
+    def function(self, start: int, stop: int) -> str:
+        """The function that most of some equations are from."""
+        names = Counter(map(_text.function_name, self.sources(start, stop)))
+        return names.most_common(1)[0][0] if names else "equations"
+
+    def common_function(self, start: int, stop: int) -> str:
+        """The innermost function in a call of which all of some equations were made."""
+        calls = [self.calls(unit) for unit in range(start, stop)]
+        name = ""
+        for frames in zip(*calls, strict=False):
+            if len({(frame.file, frame.function) for frame in frames}) > 1:
+                break
+            name = _text.function_name(frames[0])
+            if len({frame.line for frame in frames}) > 1:  # what they call are different calls
+                break
+        return name or self.function(start, stop)
+
+    def place(self, unit: int) -> tuple[Any, ...]:
+        """From where an equation is, from the coarse to the fine: scopes, function, line."""
+        source = next(iter(self.sources(unit, unit + 1)), None)
+        return self.scopes[unit], source and source.function, source and source.line
+
+
+def _scopes(eqn: Any) -> tuple[str, ...]:
+    """The scopes that people set: not those of `jax.numpy.einsum`, such as `ij,jk->ik`."""
+    return tuple(name for name in taxpr.scopes_of(eqn) if "->" not in name)

@@ -1,0 +1,1 @@
+"""One module for each library whose states are taken; imported when the library is loaded."""

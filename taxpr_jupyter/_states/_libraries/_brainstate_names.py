@@ -1,0 +1,105 @@
+"""Names for states of brainstate, which have none of their own for the most part."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import brainstate  # pyright: ignore[reportMissingImports]
+import jax
+
+from taxpr_jupyter._states._objects import dotted, unique
+from taxpr_jupyter._states._reach import Found, reached
+
+
+class Named(NamedTuple):
+    """A state, and how it is found.
+
+    Attributes:
+        name: Its name.
+        text: Python for it, with ``fn`` for the function, ``objects`` for those among the
+            arguments, `inspect` and `brainstate`; "" where there is none.
+    """
+
+    name: str
+    text: str
+
+
+def is_object(x: Any) -> bool:
+    """Whether something holds states, or is one."""
+    return isinstance(x, (brainstate.State, brainstate.graph.Node))
+
+
+def named_states(
+    fn: Callable[..., Any], states: Sequence[Any], objects: Mapping[str, Any]
+) -> list[Named]:
+    """A name for each state: its own; the variable or the attributes by which it is reached.
+
+    Args:
+        fn: The function that uses them.
+        states: The states.
+        objects: What was taken out of its arguments.
+    """
+    default = Found("random.DEFAULT", brainstate.random.DEFAULT, "brainstate.random.DEFAULT")
+    ways = [default, *(Found(name, x, f"objects[{name!r}]") for name, x in objects.items())]
+    used = {id(state) for state in states}
+    known: dict[int, Found] = {}
+    nodes: dict[int, Found] = {}
+    for way in [*ways, *reached(fn)]:
+        for found in _leaves(way):
+            if isinstance(found.thing, brainstate.State) and found.name:
+                known.setdefault(id(found.thing), found)
+            elif isinstance(found.thing, brainstate.graph.Node):
+                nodes.setdefault(id(found.thing), found)
+    inside = [(node, _states(node, used - set(known))) for node in nodes.values()]
+    inside = [(node, own) for node, own in inside if own]
+    for node, own in inside:
+        for found in own:
+            parts = [node.name, found.name] if len(inside) > 1 else [found.name]
+            way = Found(".".join(filter(None, parts)), found.thing, found.text)
+            known.setdefault(id(found.thing), way)
+    kinds = unique([type(state).__name__ for state in states])
+    names, texts = [], []
+    scope = {"fn": fn, "objects": objects, "inspect": inspect, "brainstate": brainstate}
+    for state, kind in zip(states, kinds, strict=True):
+        way = known.get(id(state), Found(kind, state, ""))
+        names.append(state.name or way.name)
+        texts.append(way.text if _gives(way.text, state, scope) else "")
+    return [Named(*one) for one in zip(unique(names), texts, strict=True)]
+
+
+def _leaves(way: Found) -> list[Found]:
+    """The states and modules in what a function reaches."""
+    try:
+        found = jax.tree_util.tree_flatten_with_path(way.thing, is_leaf=is_object)[0]
+    except (TypeError, ValueError):  # a dict whose keys have no order
+        return []
+    return [
+        Found(
+            ".".join(filter(None, (way.name, dotted(path)))),
+            leaf,
+            f"{way.text}{jax.tree_util.keystr(path)}" if way.text else "",
+        )
+        for path, leaf in found
+        if is_object(leaf)
+    ]
+
+
+def _states(node: Found, wanted: set[int]) -> list[Found]:
+    """Those of the states in a module that are wanted."""
+    found = []
+    for path, state in brainstate.graph.states(node.thing).items():
+        if id(state) in wanted:
+            text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+            text = f"{node.text}{text}" if node.text else ""
+            found.append(Found(".".join(map(str, path)), state, text))
+    return found
+
+
+def _gives(text: str, state: Any, scope: Mapping[str, Any]) -> bool:
+    """Whether Python does find the state."""
+    try:
+        return bool(text) and eval(text, dict(scope)) is state
+    except Exception:  # a path of another kind
+        return False

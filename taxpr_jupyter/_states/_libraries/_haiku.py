@@ -1,0 +1,146 @@
+"""Functions that call modules of haiku without `hk.transform`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import haiku as hk  # pyright: ignore[reportMissingImports]
+import jax
+from jax.core import Tracer
+
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._states._model import PureCall, PureCode, like
+from taxpr_jupyter._states._objects import traceable, unique
+from taxpr_jupyter._states._passed import written
+from taxpr_jupyter._states._texts import pure_code
+
+RNG = "rng"
+_NOTE = (
+    "The parameters of haiku are those of hk.transform_with_state(f).init with "
+    "jax.random.key(0){rng}."
+)
+_RNG_NOTE = ", and so is the key of the call, the state rng"
+_LEAKED = (
+    "This function makes a parameter or sets a state of haiku in a loop or a branch of jax.lax, or "
+    "under jax.jit, jax.grad or jax.vmap, which haiku does not see. Use its own there, such as "
+    "hk.scan, hk.cond, hk.grad, hk.vmap; or a taxpr.State, which may be used in all of them"
+)
+
+
+def pure_call(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> PureCall | None:
+    """A call of a function of haiku modules, by `hk.transform_with_state`.
+
+    Parameters and states have the names of their modules, such as ``mlp/linear_0/w``. Where the
+    function takes random keys, the first one is the state ``rng``. Functions that were
+    transformed before are pure, and stay as they are.
+
+    Raises:
+        PanelError: If a state is set where haiku does not see it.
+        Exception: What the function itself raises.
+    """
+    if not traceable(args, kwargs):
+        return None
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # haiku refuses functions of jax.jit
+        return fn(*args, **kwargs)
+
+    model = hk.transform_with_state(call)
+    key = jax.random.key(0)
+
+    def init(key: Any, args: Any, kwargs: Any) -> Any:
+        return model.init(key, *args, **kwargs)
+
+    made, shapes = jax.make_jaxpr(init, return_shape=True)(key, tuple(args), dict(kwargs))
+    if not (jax.tree.leaves(shapes) or _takes_key(made)):
+        return None
+    if any(isinstance(const, Tracer) for const in made.consts):
+        raise PanelError(_LEAKED)
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves((args, kwargs))):
+        params, state = shapes
+    else:
+        # What is not needed for the initial values is not run.
+        params, state = jax.jit(lambda key: init(key, args, kwargs))(key)
+    names = _names(params, state)
+    kinds = {"param": params, "state": state}
+    values = {name: kinds[kind][module][own] for name, (kind, module, own) in names.items()}
+
+    @like(fn)
+    def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        given: dict[str, dict[str, Any]] = {"param": {}, "state": {}}
+        for name, (kind, module, own) in names.items():
+            given[kind].setdefault(module, {})[own] = values[name]
+        out, new = model.apply(given["param"], given["state"], values.get(RNG), *args, **kwargs)
+        after = {
+            name: new[module][own] for name, (kind, module, own) in names.items() if kind == "state"
+        }
+        return out, {**values, **after}
+
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), {**values, RNG: key})
+    jaxpr = jax.make_jaxpr(pure)(shapes, *args, **kwargs)
+    if any(isinstance(const, Tracer) for const in jaxpr.consts):
+        raise PanelError(_LEAKED)
+    # As JAX flattens a dict.
+    at = len(jax.tree.leaves({k: v for k, v in values.items() if k < RNG}))
+    takes_key = _takes_key(jaxpr, at)
+    return PureCall(
+        fn=pure,
+        states={**values, RNG: key} if takes_key else values,
+        written=written(jaxpr, {**values, RNG: key}),
+        args=tuple(args),
+        kwargs=dict(kwargs),
+        library="haiku",
+        code=lambda fn, args: _code(fn, args, names, takes_key),
+        note=_NOTE.format(rng=_RNG_NOTE if takes_key else ""),
+    )
+
+
+def _takes_key(jaxpr: Any, at: int = 0) -> bool:
+    """Whether a jaxpr has a use for this input."""
+    key = jaxpr.jaxpr.invars[at]
+    return any(atom is key for eqn in jaxpr.jaxpr.eqns for atom in eqn.invars)
+
+
+def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
+    """By the name of each state whether it is a parameter, its module, and its name there."""
+    places = [
+        (kind, module, own)
+        for kind, tree in (("param", params), ("state", state))
+        for module in tree
+        for own in tree[module]
+    ]
+    # As in the scopes of haiku's own, without the "~" of what is made in a constructor.
+    names = [f"{module}/{own}".replace("~/", "") for _, module, own in places]
+    return dict(zip(unique([RNG, *names])[1:], places, strict=True))
+
+
+_CODE = """
+rest = args, kwargs
+model = hk.transform_with_state(lambda *args, **kwargs: fn(*args, **kwargs))
+params, state = jax.jit(lambda key: model.init(key, *args, **kwargs))(jax.random.key(0))
+names = {{{names}
+}}
+kinds = {{"param": params, "state": state}}
+states = {{name: kinds[kind][module][own] for name, (kind, module, own) in names.items()}}
+{rng}
+def pure(states, *args, **kwargs):
+    kinds = {{"param": {{}}, "state": {{}}}}
+    for name, (kind, module, own) in names.items():
+        kinds[kind].setdefault(module, {{}})[own] = states[name]
+    out, new = model.apply(kinds["param"], kinds["state"], states.get("rng"), *args, **kwargs)
+    after = dict(states)
+    for name, (kind, module, own) in names.items():
+        if kind == "state":
+            after[name] = new[module][own]
+    return out, after
+"""
+
+
+def _code(fn: str, args: Sequence[str], names: Mapping[str, Any], takes_key: bool) -> PureCode:
+    body = _CODE.format(
+        names="".join(f"\n    {name!r}: {place!r}," for name, place in names.items()),
+        rng=f"states[{RNG!r}] = jax.random.key(0)\n" if takes_key else "",
+    )
+    return pure_code(body, fn, args, ["import haiku as hk"])

@@ -1,0 +1,128 @@
+"""Objects with state among the arguments of a call: taken out, and put back."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """The arguments of a call without the objects that were among them.
+
+    Attributes:
+        objects: Each object once, by the name of its argument.
+        args: The positional arguments, with None in the place of each object.
+        kwargs: The keyword arguments, likewise.
+        places: Which leaf of ``(args, kwargs)`` is which object; a None is a leaf.
+    """
+
+    objects: Mapping[str, Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    places: Mapping[int, str]
+
+    def put(self, objects: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
+        """``(args, kwargs)`` with objects in these places."""
+        leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_none)
+        for place, label in self.places.items():
+            leaves[place] = objects[label]
+        return jax.tree.unflatten(tree, leaves)
+
+
+def taken(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    is_object: Callable[[Any], bool],
+) -> Taken:
+    """Takes all objects out of the arguments of a call; one that is there twice is the same.
+
+    Args:
+        fn: The function, for the names of its arguments.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        is_object: Whether something is to be taken out, whole.
+
+    Example:
+        >>> out = taken(lambda model, x: x, (["a", "b"], 1.0), {}, lambda x: isinstance(x, str))
+        >>> out.args, dict(out.objects)
+        (([None, None], 1.0), {'model.0': 'a', 'model.1': 'b'})
+        >>> out.put({"model.0": "c", "model.1": "d"}, ([None, None], 2.0), {})
+        ((['c', 'd'], 2.0), {})
+    """
+    found, tree = jax.tree_util.tree_flatten_with_path(
+        (tuple(args), dict(kwargs)), is_leaf=lambda x: x is None or is_object(x)
+    )
+    names = argument_names(fn, len(args))
+    objects: dict[str, Any] = {}
+    labels: dict[int, str] = {}
+    places: dict[int, str] = {}
+    leaves = []
+    for place, (path, leaf) in enumerate(found):
+        if is_object(leaf):
+            first = names[path[1].idx] if path[0].idx == 0 else path[1].key
+            label = ".".join([first, *(dotted(path[2:]).split(".") if path[2:] else ())])
+            label = labels.setdefault(id(leaf), label)
+            objects[label] = leaf
+            places[place] = label
+        leaves.append(None if is_object(leaf) else leaf)
+    rest, words = jax.tree.unflatten(tree, leaves)
+    return Taken(objects, rest, words, places)
+
+
+def dotted(path: Sequence[Any]) -> str:
+    """A path in a PyTree: ``layers.0.weight``."""
+    return jax.tree_util.keystr(tuple(path), simple=True, separator=".")
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before.
+
+    Example:
+        >>> unique(["a", "b", "a"])
+        ['a', 'b', 'a_1']
+    """
+    out: list[str] = []
+    for name in names:
+        number, free = 0, name
+        while free in out or (number and free in names):
+            number += 1
+            free = f"{name}_{number}"
+        out.append(free)
+    return out
+
+
+def traceable(args: Any, kwargs: Any) -> bool:
+    """Whether JAX can trace all arguments."""
+    return all(map(is_traceable, jax.tree.leaves((tuple(args), dict(kwargs)))))
+
+
+def is_traceable(leaf: Any) -> bool:
+    """Whether it is an array, a number, or the shape of an array."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return True
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def argument_names(fn: Callable[..., Any], positional: int) -> list[str]:
+    """A name for each positional argument."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):  # some builtins have none
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
+    return [*names, *(f"{rest}{k}" for k in range(positional))][:positional]

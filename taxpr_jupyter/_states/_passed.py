@@ -1,0 +1,70 @@
+"""Which outputs of a jaxpr are nothing but its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+import taxpr
+
+
+def written(jaxpr: Any, states: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the states that a pure function does not return as they came.
+
+    Args:
+        jaxpr: Of the function ``(states, ...) -> (..., states)``.
+        states: The values of the states by name.
+    """
+    number = len(jax.tree.leaves(dict(states)))
+    first = len(jaxpr.jaxpr.outvars) - number
+    same = [into == k for k, into in enumerate(passed(jaxpr)[first:])]
+    leaves = jax.tree.unflatten(jax.tree.structure(dict(states)), same)
+    return frozenset(name for name in states if not all(jax.tree.leaves(leaves[name])))
+
+
+def passed(jaxpr: Any) -> list[int | None]:
+    """For each output of a jaxpr the position of the input that it is, or None.
+
+    Libraries hand all of a model's state through their own `jit` and `scan`, and what comes out
+    has names of its own in the jaxpr. So calls, branches and carries are looked into.
+
+    Example:
+        >>> import jax
+        >>> passed(jax.make_jaxpr(jax.jit(lambda x, y: (y, x + 1)))(1.0, 2.0))
+        [1, None]
+    """
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    place = {var: k for k, var in enumerate(inner.invars)}
+    for eqn in inner.eqns:
+        for result, operand in _passed_by(eqn).items():
+            atom = eqn.invars[operand]
+            if not taxpr.is_literal(atom) and atom in place:
+                place[eqn.outvars[result]] = place[atom]
+    return [None if taxpr.is_literal(atom) else place.get(atom) for atom in inner.outvars]
+
+
+def _passed_by(eqn: Any) -> dict[int, int]:
+    """By the position of a result of an equation that of the operand which it is."""
+    found: dict[int, set[int | None]] = {}
+    for nested in taxpr.nested_jaxprs(eqn):
+        if nested.rule or nested.idle:
+            continue
+        for out, into in enumerate(passed(nested.stored)):
+            result, role = nested.results[out], nested.out_roles[out]
+            if result is None:
+                continue
+            same = into is not None and (
+                (out, into) in nested.back if role == "carry" else role == "out"
+            )
+            operand = nested.operands[into] if same and into is not None else None
+            found.setdefault(result, set()).add(operand)
+    return {
+        result: operand
+        for result, operands in found.items()
+        for operand in operands
+        if len(operands) == 1
+        and operand is not None
+        and eqn.outvars[result].aval == eqn.invars[operand].aval
+    }

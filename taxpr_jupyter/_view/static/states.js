@@ -1,0 +1,98 @@
+// @ts-check
+/**
+ * The states of the function: what a run begins with, to be edited, and what the last run made of
+ * them. Values are Python's to read, check and write (`taxpr_jupyter._view._states`).
+ *
+ * @typedef {{ address: string, text: string, note: string }} Write
+ * @typedef {{ name: string, type: string, text: string, editable: boolean, edited: boolean,
+ *   before: string, after: string, same: boolean, writes: Write[] }} Leaf
+ * @typedef {{ name: string, address: string, written: boolean, edited: boolean, watched: boolean,
+ *   more: string, leaves: Leaf[] }} State
+ * @typedef {{ run?: string, states?: State[] }} Shown
+ * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
+ *   button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
+ *   table: (heads: string[], rows: HTMLElement[], label: string) => HTMLElement,
+ *   send: (message: object) => void, select: (address: string) => void }} Tools
+ */
+
+export class States {
+  /** @param {Tools} tools */
+  constructor(tools) {
+    this.tools = tools;
+    this.element = tools.h("section", { class: "tx-states", "aria-label": "States" });
+  }
+
+  /** @param {Shown} shown */
+  show({ run = "", states = [] }) {
+    const { h, button, table, send } = this.tools;
+    const active = /** @type {HTMLElement | null} */ (document.activeElement);
+    const focused = this.element.contains(active) ? active?.getAttribute("data-focus") : null;
+    this.element.replaceChildren();
+    if (!states.length) return;
+    const heads = ["state", "begins with", run && `${run} ends with`, run && "with injectors", "each write"];
+    const rows = states.flatMap((state) => [
+      ...state.leaves.map((leaf, number) => this.#row(state, leaf, number === 0, Boolean(run))),
+      ...(state.more ? [h("tr", {}, h("td", { class: "tx-hint", colspan: "5" }, state.more))] : []),
+    ]);
+    const write = button("Set the states to this", () => send({ do: "writeStates" }), {
+      title: "Sets the objects in Python to what the last run ended with. A run does not.",
+      "data-focus": "write",
+    });
+    this.element.append(
+      h("header", { class: "tx-head" }, h("h3", {}, "States"), run ? write : ""),
+      table(heads, rows, "States"),
+    );
+    const again = [...this.element.querySelectorAll("[data-focus]")].find(
+      (element) => element.getAttribute("data-focus") === focused,
+    );
+    if (focused && again instanceof HTMLElement) again.focus({ preventScroll: true });
+  }
+
+  /** @param {State} state @param {Leaf} leaf @param {boolean} first @param {boolean} ran */
+  #row(state, leaf, first, ran) {
+    const { h, button, send, select } = this.tools;
+    const watch = button(state.watched ? "Hide" : "Show", () =>
+      send({ do: state.watched ? "unwatch" : "watch", address: state.name }), {
+      "aria-label": `${state.watched ? "Hide" : "Show"} each write of ${state.name}`,
+      title: "Tags what is written, so that a run shows the value after each iteration",
+      "data-focus": `watch ${state.name}`,
+    });
+    const reset = button("Reset", () => send({ do: "resetState", address: state.name }), {
+      "aria-label": `Reset ${state.name}`,
+      "data-focus": `reset ${state.name}`,
+    });
+    const name = h("button", { type: "button", class: "tx-chip tx-chip-state", click: () => select(state.address) }, leaf.name);
+    const writes = leaf.writes.flatMap(({ address, text, note }) => [
+      h("pre", { title: address }, text),
+      note ? h("p", { class: "tx-hint" }, note) : "",
+    ]);
+    return h(
+      "tr",
+      { class: leaf.same ? "tx-same" : "tx-changed" },
+      h("th", { scope: "row" }, name, h("code", {}, leaf.type), first && !state.written ? h("code", {}, "only read") : ""),
+      h("td", {}, h("div", { class: "tx-name" }, this.#initial(leaf), first && state.edited ? reset : "")),
+      h("td", {}, ran ? h("pre", {}, leaf.before) : ""),
+      h("td", {}, ran ? h("pre", {}, leaf.same ? "the same" : leaf.after) : ""),
+      h("td", {}, first && state.written ? watch : "", ...writes),
+    );
+  }
+
+  /** @param {Leaf} leaf */
+  #initial(leaf) {
+    const { h, send } = this.tools;
+    if (!leaf.editable) return h("pre", {}, leaf.text);
+    const sent = () => field.value !== leaf.text && send({ do: "state", address: leaf.name, value: field.value });
+    const field = /** @type {HTMLInputElement} */ (
+      h("input", {
+        class: `tx-field${leaf.edited ? " tx-edited" : ""}`,
+        "aria-label": `Initial value of ${leaf.name}`,
+        "data-focus": `value ${leaf.name}`,
+        spellcheck: "false",
+        autocomplete: "off",
+        change: sent, // Enter, or the focus goes elsewhere
+      })
+    );
+    field.value = leaf.text;
+    return field;
+  }
+}

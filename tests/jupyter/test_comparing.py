@@ -1,0 +1,149 @@
+"""The comparison in the panel, with no browser attached."""
+
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import panel
+from taxpr_jupyter._picture import _layout
+from taxpr_jupyter._view import _comparing
+from taxpr_jupyter._view._widget import view_for
+
+SECONDS = 60
+SAME = {"the same": 5}  # the tag, too
+
+
+def f(x):
+    y = taxpr.tag(jnp.sin(x), name="y")
+    return y + jnp.sum(jnp.cos(y))
+
+
+def cut(ctx, token, params):
+    """Changes the shape."""
+    return token[:2], ctx
+
+
+@pytest.fixture
+def session():
+    session = panel(f)(jnp.ones(3))
+    yield session
+    view_for(session).close()
+
+
+@pytest.fixture
+def view(session):
+    return view_for(session)
+
+
+def opened(view, name="compare"):
+    view.graph.set_state({"view": name})
+    assert view.wait(SECONDS)
+    return view.graph.comparison
+
+
+def counted(state):
+    return {one["name"]: one["count"] for one in state["counts"]}
+
+
+def test_nothing_is_compared_before_somebody_looks(session, view):
+    session.attach("y", "scale", factor=2.0)
+    assert view.wait(SECONDS)
+    assert view.graph.comparison == {}
+
+
+def test_it_shows_both_sides_and_what_is_different(session, view):
+    session.attach("y", "scale", factor=2.0)
+    state = opened(view)
+    changes = session.changes()
+    assert 'class="compared before"' in state["svg"]
+    assert 'class="compared after"' in state["svg"]
+    assert state["svg"].count('class="node ') == changes.svg().count('class="node ')
+    found = counted(state)
+    assert found["added"] == changes.diff.counts["added"] > 0
+    assert found["the same"] == changes.diff.counts["same"] == 4  # sin, cos, sum and add
+    assert sum(found.values()) == sum(changes.diff.counts.values())
+    assert state["note"] == ""
+    assert state["text"] == ""
+    assert {one["mark"] for one in state["counts"]} <= {"new", "gone", "changed", "follows", "same"}
+
+
+def test_without_changes_it_says_so(view):
+    state = opened(view)
+    assert counted(state) == SAME
+    assert state["note"] == _comparing.UNCHANGED
+
+
+def test_it_follows_the_session_while_it_is_looked_at(session, view):
+    opened(view)
+    session.attach("y", "scale", factor=2.0)
+    assert view.wait(SECONDS)
+    assert counted(view.graph.comparison)["added"] > 0
+    session.detach("y")
+    assert view.wait(SECONDS)
+    assert counted(view.graph.comparison) == SAME
+
+
+def test_what_has_changed_meanwhile_is_compared_when_it_is_opened_again(session, view):
+    opened(view)
+    opened(view, "picture")
+    session.attach("y", "scale", factor=2.0)
+    assert view.wait(SECONDS)
+    assert counted(view.graph.comparison) == SAME  # nobody looks
+    assert counted(opened(view))["added"] > 0
+
+
+def test_it_is_not_made_again_for_another_value_or_fold(session, view):
+    session.attach("y", "scale", factor=2.0)
+    opened(view)
+    sent = []
+    view.graph.observe(lambda change: sent.append(change.name), "comparison")
+    session.set_value("y", "factor", 3.0)
+    session.heat = "flops"
+    opened(view, "picture")
+    opened(view)
+    assert sent == []
+
+
+def test_an_injector_that_cannot_work(session, view):
+    session.attach("y", cut)
+    state = opened(view)
+    assert state.keys() == {"note"}
+    assert "The injector at t0 cannot work" in state["note"]
+
+
+def test_without_a_layout_it_is_text(session, view, monkeypatch):
+    session.attach("y", "scale", factor=2.0)
+    nothing = _layout.LaidOut(None, "", 0.0, "No picture: there is no engine.")
+    monkeypatch.setattr("taxpr_jupyter._session._two_programs.lay_out", lambda *_: nothing)
+    monkeypatch.setattr(_comparing, "LINES", 3)
+    state = opened(view)
+    assert state["svg"] == ""
+    assert state["note"] == "No picture: there is no engine."
+    lines = state["text"].split("\n")
+    assert len(lines) == 4
+    assert lines[-1].endswith("more lines")
+
+
+def test_a_cell_that_is_run_again_shows_it_again(session, view):
+    opened(view)
+    view.close()
+    again = view_for(session)
+    assert again.wait(SECONDS)
+    assert counted(again.graph.comparison) == SAME
+
+
+def test_it_can_be_cancelled(session, view, monkeypatch):
+    session.attach("y", "scale", factor=2.0)
+    shown = []
+
+    def svg(self, cancel=None):
+        view.cancel()
+        shown.append(cancel.is_set())
+        return None
+
+    monkeypatch.setattr("taxpr_jupyter._session._two_programs.Comparison.svg", svg)
+    assert opened(view) == {}
+    assert shown == [True]
+    monkeypatch.undo()
+    opened(view, "picture")
+    assert "svg" in opened(view)
