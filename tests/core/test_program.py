@@ -79,7 +79,7 @@ def test_keyword_arguments():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (({"w": jnp.ones(2)},), r"model was traced with arguments of the structure"),
+        (({"w": jnp.ones(2)},), r"model: missing a required argument: .* It was traced as model\("),
         (({"w": jnp.ones(2)}, jnp.ones(3)), r"traced with x: float32\[2\] .* float32\[3\]"),
         (({"w": jnp.arange(2)}, jnp.ones(2)), r"with params\['w'\]: float32\[2\] .* int32\[2\]"),
         (({"w": "no"}, jnp.ones(2)), r"the argument params\['w'\] is a str"),
