@@ -46,8 +46,13 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
         trips = site.trips
         fits = trips is not None and trips * size <= _RECORD_BYTES
         slots = max(trips, 1) if fits and trips is not None else 1
-    buffers = jax.tree.map(lambda aval: zeros((slots, *aval.shape), aval.dtype), site.avals)
-    return {"values": buffers, "count": jnp.int32(0)}
+
+    def buffer(aval: Any) -> Any:
+        out = zeros((slots, *aval.shape), aval.dtype)
+        # Else each device has all of it.
+        return _compat.resharded(out, aval, 1) if _compat.devices_are_known(aval) else out
+
+    return {"values": jax.tree.map(buffer, site.avals), "count": jnp.int32(0)}
 
 
 def _recorded(state: Any) -> dict[str, Any]:
@@ -84,8 +89,9 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
     def put(buffer: Any, x: Any) -> Any:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
-        # Where shardings are types, the buffer is on all devices.
         update = _compat.resharded(jnp.expand_dims(x, 0), jax.typeof(buffer))
+        buffer = _compat.on_mesh_of(buffer, update)
+        update = _compat.on_mesh_of(update, buffer)
         return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)
 
     buffers = jax.tree.map(put, state["values"], token)

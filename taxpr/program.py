@@ -117,7 +117,8 @@ class Program:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         flat = self.flat(args, kwargs)
-        return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
+        with _compat.mesh_of(flat):
+            return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
         """The flat inputs of a call with these arguments, checked and converted.

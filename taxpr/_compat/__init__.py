@@ -60,15 +60,20 @@ from taxpr._compat._jaxprs import (
 )
 from taxpr._compat._mesh import (
     as_traced,
+    devices_are_known,
     made_different,
     made_equal,
     manual_axes,
     manual_sizes,
+    mesh_of,
+    on_mesh_of,
     pvary,
     resharded,
     side_by_side,
     varying,
     waits_for,
+    whole_axes,
+    whole_over,
 )
 from taxpr._compat._names import (
     Source,

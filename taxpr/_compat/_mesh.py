@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.core
 from jax._src import config as _config
 from jax._src import core as _core
+from jax._src import mesh as _mesh
 
 from taxpr._compat._jaxprs import JaxprEqn, is_literal
 from taxpr._compat._primitives import primitive
@@ -41,13 +42,91 @@ def pvary(x: Any, axes: Sequence[str]) -> Any:
     return _core.pvary(x, tuple(axes)) if axes else x
 
 
-def resharded(x: Any, aval: Any) -> Any:
-    """``x`` with the sharding of an aval, where mesh axes are explicit and part of the type."""
+def resharded(x: Any, aval: Any, leading: int = 0) -> Any:
+    """``x`` with the sharding of an aval, where mesh axes are explicit and part of the type.
+
+    The first ``leading`` axes of ``x`` are more than the aval has, and whole on each device.
+    """
     found, expected = jax.typeof(x).sharding, aval.sharding
-    if found == expected or found.spec == expected.spec:
+    spec = jax.sharding.PartitionSpec(*[None] * leading, *expected.spec)
+    if found == expected or found.spec == spec:
         return x
     mesh = found.mesh if expected.mesh.empty else expected.mesh
-    return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, expected.spec))
+    return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, spec))
+
+
+def whole_axes(x: Any, n: int) -> Any:
+    """``x`` with its first ``n`` axes whole on each device, as for a read at a traced index."""
+    spec = tuple(jax.typeof(x).sharding.spec)
+    return _with_spec(x, (*[None] * len(spec[:n]), *spec[n:]))
+
+
+def whole_over(x: Any, names: Collection[str]) -> Any:
+    """``x`` as it enters a shard_map over some mesh axes of which each device gets all of it."""
+
+    def entry(one: Any) -> Any:
+        left = [name for name in (one if isinstance(one, tuple) else (one,)) if name not in names]
+        return (tuple(left) if isinstance(one, tuple) else left[0]) if left else None
+
+    return _with_spec(x, tuple(map(entry, jax.typeof(x).sharding.spec)))
+
+
+def _with_spec(x: Any, spec: tuple[Any, ...]) -> Any:
+    found = jax.typeof(x).sharding
+    if tuple(found.spec) == spec:
+        return x
+    # An array that is there knows the devices, of which its type has only the axes.
+    mesh = found.mesh if isinstance(x, jax.core.Tracer) else x.sharding.mesh
+    return jax.sharding.reshard(x, _sharding(mesh, spec))
+
+
+def on_mesh_of(x: Any, other: Any) -> Any:
+    """``x``, if on no mesh, as one that all devices of the explicit mesh of ``other`` have.
+
+    Most equations take both together; those that write a part into an array do not.
+    """
+    found, mesh = jax.typeof(x).sharding, jax.typeof(other).sharding.mesh
+    if not found.mesh.empty or not _is_explicit(mesh):
+        return x
+    return jax.sharding.reshard(x, _sharding(mesh, found.spec))
+
+
+def _sharding(mesh: Any, spec: Iterable[Any]) -> Any:
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+
+
+def _is_explicit(mesh: Any) -> bool:
+    return jax.sharding.AxisType.Explicit in mesh.axis_types
+
+
+def devices_are_known(aval: Any) -> bool:
+    """Whether an array that is made at once can have the sharding of an aval.
+
+    The type has the axes of a mesh without its devices, which `jax.set_mesh` adds.
+    """
+    mesh = aval.sharding.mesh
+    return _is_explicit(mesh) and mesh == _mesh.get_concrete_mesh().abstract_mesh
+
+
+@contextlib.contextmanager
+def mesh_of(args: Iterable[Any]) -> Iterator[None]:
+    """For the time in which equations run one by one: the explicit mesh of the arguments.
+
+    One that makes an array of nothing has a mesh without devices since it was traced.
+    """
+    meshes = (
+        x.sharding.mesh
+        for x in args
+        if isinstance(x, jax.Array) and isinstance(x.sharding, jax.sharding.NamedSharding)
+    )
+    set_already = not jax.sharding.get_abstract_mesh().empty
+    traced = not isinstance(_core.trace_ctx.trace, _core.EvalTrace)
+    mesh = None if set_already or traced else next(filter(_is_explicit, meshes), None)
+    if mesh is None:
+        yield
+        return
+    with jax.set_mesh(mesh):
+        yield
 
 
 @contextlib.contextmanager

@@ -60,9 +60,11 @@ def never(emission: Emission) -> Emission:
 def _like(aval: Any, *leading: int) -> Any:
     """Zeros of a type, with more axes in front.
 
-    In a shard_map the mesh axes over which it varies belong to the type.
+    In a shard_map the mesh axes over which it varies belong to the type, and so does the sharding
+    where mesh axes are explicit.
     """
     out = zeros((*leading, *aval.shape), aval.dtype)
+    out = _compat.resharded(out, aval, len(leading))
     return _compat.pvary(out, sorted(_compat.varying(aval)))
 
 
@@ -96,8 +98,12 @@ def later(old: Emission, new: Emission, index: Any) -> Emission:
 
 
 def _put(into: Slots, one: Slots, index: Any) -> Slots:
-    # Iterations for which there is no slot are dropped.
-    return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
+    def put(slots: Any, x: Any) -> Any:
+        slots = _compat.on_mesh_of(slots, x)
+        # Iterations for which there is no slot are dropped.
+        return slots.at[index].set(_compat.on_mesh_of(x, slots), mode="drop")
+
+    return jax.tree.map(put, into, one)
 
 
 def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[Any]:

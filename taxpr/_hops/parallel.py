@@ -111,7 +111,8 @@ def _inject_shard_map(
         axis_names=manual,
         check_vma=params["check_vma"],
     )
-    outs, by_axes = mapped(ctx, operands)
+    entering = [_compat.whole_over(value, manual) for value in ctx]
+    outs, by_axes = mapped(entering, operands)
     queues = {key: iter(values) for key, values in by_axes.items()}
     rest = iter([next(queues[key]) for key in placed])
     new = [
