@@ -149,7 +149,7 @@ class _Plant(SiteInjector):
             if place:
                 where.append(_within(leaf, place))
                 leaf = _at(leaf, place)
-            leaf = _compat.resharded(leaf, jax.typeof(x))
+            leaf = _compat.resharded(leaf, x)
             return jnp.where(functools.reduce(jnp.logical_and, where), leaf, x) if where else leaf
 
         return jax.tree.map(planted, values["value"], token), ctx

@@ -89,7 +89,7 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
     def put(buffer: Any, x: Any) -> Any:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
-        update = _compat.resharded(jnp.expand_dims(x, 0), jax.typeof(buffer))
+        update = _compat.resharded(jnp.expand_dims(x, 0), buffer)
         buffer = _compat.on_mesh_of(buffer, update)
         update = _compat.on_mesh_of(update, buffer)
         return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)

@@ -60,6 +60,7 @@ from taxpr._compat._jaxprs import (
 )
 from taxpr._compat._mesh import (
     as_traced,
+    axes_like,
     devices_are_known,
     made_different,
     made_equal,

@@ -31,10 +31,14 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
 
 def varying(x: Any) -> frozenset[str]:
     """The mesh axes over which a value, or an aval, is known to vary in a shard_map."""
-    aval = x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
+    aval = _aval_of(x)
     # `vma` up to 0.9; from 0.10 `mat` says more, `varying` among it.
     mat = getattr(aval, "mat", None)
     return frozenset(mat.varying if mat is not None else getattr(aval, "vma", ()))
+
+
+def _aval_of(x: Any) -> Any:
+    return x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
 
 
 def pvary(x: Any, axes: Sequence[str]) -> Any:
@@ -42,12 +46,13 @@ def pvary(x: Any, axes: Sequence[str]) -> Any:
     return _core.pvary(x, tuple(axes)) if axes else x
 
 
-def resharded(x: Any, aval: Any, leading: int = 0) -> Any:
-    """``x`` with the sharding of an aval, where mesh axes are explicit and part of the type.
+def resharded(x: Any, like: Any, leading: int = 0) -> Any:
+    """``x`` with the sharding of a value or an aval, where that is part of the type.
 
-    The first ``leading`` axes of ``x`` are more than the aval has, and whole on each device.
+    Which it is where mesh axes are explicit. The first ``leading`` axes of ``x`` are more than
+    the other has, and whole on each device.
     """
-    found, expected = jax.typeof(x).sharding, aval.sharding
+    found, expected = jax.typeof(x).sharding, _aval_of(like).sharding
     spec = jax.sharding.PartitionSpec(*[None] * leading, *expected.spec)
     if found == expected or found.spec == spec:
         return x
@@ -57,27 +62,34 @@ def resharded(x: Any, aval: Any, leading: int = 0) -> Any:
 
 def whole_axes(x: Any, n: int) -> Any:
     """``x`` with its first ``n`` axes whole on each device, as for a read at a traced index."""
-    spec = tuple(jax.typeof(x).sharding.spec)
-    return _with_spec(x, (*[None] * len(spec[:n]), *spec[n:]))
+    return _with_first(x, [None] * min(n, x.ndim), jax.typeof(x).sharding.mesh)
+
+
+def axes_like(x: Any, axes: Sequence[tuple[Any, int]]) -> Any:
+    """``x`` with its first axes sharded as other arrays are; for each an array and its axis."""
+    shardings = [(jax.typeof(other).sharding, axis) for other, axis in axes]
+    meshes = [one.mesh for one, _ in shardings if not one.mesh.empty]
+    own = jax.typeof(x).sharding.mesh
+    return _with_first(x, [one.spec[axis] for one, axis in shardings], next(iter(meshes), own))
 
 
 def whole_over(x: Any, names: Collection[str]) -> Any:
     """``x`` as it enters a shard_map over some mesh axes of which each device gets all of it."""
 
     def entry(one: Any) -> Any:
-        left = [name for name in (one if isinstance(one, tuple) else (one,)) if name not in names]
-        return (tuple(left) if isinstance(one, tuple) else left[0]) if left else None
+        if not isinstance(one, tuple):
+            return None if one in names else one
+        return tuple(name for name in one if name not in names) or None
 
-    return _with_spec(x, tuple(map(entry, jax.typeof(x).sharding.spec)))
+    sharding = jax.typeof(x).sharding
+    return _with_first(x, [*map(entry, sharding.spec)], sharding.mesh)
 
 
-def _with_spec(x: Any, spec: tuple[Any, ...]) -> Any:
-    found = jax.typeof(x).sharding
-    if tuple(found.spec) == spec:
-        return x
-    # An array that is there knows the devices, of which its type has only the axes.
-    mesh = found.mesh if isinstance(x, jax.core.Tracer) else x.sharding.mesh
-    return jax.sharding.reshard(x, _sharding(mesh, spec))
+def _with_first(x: Any, entries: Sequence[Any], mesh: Any) -> Any:
+    """``x`` with these entries as the first of its sharding."""
+    found = tuple(jax.typeof(x).sharding.spec)
+    spec = (*entries, *found[len(entries) :])
+    return x if spec == found else jax.sharding.reshard(x, _sharding(mesh, spec))
 
 
 def on_mesh_of(x: Any, other: Any) -> Any:

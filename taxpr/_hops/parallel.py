@@ -115,10 +115,11 @@ def _inject_shard_map(
     outs, by_axes = mapped(entering, operands)
     queues = {key: iter(values) for key, values in by_axes.items()}
     rest = iter([next(queues[key]) for key in placed])
-    new = [
-        value if k in thread.options.unchanged else next(rest)
-        for k, value in zip(thread.used, ctx, strict=True)
-    ]
+    new = []
+    for k, value in zip(thread.used, ctx, strict=True):
+        now = value if k in thread.options.unchanged else next(rest)
+        # Unless it was stacked, it leaves as it came.
+        new.append(_compat.resharded(now, value) if now.ndim == value.ndim else now)
     emits: dict[str, Emission] = jax.tree.unflatten(tree, list(rest))
     return new, list(outs), emits
 
