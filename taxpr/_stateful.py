@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,6 +44,15 @@ class Stateful:
     program: Program
     accesses: Sequence[Access]
     jaxpr: Any
+
+    def __call__(self, flat: Sequence[Any]) -> list[Any]:
+        """Run the pure jaxpr."""
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return run(*flat)
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
 
 
 def stateful(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -117,8 +118,12 @@ class Program:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         flat = self.flat(args, kwargs)
-        with _compat.mesh_of(flat):
-            return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return jax.tree.unflatten(self.out_tree, run(*flat))
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
         """The flat inputs of a call with these arguments, checked and converted.

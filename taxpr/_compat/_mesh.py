@@ -12,8 +12,9 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import mesh as _mesh
 
-from taxpr._compat._jaxprs import JaxprEqn, is_literal
+from taxpr._compat._jaxprs import JaxprEqn, is_literal, jaxpr_as_fun
 from taxpr._compat._primitives import primitive
+from taxpr._compat._traces import current_trace
 
 
 def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
@@ -120,25 +121,22 @@ def devices_are_known(aval: Any) -> bool:
     return _is_explicit(mesh) and mesh == _mesh.get_concrete_mesh().abstract_mesh
 
 
-@contextlib.contextmanager
-def mesh_of(args: Iterable[Any]) -> Iterator[None]:
-    """For the time in which equations run one by one: the explicit mesh of the arguments.
+def compiled_for_mesh(jaxpr: Any) -> Any:
+    """A closed jaxpr as a function of flat arguments, for those of which `brings_mesh` is true."""
+    # One that is not used may be the only one that knows the devices.
+    return jax.jit(jaxpr_as_fun(jaxpr), keep_unused=True)
 
-    One that makes an array of nothing has a mesh without devices since it was traced.
+
+def brings_mesh(args: Iterable[Any]) -> bool:
+    """Whether equations would run at once of which only the arguments know the devices.
+
+    An equation that makes an array of nothing has an explicit mesh since it was traced, and by
+    itself no devices for it. Compiled with the others it gets those of the arguments.
     """
-    meshes = (
-        x.sharding.mesh
-        for x in args
-        if isinstance(x, jax.Array) and isinstance(x.sharding, jax.sharding.NamedSharding)
-    )
-    set_already = not jax.sharding.get_abstract_mesh().empty
-    traced = not isinstance(_core.trace_ctx.trace, _core.EvalTrace)
-    mesh = None if set_already or traced else next(filter(_is_explicit, meshes), None)
-    if mesh is None:
-        yield
-        return
-    with jax.set_mesh(mesh):
-        yield
+    if current_trace() is not None or not jax.sharding.get_abstract_mesh().empty:
+        return False
+    placed = (x.sharding for x in args if isinstance(x, jax.Array))
+    return any(_is_explicit(s.mesh) for s in placed if isinstance(s, jax.sharding.NamedSharding))
 
 
 @contextlib.contextmanager
