@@ -91,7 +91,6 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
         update = _compat.resharded(jnp.expand_dims(x, 0), buffer)
         buffer = _compat.on_mesh_of(buffer, update)
-        update = _compat.on_mesh_of(update, buffer)
         return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)
 
     buffers = jax.tree.map(put, state["values"], token)

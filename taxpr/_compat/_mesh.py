@@ -56,7 +56,7 @@ def resharded(x: Any, like: Any, leading: int = 0) -> Any:
     found, expected = jax.typeof(x).sharding, _aval_of(like).sharding
     spec = jax.sharding.PartitionSpec(*[None] * leading, *expected.spec)
     if found == expected or found.spec == spec:
-        return x
+        return on_mesh_of(x, like)
     mesh = found.mesh if expected.mesh.empty else expected.mesh
     return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, spec))
 
@@ -98,7 +98,7 @@ def on_mesh_of(x: Any, other: Any) -> Any:
 
     Most equations take both together; those that write a part into an array do not.
     """
-    found, mesh = jax.typeof(x).sharding, jax.typeof(other).sharding.mesh
+    found, mesh = jax.typeof(x).sharding, _aval_of(other).sharding.mesh
     if not found.mesh.empty or not _is_explicit(mesh):
         return x
     return jax.sharding.reshard(x, _sharding(mesh, found.spec))

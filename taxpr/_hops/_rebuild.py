@@ -87,12 +87,8 @@ def later(old: Emission, new: Emission, index: Any) -> Emission:
 
 
 def _put(into: Slots, one: Slots, index: Any) -> Slots:
-    def put(slots: Any, x: Any) -> Any:
-        slots = _compat.on_mesh_of(slots, x)
-        # Iterations for which there is no slot are dropped.
-        return slots.at[index].set(_compat.on_mesh_of(x, slots), mode="drop")
-
-    return jax.tree.map(put, into, one)
+    # Iterations for which there is no slot are dropped.
+    return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
 
 
 def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[Any]:

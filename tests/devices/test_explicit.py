@@ -28,8 +28,8 @@ def explicit():
     return mesh("4x2", AxisType.Explicit)
 
 
-def sharded(x=X, spec=P("i", "j")):
-    return jax.device_put(x, NamedSharding(explicit(), spec))
+def sharded(x=X, spec=None):
+    return jax.device_put(x, NamedSharding(explicit(), spec or P("i", "j")))
 
 
 def straight(x):
@@ -91,7 +91,7 @@ def mapped_loop(x):
 def a_tree(x):
     total = jnp.sum(x)
     found = tag({"x": jnp.sin(x), "n": jnp.arange(3.0) + total, "sum": total}, name="a")
-    return jnp.sum(found["x"]) + jnp.sum(found["n"]) * found["sum"]
+    return jnp.sum(found["x"]) + jnp.sum(found["n"]) * found["sum"] + total
 
 
 PROGRAMS = [
@@ -108,21 +108,23 @@ PROGRAMS = [
 programs = pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 
 
-@pytest.fixture(params=["eager", "jit", "eager in set_mesh", "jit in set_mesh"])
-def run(request):
-    """Run a function of the sharded X, which is given how to run a program."""
-    kind, _, within = request.param.partition(" ")
-    how = jax.jit if kind == "jit" else lambda fn: fn
-
-    def sharded_run(check):
-        with jax.set_mesh(explicit()) if within else contextlib.nullcontext():
-            return check(sharded(), how)
-
-    return sharded_run
+WAYS = ["eager", "jit in set_mesh"]
+ALL_WAYS = [*WAYS, "jit", "eager in set_mesh"]
 
 
-def same_as_on_one_device(run, check):
-    assert_close(run(check), check(jnp.asarray(X), jax.jit), 1e-4)
+def same_as_on_one_device(check, ways=WAYS, on_one_device=None):
+    """``check`` gets an argument, and how to run a program; it returns what must be the same."""
+    expected = (on_one_device or check)(jnp.asarray(X), jax.jit)
+    for way in ways:
+        how = jax.jit if way.startswith("jit") else lambda fn: fn
+        with jax.set_mesh(explicit()) if "set_mesh" in way else contextlib.nullcontext():
+            found = check(sharded(), how)
+        try:
+            assert_close(found, expected, 1e-4)
+        except AssertionError as error:
+            error.add_note(way)
+            raise
+    return found
 
 
 # ---- ready injectors -----------------------------------------------------------
@@ -151,12 +153,12 @@ def observing():
 
 
 @programs
-def test_observing_injectors(fn, run):
-    same_as_on_one_device(run, injected(fn, *observing()))
+def test_observing_injectors(fn):
+    same_as_on_one_device(injected(fn, *observing()))
 
 
 @programs
-def test_changing_injectors(fn, run):
+def test_changing_injectors(fn):
     changing = [
         taxpr.scale(1.1),
         taxpr.add(0.25),
@@ -166,34 +168,34 @@ def test_changing_injectors(fn, run):
         taxpr.stop_gradient(),
         taxpr.record(slots=2),
     ]
-    same_as_on_one_device(run, injected(fn, *changing))
+    same_as_on_one_device(injected(fn, *changing))
 
 
 @pytest.mark.parametrize("make", [taxpr.zero, lambda: taxpr.replace(1.0)], ids=["zero", "replace"])
 @pytest.mark.parametrize("fn", [straight, scanned, branched, a_tree], ids=lambda fn: fn.__name__)
-def test_constants_in_the_place_of_sharded_values(fn, make, run):
-    same_as_on_one_device(run, injected(fn, make(), taxpr.record(slots=2)))
+def test_constants_in_the_place_of_sharded_values(fn, make):
+    same_as_on_one_device(injected(fn, make(), taxpr.record(slots=2)))
 
 
-def test_print_shows_the_whole_token(run, capfd):
+def test_print_shows_the_whole_token(capfd):
     def check(x, how):
         program = taxpr.trace(straight)(x).inject(taxpr.print())
         out, _ = how(program)(program.ctx, x)
         jax.effects_barrier()
         return out
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
     shown = [line.split() for line in capfd.readouterr().out.split("a: ")[1:]]
     assert shown[0] == shown[1]
 
 
 @pytest.mark.parametrize("name", ["scale", "add", "replace"])
-def test_values_of_the_size_of_the_token_may_be_sharded_otherwise(name, run):
+def test_values_of_the_size_of_the_token_may_be_sharded_otherwise(name):
     def check(x, how):
         program = taxpr.trace(straight)(x).inject(getattr(taxpr, name)(X[::-1].copy()))
         return how(program)(program.ctx, x)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 def test_a_buffer_is_sharded_as_the_token_where_the_devices_are_known():
@@ -211,28 +213,27 @@ def test_a_buffer_is_sharded_as_the_token_where_the_devices_are_known():
 
 @programs
 @pytest.mark.parametrize("max_steps", [None, 3])
-def test_collected_values(fn, max_steps, run):
+def test_collected_values(fn, max_steps):
     check = lambda x, how: how(taxpr.trace(fn)(x).collect(max_steps=max_steps))(x)
-    same_as_on_one_device(run, check)
-    values = run(check)[1]
+    values = same_as_on_one_device(check)[1]
     value = values["a"].value if hasattr(values["a"], "mask") else values["a"]
     if isinstance(value, jax.Array) and fn not in (mapped, mapped_loop):
         assert tuple(value.sharding.spec)[-2:] == ("i", "j")
 
 
 @programs
-def test_planted_values(fn, run):
+def test_planted_values(fn):
     def check(x, how):
         program = taxpr.trace(fn)(x)
         values = program.collect(max_steps=9)(x + 1)[1]
         planted = program.inject({k: taxpr.plant(v) for k, v in values.items()})
         return how(planted)(planted.ctx, x)[0], how(program.plant(values))(x)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 @pytest.mark.parametrize("spec", [P(), P("i"), P(None, "j", "i"), P(("i", "j"))], ids=str)
-def test_planted_values_may_be_sharded_otherwise(spec, run):
+def test_planted_values_may_be_sharded_otherwise(spec):
     def check(x, how):
         program = taxpr.trace(lambda xs: lax.map(lambda x: tag(jnp.sin(x), name="a"), xs))
         xs = jnp.stack([x] * 8)
@@ -243,13 +244,13 @@ def test_planted_values_may_be_sharded_otherwise(spec, run):
         planted = program.inject(taxpr.plant(values, at=jnp.asarray([0, 3, 5])))
         return how(planted)(planted.ctx, xs)[0]
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 @pytest.mark.parametrize(
     "fn", [straight, scanned, branched, mapped, a_tree], ids=lambda fn: fn.__name__
 )
-def test_gradients(fn, run):
+def test_gradients(fn):
     def check(x, how):
         program = taxpr.trace(fn)(x)
         counted = program.inject({"a": [taxpr.scale(0.5), taxpr.stats()]})
@@ -262,19 +263,19 @@ def test_gradients(fn, run):
             how(backward)(backward.ctx, x)[0],
         )
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 @programs
-def test_until(fn, run):
+def test_until(fn):
     def check(x, how):
         program = taxpr.trace(fn)(x)
         return how(program.until("a", max_steps=4))(x)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
-def test_cotangents(run):
+def test_cotangents():
     def f(x):
         return jnp.sum(jnp.sin(taxpr.tag_cotangent(x * 2, name="g")) ** 2)
 
@@ -284,11 +285,11 @@ def test_cotangents(run):
         out, ctx = how(clipped)(clipped.ctx, x)
         return how(program.collect())(x), out, clipped.report(ctx)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 @pytest.mark.parametrize("fn", [mapped, mapped_loop], ids=lambda fn: fn.__name__)
-def test_each_example(fn, run):
+def test_each_example(fn):
     def check(x, how):
         each = [
             taxpr.per_example(one)
@@ -300,22 +301,22 @@ def test_each_example(fn, run):
         out, ctx = how(program)(ctx, x)
         return out, ctx, program.report(ctx)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
-def test_a_tag_that_is_put_there(run):
+def test_a_tag_that_is_put_there():
     def check(x, how):
         program = taxpr.trace(scanned)(x)
         [first, *_] = [v for v in taxpr.find_values(program) if v.address.endswith("sin.0")]
         return how(program.tag_at(first.address, name="new").collect("new"))(x)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 # ---- states --------------------------------------------------------------------
 
 
-def test_states(run):
+def test_states():
     def check(x, how):
         total, last = State(jnp.float32(0), name="total"), State(x, name="last")
 
@@ -334,7 +335,7 @@ def test_states(run):
         out, states = how(pure)(states, x)
         return out, how(pure)(states, x)
 
-    same_as_on_one_device(run, check)
+    same_as_on_one_device(check)
 
 
 # ---- shard_map -----------------------------------------------------------------
@@ -351,17 +352,17 @@ def in_shard_map(kind=AxisType.Explicit):
     return jax.shard_map(body, mesh=over, in_specs=P("i", "j"), out_specs=P("i"))
 
 
-def in_both(check):
-    """A check of a function and its argument, on an explicit mesh and on an ordinary one."""
+def same_as_on_an_ordinary_mesh(check):
+    """``check`` also gets a function with a shard_map."""
     auto = jax.device_put(X, NamedSharding(mesh("4x2"), P("i", "j")))
-    return lambda x, how: (
-        check(in_shard_map(), x, how)
-        if isinstance(x.sharding, NamedSharding)
-        else check(in_shard_map(AxisType.Auto), auto, how)
+    same_as_on_one_device(
+        lambda x, how: check(in_shard_map(), x, how),
+        ALL_WAYS,
+        on_one_device=lambda _, how: check(in_shard_map(AxisType.Auto), auto, how),
     )
 
 
-def test_values_of_a_shard_map_are_planted(run):
+def test_values_of_a_shard_map_are_planted():
     def check(f, x, how):
         program = taxpr.trace(f)(x)
         values = program.collect(max_steps=5)(x + 1)[1]
@@ -374,23 +375,23 @@ def test_values_of_a_shard_map_are_planted(run):
         )
         return values, out, how(program.plant(values))(x), how(planted)(ctx, x)[0]
 
-    same_as_on_one_device(run, in_both(check))
+    same_as_on_an_ordinary_mesh(check)
 
 
 @pytest.mark.parametrize(
     "make", [taxpr.stats, taxpr.record, taxpr.check_finite, taxpr.count], ids=lambda k: k.name
 )
-def test_stacked_states_of_a_shard_map_are_reported(make, run):
+def test_stacked_states_of_a_shard_map_are_reported(make):
     def check(f, x, how):
         program = taxpr.trace(f)(x).inject(make(), where=["c", "w"], shards="stack")
         out, ctx = how(program)(program.ctx, x)
         return out, ctx, program.report(ctx)
 
-    same_as_on_one_device(run, in_both(check))
+    same_as_on_an_ordinary_mesh(check)
 
 
 @pytest.mark.parametrize("shards", ["psum", "pmax"])
-def test_a_sharded_ctx_enters_a_shard_map_whole_and_leaves_as_it_came(shards, run):
+def test_a_sharded_ctx_enters_a_shard_map_whole_and_leaves_as_it_came(shards):
     def check(f, x, how):
         program = taxpr.trace(lambda x: lax.map(f, jnp.stack([x, x + 1])))(x)
         add = lambda c, t, p: (t + c[0, 0], c + jnp.sum(t))
@@ -399,4 +400,4 @@ def test_a_sharded_ctx_enters_a_shard_map_whole_and_leaves_as_it_came(shards, ru
         assert tuple(ctx.sharding.spec) == ("i", "j")
         return out, ctx
 
-    same_as_on_one_device(run, in_both(check))
+    same_as_on_an_ordinary_mesh(check)
