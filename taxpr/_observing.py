@@ -76,6 +76,9 @@ def _recorded(state: Any) -> dict[str, Any]:
 def record(token: Any, state: Any) -> tuple[Any, Any]:
     """Keep the values of the token, the last ones where there are more than slots.
 
+    On a mesh with explicit axes that `jax.set_mesh` has set, what keeps them is sharded as the
+    token is. Where it is not set, each device has all of it.
+
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from taxpr import record, tag, trace

@@ -114,6 +114,9 @@ class Program:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program, without static arguments if it was traced with any.
 
+        Its equations run one by one, as a function's do. For arguments on a mesh with explicit
+        axes that `jax.set_mesh` has not set, it is compiled: only they know the devices.
+
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """

@@ -59,6 +59,7 @@ from taxpr._compat._jaxprs import (
     rebuilt,
 )
 from taxpr._compat._mesh import (
+    ShardingTypeError,
     as_traced,
     axes_like,
     brings_mesh,

@@ -16,6 +16,10 @@ from taxpr._compat._jaxprs import JaxprEqn, is_literal, jaxpr_as_fun
 from taxpr._compat._primitives import primitive
 from taxpr._compat._traces import current_trace
 
+# What JAX raises where an equation does not say how its result is sharded, and mesh axes are
+# explicit.
+ShardingTypeError = _core.ShardingTypeError
+
 
 def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
     """The mesh axes that a shard_map maps over."""

@@ -401,3 +401,19 @@ def test_a_sharded_ctx_enters_a_shard_map_whole_and_leaves_as_it_came(shards):
         return out, ctx
 
     same_as_on_an_ordinary_mesh(check)
+
+
+# ---- what JAX cannot do --------------------------------------------------------
+
+
+def test_an_injector_that_does_not_say_a_sharding_is_told_tag_and_type():
+    def first_rows(ctx, token, params):
+        return token + token[ctx], ctx
+
+    program = taxpr.trace(straight)(sharded())
+    with pytest.raises(Exception, match="harding") as info:
+        program.inject(first_rows, jnp.arange(8), where="a")
+    [note] = [note for note in info.value.__notes__ if note.startswith("taxpr")]
+    assert "'first_rows' at tag 'a', t0" in note
+    assert "where the token is float32[8@i,4@j]" in note
+    assert "by out_sharding=, or bring the token into another one by jax.sharding.reshard" in note
