@@ -5,6 +5,7 @@ under `jax.set_mesh` differ in who knows the devices of a mesh, of which types h
 """
 
 import contextlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ def explicit():
     return mesh("4x2", AxisType.Explicit)
 
 
-def sharded(x=X, spec=None):
+def sharded(x: Any = X, spec=None):
     return jax.device_put(x, NamedSharding(explicit(), spec or P("i", "j")))
 
 
@@ -115,6 +116,7 @@ ALL_WAYS = [*WAYS, "jit", "eager in set_mesh"]
 def same_as_on_one_device(check, ways=WAYS, on_one_device=None):
     """``check`` gets an argument, and how to run a program; it returns what must be the same."""
     expected = (on_one_device or check)(jnp.asarray(X), jax.jit)
+    found = None
     for way in ways:
         how = jax.jit if way.startswith("jit") else lambda fn: fn
         with jax.set_mesh(explicit()) if "set_mesh" in way else contextlib.nullcontext():
