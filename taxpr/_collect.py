@@ -206,8 +206,13 @@ def together(values: Sequence[Any]) -> tuple[Any, bool]:
     if len(values) == 1:
         return values[0], False
     if len({_type(value) for value in values}) == 1:
-        return jax.tree.map(lambda *xs: jnp.stack(xs), *values), True
+        return jax.tree.map(_stacked, *values), True
     return tuple(values), False
+
+
+def _stacked(first: Any, *rest: Any) -> Any:
+    """Along a new axis, all with the sharding of the first where that is part of the type."""
+    return jnp.stack([first, *(_compat.resharded(x, first) for x in rest)])
 
 
 def _type(value: Any) -> Any:

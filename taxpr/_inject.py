@@ -98,7 +98,7 @@ def handler_for(
         except InjectorError as error:
             raise InjectorError(f"{error} This is at {described(address, eqn)}.") from error
         except Exception as error:
-            error.add_note(f"taxpr: raised by {where}" + _cure(error))
+            error.add_note(f"taxpr: raised by {where}" + _cure(error, token))
             raise
         if not (isinstance(result, tuple) and len(result) == 2):
             raise InjectorError(
@@ -124,7 +124,14 @@ def handler_for(
     return Handler(handle, uses, injects=inspect.unwrap(getattr(injector, "fire", injector)))
 
 
-def _cure(error: Exception) -> str:
+def _cure(error: Exception, token: Sequence[Any]) -> str:
+    if isinstance(error, _compat.ShardingTypeError):
+        shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
+        return (
+            f", where the token is {shown}. On a mesh with explicit axes the sharding is part of "
+            "the type: say that of the result by out_sharding=, or bring the token into another "
+            "one by jax.sharding.reshard."
+        )
     if not isinstance(error, _NEEDS_A_VALUE):
         return "."
     return (

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from taxpr import _compat
 from taxpr._errors import InjectorError, name_of
 from taxpr._site import Site
 
@@ -135,6 +136,7 @@ class Injector:
         shape = max(more, key=len, default=())
         if not shape:
             return self.report(state)
+        leaves = [_compat.whole_axes(x, len(own)) for x, own in zip(leaves, more, strict=True)]
         # A leaf that is the same on all devices is not stacked.
         of_each = [
             [leaf[k] if own else leaf for leaf, own in zip(leaves, more, strict=True)]

@@ -149,6 +149,7 @@ class _Plant(SiteInjector):
             if place:
                 where.append(_within(leaf, place))
                 leaf = _at(leaf, place)
+            leaf = _compat.resharded(leaf, x)
             return jnp.where(functools.reduce(jnp.logical_and, where), leaf, x) if where else leaf
 
         return jax.tree.map(planted, values["value"], token), ctx
@@ -168,7 +169,7 @@ def _at(array: Any, place: Sequence[Any]) -> Any:
     if 0 in array.shape[: len(place)]:
         # A loop of no iterations is traced, too.
         return zeros(array.shape[len(place) :], array.dtype)
-    return array[tuple(place)]
+    return _compat.whole_axes(array, len(place))[tuple(place)]
 
 
 def _within(array: Any, place: Sequence[Any]) -> Any:

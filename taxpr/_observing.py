@@ -49,8 +49,13 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
         trips = site.trips
         fits = trips is not None and trips * size <= _RECORD_BYTES
         slots = max(trips, 1) if fits and trips is not None else 1
-    buffers = jax.tree.map(lambda aval: zeros((slots, *aval.shape), aval.dtype), site.avals)
-    return {"values": buffers, "count": jnp.int32(0)}
+
+    def buffer(aval: Any) -> Any:
+        out = zeros((slots, *aval.shape), aval.dtype)
+        # Else each device has all of it.
+        return _compat.resharded(out, aval, 1) if _compat.devices_are_known(aval) else out
+
+    return {"values": jax.tree.map(buffer, site.avals), "count": jnp.int32(0)}
 
 
 def _recorded(state: Any) -> dict[str, Any]:
@@ -78,6 +83,9 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
     a scan; and one alone, for the last value, where only a run can tell that, as in a while loop,
     or where all would take more than 64 MiB.
 
+    On a mesh with explicit axes that `jax.set_mesh` has set, what keeps them is sharded as the
+    token is. Where it is not set, each device has all of it.
+
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from taxpr import record, tag, trace
@@ -91,8 +99,8 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
 
     def put(buffer: Any, x: Any) -> Any:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
-        # Where shardings are types, the buffer is on all devices.
-        update = _compat.resharded(jnp.expand_dims(x, 0), jax.typeof(buffer))
+        update = _compat.resharded(jnp.expand_dims(x, 0), buffer)
+        buffer = _compat.on_mesh_of(buffer, update)
         return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)
 
     buffers = jax.tree.map(put, state["values"], token)

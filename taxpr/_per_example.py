@@ -110,6 +110,8 @@ class _PerExample(SiteInjector):
                 raise InjectorError(f"{self.name}: it changed the structure of the token.")
             return result[1], jax.tree.leaves(result[0])
 
+        # Where shardings are types, all that is mapped has the same for its batch.
+        ctx = jax.tree.map(lambda x: _compat.axes_like(x, _batch_axes(site, leaves)), ctx)
         for axes in reversed(_axes(site)):
             call = jax.vmap(call, in_axes=(0, axes), out_axes=(0, axes))
         try:
@@ -132,7 +134,8 @@ class _PerExample(SiteInjector):
         for _ in sizes:
             own = jax.vmap(own)
         numbers = jnp.arange(math.prod(sizes)).reshape(sizes)
-        return {**values, **{name: own(values[name], numbers) for name in self.keys}}
+        keys = {name: _compat.whole_axes(values[name], len(sizes)) for name in self.keys}
+        return {**values, **{name: own(key, numbers) for name, key in keys.items()}}
 
     def __repr__(self) -> str:
         return f"per_example({self.one!r})"
@@ -140,6 +143,7 @@ class _PerExample(SiteInjector):
 
 def _reported(report: Callable[[Any], Any], sizes: tuple[int, ...], state: Any) -> Any:
     """The reports of all examples, on the axes of the batch where that can be."""
+    state = jax.tree.map(lambda x: _compat.whole_axes(x, len(sizes)), state)
     each = [report(jax.tree.map(lambda x, k=k: x[k], state)) for k in np.ndindex(sizes)]
     leaves = [jax.tree.flatten(one) for one in each]
     try:
@@ -176,6 +180,14 @@ def _axes(site: Site) -> list[list[int | None]]:
                 before.append(dim)
         levels.append(level)
     return levels
+
+
+def _batch_axes(site: Site, leaves: Sequence[Any]) -> list[tuple[Any, int]]:
+    """For each vmap, the outermost first, a leaf of the token and its axis of the batch."""
+    return [
+        next((leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
+        for _, dims in reversed(site.batch)
+    ]
 
 
 def _example(site: Site) -> Site:

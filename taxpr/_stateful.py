@@ -48,6 +48,15 @@ class Stateful:
     accesses: Sequence[Access]
     jaxpr: Any
 
+    def __call__(self, flat: Sequence[Any]) -> list[Any]:
+        """Run the pure jaxpr."""
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return run(*flat)
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
+
 
 def stateful(
     fn: Callable[..., Any],

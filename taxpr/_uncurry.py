@@ -93,7 +93,7 @@ class Uncurried:
             done = self._trace(leaves, args, kwargs)
             self._remember(key, done)
         flat = [*leaves, *done.program.flat(args, kwargs)]
-        outs = _compat.jaxpr_as_fun(done.jaxpr)(*flat)
+        outs = done(flat)
         n_out = done.program.out_tree.num_leaves
         out = jax.tree.unflatten(done.program.out_tree, outs[:n_out])
         return out, self._as_dict(outs[n_out:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -126,11 +127,19 @@ class Program:
         Arguments may be given by position or by name, and what is left out takes its default, as
         for the function itself.
 
+        Its equations run one by one, as a function's do. For arguments on a mesh with explicit
+        axes that `jax.set_mesh` has not set, it is compiled: only they know the devices.
+
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
         flat = self.flat(args, kwargs)
-        return jax.tree.unflatten(self.out_tree, _compat.jaxpr_as_fun(self.jaxpr)(*flat))
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return jax.tree.unflatten(self.out_tree, run(*flat))
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
         """The flat inputs of a call with these arguments, checked and converted.

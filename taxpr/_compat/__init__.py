@@ -60,16 +60,24 @@ from taxpr._compat._jaxprs import (
     rebuilt,
 )
 from taxpr._compat._mesh import (
+    ShardingTypeError,
     as_traced,
+    axes_like,
+    brings_mesh,
+    compiled_for_mesh,
+    devices_are_known,
     made_different,
     made_equal,
     manual_axes,
     manual_sizes,
+    on_mesh_of,
     pvary,
     resharded,
     side_by_side,
     varying,
     waits_for,
+    whole_axes,
+    whole_over,
 )
 from taxpr._compat._names import (
     Source,

@@ -15,7 +15,7 @@ from taxpr._rules import Emission, Thread
 from taxpr._splice import without
 from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import is_tag
-from taxpr._zeros import zeros
+from taxpr._zeros import zeros_of
 
 
 def tags_in(thread: Thread, label: str) -> str:
@@ -53,17 +53,8 @@ def counted(emission: Emission) -> Emission:
 
 def never(emission: Emission) -> Emission:
     """The emission, given as avals, of a run in which the tag did not fire."""
-    fired = jnp.int32(0) if emission.fired is None else _like(emission.fired)
-    return emission._replace(value=jax.tree.map(_like, emission.value), fired=fired)
-
-
-def _like(aval: Any, *leading: int) -> Any:
-    """Zeros of a type, with more axes in front.
-
-    In a shard_map the mesh axes over which it varies belong to the type.
-    """
-    out = zeros((*leading, *aval.shape), aval.dtype)
-    return _compat.pvary(out, sorted(_compat.varying(aval)))
+    fired = jnp.int32(0) if emission.fired is None else zeros_of(emission.fired)
+    return emission._replace(value=jax.tree.map(zeros_of, emission.value), fired=fired)
 
 
 def before_loop(emission: Emission) -> Emission:
@@ -74,7 +65,7 @@ def before_loop(emission: Emission) -> Emission:
 
 
 def _with_slots(one: Slots) -> Slots:
-    return jax.tree.map(lambda x: _like(x, one.size), one)
+    return jax.tree.map(lambda x: zeros_of(x, one.size), one)
 
 
 def slotted(emission: Emission) -> bool:

@@ -111,13 +111,15 @@ def _inject_shard_map(
         axis_names=manual,
         check_vma=params["check_vma"],
     )
-    outs, by_axes = mapped(ctx, operands)
+    entering = [_compat.whole_over(value, manual) for value in ctx]
+    outs, by_axes = mapped(entering, operands)
     queues = {key: iter(values) for key, values in by_axes.items()}
     rest = iter([next(queues[key]) for key in placed])
-    new = [
-        value if k in thread.options.unchanged else next(rest)
-        for k, value in zip(thread.used, ctx, strict=True)
-    ]
+    new = []
+    for k, value in zip(thread.used, ctx, strict=True):
+        now = value if k in thread.options.unchanged else next(rest)
+        # Unless it was stacked, it leaves as it came.
+        new.append(_compat.resharded(now, value) if now.ndim == value.ndim else now)
     emits: dict[str, Emission] = jax.tree.unflatten(tree, list(rest))
     return new, list(outs), emits
 

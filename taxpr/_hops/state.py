@@ -9,7 +9,7 @@ import jax
 from taxpr import _compat
 from taxpr._rules import Emits, Hop, Nested, Thread, plain
 from taxpr._table import register
-from taxpr._zeros import zeros
+from taxpr._zeros import zeros_of
 
 _OUTER_REF = (
     "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a "
@@ -35,7 +35,7 @@ def _inject(
     inner = thread("body")
     jaxpr, consts = inner.hoisted
     emitted, tree = jax.tree.flatten(inner.emitted())
-    started = [*consts, *ctx, *(zeros(aval.shape, aval.dtype) for aval in emitted)]
+    started = [*consts, *ctx, *map(zeros_of, emitted)]
     n_consts, n_ctx, n_more = len(consts), len(ctx), len(started)
 
     def body(*refs: Any) -> list[Any]:
