@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ from taxpr._inject import handler_for
 from taxpr._injector import Injector, from_function
 from taxpr._injector_kind import InjectorKind
 from taxpr._iterations import Counters
+from taxpr._parameters import Parameter
 from taxpr._rules import Options
 from taxpr._selectors import select
 from taxpr._site import Site
@@ -35,6 +36,7 @@ class Attached(NamedTuple):
             context to begin with where states are stacked, one for each device, else None.
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
         read_only: The leaves of the context that stay as they are, by index.
+        parameters: Those of the injectors, and where in the context they are.
     """
 
     chosen: list[tuple[Site, Handler]]
@@ -43,13 +45,16 @@ class Attached(NamedTuple):
     report: Callable[[Any, Any], Any]
     no_sums: dict[int, str]
     read_only: frozenset[int]
+    parameters: tuple[Parameter, ...]
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
-    return Attached(chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {}, frozenset())
+    return Attached(
+        chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {}, frozenset(), ()
+    )
 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
@@ -65,7 +70,8 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
 
     read_only = frozenset(_read_only(injector, indices))
     no_sums = _no_sums(injector, indices)
-    return Attached(chosen, counters, ctx, report, no_sums, read_only)
+    parameters = tuple(_parameters(None, injector, indices))
+    return Attached(chosen, counters, ctx, report, no_sums, read_only, parameters)
 
 
 def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
@@ -109,10 +115,12 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
 
     no_sums: dict[int, str] = {}
     read_only: set[int] = set()
+    parameters: list[Parameter] = []
     for key, one in injectors.items():
         no_sums |= _no_sums(one, indices[key])
         read_only |= _read_only(one, indices[key])
-    return Attached(pairs, counters, ctx, report, no_sums, frozenset(read_only))
+        parameters += _parameters(key, one, indices[key])
+    return Attached(pairs, counters, ctx, report, no_sums, frozenset(read_only), tuple(parameters))
 
 
 def as_injector(given: Any) -> Injector | Chain:
@@ -172,6 +180,15 @@ def _read_only(given: Injector | Chain, indices: Any) -> set[int]:
         return {k for pair in zip(given, indices, strict=True) for k in _read_only(*pair)}
     stays = isinstance(given, SiteInjector) and given.keeps_state
     return set(jax.tree.leaves((indices["values"], indices["state"] if stays else ())))
+
+
+def _parameters(key: str | None, given: Injector | Chain, indices: Any) -> Iterator[Parameter]:
+    if isinstance(given, tuple):
+        for one, part in zip(given, indices, strict=True):
+            yield from _parameters(key, one, part)
+        return
+    for name, leaves in indices["values"].items():
+        yield Parameter(key, given.name, name, leaves)
 
 
 def _key(where: Any) -> str:

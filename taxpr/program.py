@@ -17,6 +17,7 @@ from taxpr._errors import ArgumentError
 from taxpr._inject import ctx_aval, options_of, sites_of
 from taxpr._injector import Injector
 from taxpr._interchange import plant
+from taxpr._parameters import Parameter, with_values
 from taxpr._prune import pruned
 from taxpr._rules import Options, Shards
 from taxpr._selectors import select
@@ -286,7 +287,7 @@ class Program:
         return self._injected(attach_one(ready, chosen, options), options)
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, counters, ctx, report, no_sums, read_only = attached
+        chosen, counters, ctx, report, no_sums, read_only, parameters = attached
         options = dataclasses.replace(
             options,
             no_sums=no_sums,
@@ -312,6 +313,7 @@ class Program:
             name=self.name,
             first_ctx=jax.tree.map(_strong_array, ctx),
             report=lambda final: report(final, ctx if options.shards == "stack" else None),
+            parameters=parameters,
         )
 
     def plant(
@@ -521,6 +523,7 @@ class Injected(Program):
         first_ctx: The leaves and structure of `ctx`.
         report: ``(ctx) -> dict``: what a final context says, for people. For a mapping of
             injectors it has the mapping's keys, and below them the addresses of the tags.
+        parameters: The parameters of the injectors, which `ctx_with` changes.
 
     Example:
         >>> from taxpr import count, tag, trace
@@ -532,11 +535,39 @@ class Injected(Program):
 
     first_ctx: Any
     report: Callable[[Any], dict[str, Any]]
+    parameters: tuple[Parameter, ...] = ()
 
     @property
     def ctx(self) -> Any:
         """The context to begin with: each time a new PyTree, so that it may be changed."""
         return jax.tree.map(lambda leaf: leaf, self.first_ctx)
+
+    def ctx_with(self, key: str | None = None, /, **values: Any) -> Any:
+        """The context to begin with, with other values of the injectors' parameters.
+
+        The program stays the same, so that nothing is traced or compiled again, and the values
+        may be those that `jax.vmap` maps over or `jax.grad` differentiates with respect to.
+
+        Args:
+            key: Of a mapping of injectors the key of the one that is meant. Needed where several
+                have a parameter of one name.
+            **values: The parameters, such as ``factor=0.5``, with the shape and dtype that they
+                have; or a number for all elements.
+
+        Raises:
+            ArgumentError: If there is no such parameter, or more than one, or a value does not
+                fit.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr import scale, tag, trace
+            >>> program = trace(lambda x: tag(x, name="x") + 1)(1.0).inject({"x": scale(0.5)})
+            >>> def scaled(factor):
+            ...     return program(program.ctx_with(factor=factor), 1.0)[0]
+            >>> jax.vmap(scaled)(jnp.arange(3.0)).tolist()
+            [1.0, 2.0, 3.0]
+        """
+        return with_values(self.ctx, self.parameters, key, values)
 
     def flat(self, args: Any, kwargs: Any) -> list[Any]:
         """As for `Program`; the first argument is the context.

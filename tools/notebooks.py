@@ -2,14 +2,17 @@
 
 python tools/notebooks.py [NAME ...]   executes notebooks/NAME.ipynb, or all, and saves them
 
-What differs from run to run is not saved: times, the states and models of widgets, addresses in
-memory, names of temporary files, and which engine drew. A panel is saved as its picture, which is
-what readers see on GitHub.
+What differs from run to run is not saved: when cells ran, the states and models of widgets,
+addresses in memory, names of temporary files, and which engine drew. A panel is saved as its
+picture, which is what readers see on GitHub. Outputs that differ from the saved ones only in how
+long something took stay as they are saved.
 """
 
+import configparser
 import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 LIMIT = 300_000  # characters of one output in one format
 WIDGET = "application/vnd.jupyter.widget-view+json"
+SANITIZE = FOLDER.parent / "tests" / "nbval_sanitize.cfg"
 RAISES = "raises-exception"  # the tag of a cell that is to end with an error
 
 # What takes their place is what tests/nbval_sanitize.cfg knows as one, too.
@@ -81,6 +85,25 @@ def normalised(book: Any, name: str = "notebook") -> Any:
     return book
 
 
+def with_saved_times(book: Any, saved: Any) -> Any:
+    """The notebook, changed in place, with saved outputs where only durations are others.
+
+    What a duration is, tests/nbval_sanitize.cfg says: there nbval reads it.
+    """
+    config = configparser.RawConfigParser()
+    config.read_string(SANITIZE.read_text("utf-8"))
+    duration = re.compile(config["durations"]["regex"])
+
+    def timeless(outputs: list[Any]) -> Any:
+        return _same(outputs, [(duration, "DURATION")])
+
+    for cell, before in zip(book.cells, saved.cells, strict=False):
+        same_code = cell.cell_type == before.cell_type == "code" and cell.source == before.source
+        if same_code and timeless(cell.outputs) == timeless(before.outputs):
+            cell.outputs = before.outputs
+    return book
+
+
 def _joined(outputs: list[Any]) -> list[Any]:
     """The outputs with each stream in one piece: the kernel cuts it at any moment."""
     joined: list[Any] = []
@@ -93,15 +116,15 @@ def _joined(outputs: list[Any]) -> list[Any]:
     return joined
 
 
-def _same(value: Any) -> Any:
+def _same(value: Any, changing: Iterable[tuple[re.Pattern[str], str]] = CHANGING) -> Any:
     """An output, or a part of it, without what differs."""
     if isinstance(value, dict):
-        same = {key: _same(part) for key, part in value.items() if key != WIDGET}
+        same = {key: _same(part, changing) for key, part in value.items() if key != WIDGET}
         return type(value)(same)
     if isinstance(value, list):
-        return [_same(part) for part in value]
+        return [_same(part, changing) for part in value]
     if isinstance(value, str):
-        for pattern, constant in CHANGING:
+        for pattern, constant in changing:
             value = pattern.sub(constant, value)
     return value
 
@@ -111,7 +134,8 @@ def main(*names: str) -> None:
     paths = [FOLDER / f"{name.removesuffix('.ipynb')}.ipynb" for name in names]
     for path in paths or sorted(FOLDER.glob("*.ipynb")):
         before = path.read_text("utf-8")
-        after = nbformat.writes(executed(path)) + "\n"
+        book = with_saved_times(executed(path), nbformat.reads(before, as_version=4))
+        after = nbformat.writes(book) + "\n"
         path.write_text(after, "utf-8")
         print(f"{path.name}: {'as it was' if after == before else 'changed'}")
 

@@ -66,6 +66,19 @@ def test_a_stream_is_one_output_however_it_came():
     ]
 
 
+def test_outputs_stay_as_they_are_saved_where_only_durations_differ():
+    saved = book_with(stream("compiled in 3.1 ms, 2 calls"))
+    same = tool.with_saved_times(book_with(stream("compiled in 21.75 ms, 2 calls")), saved)
+    assert same.cells[0].outputs == saved.cells[0].outputs
+    other = tool.with_saved_times(book_with(stream("compiled in 21.75 ms, 3 calls")), saved)
+    assert other.cells[0].outputs[0].text == "compiled in 21.75 ms, 3 calls"
+    edited = book_with(stream("compiled in 4.0 ms, 2 calls"))
+    edited.cells[0].source = "g()"
+    assert "4.0 ms" in tool.with_saved_times(edited, saved).cells[0].outputs[0].text
+    longer = nbformat.v4.new_notebook(cells=[*same.cells, *edited.cells])
+    assert len(tool.with_saved_times(longer, saved).cells) == 2
+
+
 def test_what_is_too_large_is_refused():
     fits = "x" * tool.LIMIT
     tool.normalised(book_with(result(**{"image/svg+xml": fits})))
