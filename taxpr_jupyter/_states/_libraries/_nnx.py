@@ -30,7 +30,8 @@ _CHANGED = (
 )
 _TOO_OLD = (
     "States of flax nnx cannot be taken from flax {version}, which has no nnx.Variable.ref. "
-    "Install flax 0.12.4 or newer; or give the function the state of nnx.split, and call nnx.merge in it"
+    "Install flax 0.12.4 or newer; or give the function the state of nnx.split, and call "
+    "nnx.merge in it"
 )
 _REFS = (
     "{name} of flax nnx holds a jax.Ref, which cannot be taken out of its module. Give the "
