@@ -5,7 +5,8 @@
 #              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error;
 #              ALL=1: all tests of the core on every jax, for a nightly run
 # make notebooks   execute the notebooks and save them with their outputs; NAMES="quickstart": only
-#              these. When it runs twice, the second run changes nothing
+#              these. When it runs twice, the second run changes nothing. Each runs where its
+#              libraries are: in the environment newest, or clients
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
 # make gallery draw every kind of program, to be looked at: build/gallery/index.html
@@ -36,8 +37,9 @@ test: $(UV)
 	$(PYTHON) tools/envs.py test $(ENVS)
 
 notebooks: $(UV)
-	$(PYTHON) tools/envs.py install newest
+	$(PYTHON) tools/envs.py install newest clients
 	$(NEWEST)/python tools/notebooks.py $(NAMES)
+	.envs/clients/bin/python tools/notebooks.py --with-libraries $(NAMES)
 
 fuzz: N ?= 10000
 fuzz: SEED := $(or $(SEED),$(shell od -An -N2 -tu2 /dev/urandom | tr -d ' '))

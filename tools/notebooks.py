@@ -1,6 +1,8 @@
 """Executes the notebooks, and saves them with outputs that are the same each time.
 
 python tools/notebooks.py [NAME ...]   executes notebooks/NAME.ipynb, or all, and saves them
+python tools/notebooks.py --with-libraries [NAME ...]   those of them that need other libraries,
+                                                        which the first form leaves out
 
 What differs from run to run is not saved: when cells ran, the states and models of widgets,
 addresses in memory, names of temporary files, and which engine drew. A panel is saved as its
@@ -20,6 +22,8 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+# These need other people's libraries, which the environment `clients` of tools/envs.py has.
+WITH_LIBRARIES = ("libraries",)
 LIMIT = 300_000  # characters of one output in one format
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SANITIZE = FOLDER.parent / "tests" / "nbval_sanitize.cfg"
@@ -131,8 +135,12 @@ def _same(value: Any, changing: Iterable[tuple[re.Pattern[str], str]] = CHANGING
 
 def main(*names: str) -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the pictures and numbers are those of a CPU
+    with_libraries = names[:1] == ("--with-libraries",)
+    names = names[with_libraries:]
     paths = [FOLDER / f"{name.removesuffix('.ipynb')}.ipynb" for name in names]
     for path in paths or sorted(FOLDER.glob("*.ipynb")):
+        if (path.stem in WITH_LIBRARIES) != with_libraries:
+            continue
         before = path.read_text("utf-8")
         book = with_saved_times(executed(path), nbformat.reads(before, as_version=4))
         after = nbformat.writes(book) + "\n"

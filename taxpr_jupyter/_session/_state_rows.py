@@ -8,8 +8,10 @@ from typing import Any
 import jax
 
 from taxpr_jupyter._picture._stateful import StateEnds
-from taxpr_jupyter._picture._text import aval_text
+from taxpr_jupyter._picture._text import aval_text, shortened
 from taxpr_jupyter._session._state_values import is_editable, text_of
+
+_LONGEST = 60  # characters of a value in a line; what is edited has all of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +53,9 @@ class StateRow:
 
     def __str__(self) -> str:
         use = "read and written" if self.written else "only read"
-        values = ", ".join(f"{leaf.name}: {leaf.aval} = {leaf.text}" for leaf in self.leaves)
+        values = ", ".join(
+            f"{leaf.name}: {leaf.aval} = {shortened(leaf.text, _LONGEST)}" for leaf in self.leaves
+        )
         return f"{self.name} ({use}): {values}"
 
 

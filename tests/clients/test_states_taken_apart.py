@@ -58,6 +58,13 @@ def test_nnx_references_are_refused():
         draw(lambda model, x: model(x), model, X)
 
 
+def test_nnx_of_an_old_flax_is_refused(monkeypatch):
+    monkeypatch.delattr(nnx.Variable, "ref")
+    monkeypatch.setattr("flax.__version__", "0.12.0")
+    with pytest.raises(PanelError, match=r"from flax 0\.12\.0.*flax 0\.12\.4 or newer"):
+        draw(lambda model, x: model(x), nnx.Linear(8, 2, rngs=nnx.Rngs(0)), X)
+
+
 def test_brainstate_does_not_see_loops_of_jax():
     count = brainstate.State(jnp.int32(0))
 

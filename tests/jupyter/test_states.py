@@ -302,6 +302,14 @@ def test_all_ways_in_which_a_state_is_used():
     assert {b for _, b in ends(opened, "write")} == {"in0", "in1", "in2", "in4", "in5"}
 
 
+def test_the_line_of_a_state_is_short_and_its_row_has_all_of_it():
+    many = taxpr.State(jnp.arange(32.0) / 7, name="many")
+    (row,) = Session(lambda x: x * many.value, (1.0,)).states()
+    assert row.leaves[0].text.count(",") == 31
+    assert str(row).startswith("many (only read): many: f32[32] = [0.0, 0.1428")
+    assert len(str(row)) < 110
+
+
 def test_texts_of_a_program_with_states():
     sums, _ = running_sum()
     drawing = draw(sums, XS)

@@ -2,6 +2,9 @@
 
 import importlib.util
 import pathlib
+import re
+import sys
+import tomllib
 
 import pytest
 
@@ -10,9 +13,18 @@ pytest.importorskip("nbclient")
 
 ROOT = pathlib.Path(__file__).parents[2]
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SPEC = importlib.util.spec_from_file_location("notebooks_tool", ROOT / "tools" / "notebooks.py")
-tool = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(tool)
+
+
+def of_tools(name):
+    """A module of tools/, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"{name}_tool", ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses are looked up
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = of_tools("notebooks")
 
 
 def book_with(*outputs, tags=()):
@@ -77,6 +89,39 @@ def test_outputs_stay_as_they_are_saved_where_only_durations_differ():
     assert "4.0 ms" in tool.with_saved_times(edited, saved).cells[0].outputs[0].text
     longer = nbformat.v4.new_notebook(cells=[*same.cells, *edited.cells])
     assert len(tool.with_saved_times(longer, saved).cells) == 2
+
+
+def test_each_notebook_is_executed_and_compared_where_its_libraries_are(monkeypatch, tmp_path):
+    done = []
+    monkeypatch.setattr(
+        tool, "executed", lambda path: done.append(path.stem) or nbformat.read(path, 4)
+    )
+    monkeypatch.setattr(tool, "FOLDER", tmp_path)
+    for name in ("quickstart", *tool.WITH_LIBRARIES):
+        (tmp_path / f"{name}.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook()))
+    tool.main()
+    tool.main("libraries")
+    assert done == ["quickstart"]
+    tool.main("--with-libraries")
+    tool.main("--with-libraries", "quickstart")
+    assert done == ["quickstart", *tool.WITH_LIBRARIES]
+    envs = of_tools("envs").TABLE
+    for name in tool.WITH_LIBRARIES:
+        assert f"--ignore=notebooks/{name}.ipynb" in envs["newest"].runs[-1]
+        assert f"notebooks/{name}.ipynb --nbval" in envs["clients"].runs[-1]
+
+
+def test_the_notebook_of_libraries_names_the_versions_that_it_is_saved_with():
+    [libraries] = [path for path in PATHS if path.stem == "libraries"]
+    text = nbformat.read(libraries, as_version=4).cells[0].source
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pins = dict(
+        re.findall(
+            r"([\w-]+)==([\d.]+)", " ".join(project["optional-dependencies"]["test-clients"])
+        )
+    )
+    for name in ("brainstate", "dm-haiku", "equinox", "flax", "numpyro", "optax"):
+        assert re.search(rf"{name}\s{re.escape(pins[name])}\b", text), name
 
 
 def test_what_is_too_large_is_refused():

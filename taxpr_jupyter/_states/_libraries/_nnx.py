@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import flax  # pyright: ignore[reportMissingImports]
 import jax
 import jax.numpy as jnp
 from flax import nnx  # pyright: ignore[reportMissingImports]
@@ -27,6 +28,11 @@ _CHANGED = (
     "{name} of flax nnx is {before} before the call and {after} after it. A state has to keep its "
     "tree, shapes and dtypes: initialise it as what it becomes"
 )
+_TOO_OLD = (
+    "States of flax nnx cannot be taken from flax {version}, which has no nnx.Variable.ref. "
+    "Install flax 0.12.4 or newer; or give the function the state of nnx.split, and call "
+    "nnx.merge in it"
+)
 _REFS = (
     "{name} of flax nnx holds a jax.Ref, which cannot be taken out of its module. Give the "
     "function a model without: nnx.with_vars(model, ref=False)"
@@ -42,7 +48,8 @@ def pure_call(
     closes over can only be read, in nnx as here, and are constants.
 
     Raises:
-        PanelError: If an object cannot be taken apart, or another one is changed.
+        PanelError: If an object cannot be taken apart, or another one is changed, or flax is
+            too old.
         Exception: What the function itself raises.
     """
     unbound = unbind(fn, _is_object)
@@ -51,6 +58,8 @@ def pure_call(
     if not out.objects:
         _refuse_changes(fn, args, kwargs)
         return None
+    if not hasattr(nnx.Variable, "ref"):
+        raise PanelError(_TOO_OLD.format(version=flax.__version__))
     graph, state = nnx.split(dict(out.objects))
     several = len(out.objects) > 1
     states = _named(state, several)
