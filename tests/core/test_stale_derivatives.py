@@ -82,7 +82,7 @@ OBSERVERS = [
 ]
 
 
-@pytest.mark.parametrize("injector", OBSERVERS, ids=str)
+@pytest.mark.parametrize("injector", OBSERVERS)
 @pytest.mark.parametrize("fn", [in_scan, checkpointed])
 def test_what_only_looks_does_not(fn, injector):
     program = taxpr.trace(jax.value_and_grad(fn))(jnp.float32(0.5))
