@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._picture._dot import to_dot
@@ -58,9 +59,9 @@ def raster(
 
 
 def _by_cairosvg(svg: str, form: str) -> bytes:
-    import cairosvg  # pyright: ignore[reportMissingImports] - no dependency of ours
+    import cairosvg  # an extra, `png`
 
-    write = {"png": cairosvg.svg2png, "pdf": cairosvg.svg2pdf}[form]
+    write: Any = {"png": cairosvg.svg2png, "pdf": cairosvg.svg2pdf}[form]
     # A PDF has no pixels: there the same factor would only make the page larger.
     options = {"scale": _DENSITY} if form == "png" else {}
     try:
