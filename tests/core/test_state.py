@@ -438,6 +438,53 @@ def test_a_read_that_a_derivative_may_move_is_refused_where_that_matters():
         uncurry(jax.grad(loss), X)
 
 
+def converted(fn, x):
+    convert, consts = jax.closure_convert(fn, x)
+    return lambda x: convert(x, *consts)
+
+
+def interpreted(fn, x):
+    return taxpr.trace(fn)(x)
+
+
+@pytest.mark.parametrize(
+    ("made", "outside"), [(converted, True), (interpreted, True), (interpreted, False)]
+)
+def test_a_jaxpr_that_was_made_elsewhere(made, outside):
+    state = State(1.0, name="s")
+
+    def counted(x):
+        return x * bump(state)
+
+    in_scan = lambda fn: lambda x: lax.scan(lambda c, _: (fn(c), None), x, None, length=3)[0]
+    in_jit_of_scan = lambda fn: in_scan(jax.jit(fn))
+    in_branch = lambda fn: lambda x: lax.cond(x > 0, fn, lambda x: x, x)
+    mapped = lambda fn: lambda x: jax.vmap(fn)(jnp.stack([x, -x])).sum()
+
+    def run(transform, within):
+        def fn(x):
+            if outside:
+                elsewhere = made(counted, x)
+                elsewhere(x)  # also of JAX's caches
+                return transform(within(elsewhere))(x)
+            return transform(lambda x: within(made(counted, x))(x))(x)
+
+        return fn
+
+    for transform, within, match in (
+        (jax.grad, in_scan, "jax.grad, or the like, of scan"),
+        (jax.grad, in_jit_of_scan, "jax.grad, or the like, of scan"),
+        (mapped, in_branch, "jax.vmap of cond"),
+    ):
+        with pytest.raises(StateError, match=rf"write of the state 's'.*{match}"):
+            uncurry(run(transform, within), X)
+    before = 1 if outside else 0
+    assert final(run(jax.grad, jax.jit), X)["s"] == 2 + before
+    assert final(run(jax.grad, in_branch), X)["s"] == 2 + before
+    assert final(run(mapped, in_scan), X)["s"] == 4 + before
+    assert final(run(lambda fn: fn, in_scan), X)["s"] == 4 + before
+
+
 def test_vmap_of_writes():
     count, total = State(0, name="count"), State(0.0, name="total")
     xs = jnp.ones(3)
