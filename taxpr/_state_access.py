@@ -122,12 +122,14 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.roots: list[Any] = []
         self.avals: list[Mapping[Any, Sequence[Any]]] = []
+        self.numbers: list[int] = []  # one for each time that something is traced
         self.key: tuple[int, int] = (next(_threads), 0)
         # How many there were when a backward rule began to run.
         self.barred: int | None = None
 
 
 _threads = itertools.count()
+_trace_numbers = itertools.count()
 _here = _Here()
 _regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _region_numbers = itertools.count()
@@ -148,12 +150,14 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
     """
     _here.roots.append(_compat.current_trace())
     _here.avals.append(avals)
+    _here.numbers.append(next(_trace_numbers))
     try:
         with _cache_key(_here.key):
             yield
     finally:
         _here.roots.pop()
         _here.avals.pop()
+        _here.numbers.pop()
         if _here.roots:
             _cache_key(_here.key).__enter__()
 
@@ -173,6 +177,11 @@ def is_uncurrying() -> bool:
     return bool(_here.roots)
 
 
+def trace_number() -> int | None:
+    """What tells apart each time that a function is traced to be uncurried; else None."""
+    return _here.numbers[-1] if _here.numbers else None
+
+
 def is_eager() -> bool:
     """Whether a state is used by plain Python, with no jaxpr being made of that."""
     if _here.roots or _here.barred is not None:
@@ -189,7 +198,7 @@ def _placed(access: Access) -> Access:
     """An access that says where it stands now; raise where that could come out wrong."""
     layers = _layers()
     if access.place is None:
-        _refuse_without_trace(access, layers)
+        _refuse_out_of_time(access, layers)
     kinds = [layer.kind for layer in layers]
     makers = [layer.trace for layer in layers if layer.kind == "jaxpr"]
     if _here.roots and len(makers) > 1 and makers[0] not in _made_anew:
@@ -226,7 +235,7 @@ def _placed(access: Access) -> Access:
     return dataclasses.replace(access, region=region, loose=loose)
 
 
-def _refuse_without_trace(access: Access, layers: Sequence[_compat.Layer]) -> None:
+def _refuse_out_of_time(access: Access, layers: Sequence[_compat.Layer]) -> None:
     if _here.barred == len(_here.roots):
         raise StateError(
             f"{access}: the backward rule of a jax.custom_vjp runs after the function that was "
@@ -237,6 +246,12 @@ def _refuse_without_trace(access: Access, layers: Sequence[_compat.Layer]) -> No
         raise StateError(
             f"{access}: while the function is traced there is code that JAX runs at once, as in "
             "jax.ensure_compile_time_eval, and the state has no value yet. Use it outside of that."
+        )
+    if access.state.made_in is not None and access.state.made_in == trace_number():
+        raise StateError(
+            f"{access}: the state was made while the function is traced. It would be one state, "
+            "where Python makes a new one in each call and each iteration. Make states before; "
+            "an object that makes its own in its first call needs one outside of uncurry."
         )
 
 

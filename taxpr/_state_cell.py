@@ -10,7 +10,14 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import StateError
-from taxpr._state_access import WRAP, bind_read, bind_write, is_eager, is_uncurrying
+from taxpr._state_access import (
+    WRAP,
+    bind_read,
+    bind_write,
+    is_eager,
+    is_uncurrying,
+    trace_number,
+)
 
 T = TypeVar("T")
 
@@ -43,7 +50,7 @@ class State(Generic[T]):
         State(int32[]=2, name='count')
     """
 
-    __slots__ = ("__weakref__", "_avals", "_leaves", "_name", "_tree")
+    __slots__ = ("__weakref__", "_avals", "_leaves", "_made_in", "_name", "_tree")
 
     def __init__(self, value: T, name: str | None = None):
         if not (name is None or isinstance(name, str)):
@@ -55,11 +62,11 @@ class State(Generic[T]):
         if any(map(_compat.is_tracer, arrays)):
             raise StateError(
                 f"{shown}: the value is traced, and would outlive its trace. Make states outside "
-                "of functions that are transformed; jax.ensure_compile_time_eval makes arrays "
-                "inside of them."
+                "of functions that are transformed."
             )
         self._leaves = tuple(_compat.with_weak_type(array, False) for array in arrays)
         self._avals = tuple(map(jax.typeof, self._leaves))
+        self._made_in = trace_number()
 
     @property
     def name(self) -> str | None:
@@ -94,6 +101,11 @@ class State(Generic[T]):
     def avals(self) -> tuple[Any, ...]:
         """The types of the leaves of the value."""
         return self._avals
+
+    @property
+    def made_in(self) -> int | None:
+        """The `trace_number` when it was made."""
+        return self._made_in
 
     @property
     def tree(self) -> Any:

@@ -117,6 +117,28 @@ def test_what_is_no_state():
         uncurry(lambda x: State(x * 2).value, X)
 
 
+def test_a_state_that_is_made_while_the_function_is_traced():
+    zero, kept = jnp.float32(0), []
+
+    def step(c, x):
+        state = State(zero, name="new")  # another one in each iteration
+        bump(state, x)
+        return c + state.value, None
+
+    def lazy(x):
+        if not kept:
+            kept.append(State(zero, name="kept"))
+        return bump(kept[0], x)
+
+    match = "read of the state '{}'.*made while the function is traced"
+    with pytest.raises(StateError, match=match.format("new")):
+        uncurry(lambda xs: lax.scan(step, zero, xs), jnp.ones(3))
+    with pytest.raises(StateError, match=match.format("kept")):
+        uncurry(lazy, X)
+    assert kept[0].value == 0
+    assert final(lazy, X)["kept"] == 3.0
+
+
 # ---- order of execution ------------------------------------------------------
 
 
