@@ -27,8 +27,10 @@ from taxpr._errors import StateError
 
 
 class _Primitive(_compat.Primitive):
-    """Looks at where it stands whenever it is bound: a jaxpr may be made in one place, as by
-    `jax.closure_convert`, and run in another one."""
+    """Looks at where it stands whenever it is bound.
+
+    A jaxpr may be made in one place, as by `jax.closure_convert`, and run in another one.
+    """
 
     def bind(self, *args: Any, access: Access, **params: Any) -> Any:
         return super().bind(*args, access=_placed(access), **params)

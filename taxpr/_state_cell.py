@@ -130,7 +130,7 @@ class State(Generic[T]):
                 "keeps its structure; make another State for another."
             )
         arrays = [_as_array(leaf, what) for leaf in leaves]
-        fitted = [_as_type(x, aval) for x, aval in zip(arrays, self._avals, strict=True)]
+        fitted = [as_type(x, aval) for x, aval in zip(arrays, self._avals, strict=True)]
         if any(_type(x) != _type(aval) for x, aval in zip(fitted, self._avals, strict=True)):
             raise StateError(
                 f"{what} is {_types(tree, arrays)}, and {self.shown} is "
@@ -189,8 +189,8 @@ def _as_array(leaf: Any, what: str) -> Any:
         ) from None
 
 
-def _as_type(array: Any, aval: Any) -> Any:
-    """Strong; a weakly typed value, such as a Python number, becomes one of the state's dtype."""
+def as_type(array: Any, aval: Any) -> Any:
+    """Strong; a weakly typed value, such as a Python number, becomes one of that dtype."""
     if jax.typeof(array).weak_type and _order(array.dtype) <= _order(aval.dtype):
         return array.astype(aval.dtype)
     return _compat.with_weak_type(array, False)
