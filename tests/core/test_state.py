@@ -667,6 +667,20 @@ def test_at_compile_time_inside_of_uncurry():
         uncurry(fn, X)
 
 
+def test_host_callbacks_are_not_followed():
+    state = State(1.0, name="s")
+
+    def fn():
+        bump(state)
+        host = lambda value: np.float32([value, state.value])
+        pair = jax.ShapeDtypeStruct((2,), jnp.float32)
+        return jax.pure_callback(host, pair, state.value)
+
+    pure, states = uncurry(fn)
+    out, _ = pure(states)
+    assert out.tolist() == [2.0, 1.0]
+
+
 def test_a_read_in_a_matvec_is_refused():
     a = State(2.0, name="a")
     solve = lambda b: lax.custom_linear_solve(
