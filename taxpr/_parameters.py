@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from taxpr import _compat
 from taxpr._errors import ArgumentError
+from taxpr._state_cell import as_type
 
 
 class Parameter(NamedTuple):
@@ -81,13 +81,12 @@ def _fitted(parameter: Parameter, old: Any, new: Any) -> Any:
         raise ArgumentError(
             f"ctx_with: {parameter} was given a {type(new).__name__}, which is no array."
         ) from None
-    if isinstance(new, int) and jnp.issubdtype(old.dtype, jnp.floating):
-        array = array.astype(old.dtype)
+    # Strong, since a weak type would be another type of argument, and compile again.
+    array = as_type(array, old)
     if array.dtype != old.dtype or array.shape not in ((), old.shape):
         raise ArgumentError(
             f"ctx_with: {parameter} is {old.dtype}{list(old.shape)} in this program and was given "
             f"{array.dtype}{list(array.shape)}. Another shape or dtype is another program: inject "
             "again."
         )
-    # A weak type would be another type of argument, and compile again.
-    return jnp.broadcast_to(_compat.with_weak_type(array, False), old.shape)
+    return jnp.broadcast_to(array, old.shape)

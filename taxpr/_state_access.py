@@ -27,8 +27,19 @@ from taxpr import _compat
 from taxpr._errors import StateError
 from taxpr._state_handed import Handed, lost
 
-read_p = _compat.Primitive("state_read")
-write_p = _compat.Primitive("state_write")
+
+class _Primitive(_compat.Primitive):
+    """Looks at where it stands whenever it is bound.
+
+    A jaxpr may be made in one place, as by `jax.closure_convert`, and run in another one.
+    """
+
+    def bind(self, *args: Any, access: Access, **params: Any) -> Any:
+        return super().bind(*args, access=_placed(access), **params)
+
+
+read_p = _Primitive("state_read")
+write_p = _Primitive("state_write")
 read_p.multiple_results = write_p.multiple_results = True
 
 # Params of both: `access`; of a read also `avals`, a tuple. A write takes the new leaves.
@@ -57,7 +68,9 @@ class Access:
         op: ``"read"`` or ``"write"``.
         tree: The treedef of the value.
         source: The line of the user's code.
-        region: A number of the outermost differentiation that it was made in, or None.
+        place: The kinds of transformations that it is in, and what is traced for them; None
+            before it is bound.
+        region: A number of the outermost differentiation that it is in, or None.
         loose: Whether that differentiation may move or repeat it.
     """
 
@@ -65,8 +78,9 @@ class Access:
     op: str
     tree: Any
     source: _compat.Source | None
-    region: int | None
-    loose: bool
+    place: tuple[frozenset[str], frozenset[str]] | None = None
+    region: int | None = None
+    loose: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.op} of {self.state.shown}>"
@@ -88,7 +102,7 @@ def access_of(eqn: _compat.JaxprEqn) -> Access:
 def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
     """The value of a state that is read while a function is traced."""
     avals = tuple(_here.avals[-1].get(state, avals) if _here.avals else avals)
-    access = _access(state, "read", tree)
+    access = Access(state, "read", tree, _compat.source_here())
     value = jax.tree.unflatten(tree, read_p.bind(access=access, avals=avals))
     # JAX would take what is remembered here for a leak, and an array by itself cannot be changed.
     if _here.handed and not (treedef_is_leaf(tree) or jax.config.jax_check_tracer_leaks):
@@ -98,7 +112,7 @@ def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
 
 def bind_write(state: Any, tree: Any, value: Any, leaves: Sequence[Any]) -> None:
     """Set a state while a function is traced, to a value of which these are the leaves."""
-    write_p.bind(*leaves, access=_access(state, "write", tree))
+    write_p.bind(*leaves, access=Access(state, "write", tree, _compat.source_here()))
     for access, handed in _here.handed[-1] if _here.handed else ():
         if access.state is state:
             handed.written(value)
@@ -121,12 +135,14 @@ class _Here(threading.local):
         self.roots: list[Any] = []
         self.avals: list[Mapping[Any, Sequence[Any]]] = []
         self.handed: list[list[tuple[Access, Handed]]] = []
+        self.numbers: list[int] = []  # one for each time that something is traced
         self.key: tuple[int, int] = (next(_threads), 0)
         # How many there were when a backward rule began to run.
         self.barred: int | None = None
 
 
 _threads = itertools.count()
+_trace_numbers = itertools.count()
 _here = _Here()
 _regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _region_numbers = itertools.count()
@@ -151,6 +167,7 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
     _here.roots.append(_compat.current_trace())
     _here.avals.append(avals)
     _here.handed.append([])
+    _here.numbers.append(next(_trace_numbers))
     try:
         with _cache_key(_here.key):
             yield
@@ -161,6 +178,7 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
         _here.roots.pop()
         _here.avals.pop()
         _here.handed.pop()
+        _here.numbers.pop()
         if _here.roots:
             _cache_key(_here.key).__enter__()
 
@@ -180,6 +198,11 @@ def is_uncurrying() -> bool:
     return bool(_here.roots)
 
 
+def trace_number() -> int | None:
+    """What tells apart each time that a function is traced to be uncurried; else None."""
+    return _here.numbers[-1] if _here.numbers else None
+
+
 def is_eager() -> bool:
     """Whether a state is used by plain Python, with no jaxpr being made of that."""
     if _here.roots or _here.barred is not None:
@@ -192,10 +215,48 @@ def _layers() -> list[_compat.Layer]:
     return _compat.layers(_here.roots[-1] if _here.roots else None)
 
 
-def _access(state: Any, op: str, tree: Any) -> Access:
-    source = _compat.source_here()
+def _placed(access: Access) -> Access:
+    """An access that says where it stands now; raise where that could come out wrong."""
     layers = _layers()
-    access = Access(state, op, tree, source, None, False)
+    if access.place is None:
+        _refuse_out_of_time(access, layers)
+    kinds = [layer.kind for layer in layers]
+    makers = [layer.trace for layer in layers if layer.kind == "jaxpr"]
+    if _here.roots and len(makers) > 1 and makers[0] not in _made_anew:
+        # What holds an access is traced again wherever it is used: the key with which its trace
+        # began does not come back. The context that `tracing` has around this one undoes it.
+        _made_anew.add(makers[0])
+        _here.key = _here.key[0], _here.key[1] + 1
+        _cache_key(_here.key).__enter__()
+    around = [k for k, kind in enumerate(kinds) if kind in ("ad", "batch", "other")]
+    within = layers[: around[-1]] if around else []
+    inside = frozenset(layer.name for layer in within if layer.kind == "jaxpr")
+    transformed = frozenset(kinds) - {"jaxpr"}
+    if access.place is not None:
+        before, inside_before = access.place
+        # A transformation of JAX that binds it again is of a kind that was there before, or,
+        # where it evaluates a part of a jaxpr, of another.
+        if (transformed <= before and inside <= inside_before) or "other" in transformed - before:
+            return access
+    if access.op == "write":
+        _refuse_misplaced_write(access, set(inside), layers)
+    access = dataclasses.replace(access, place=(transformed, inside))
+    differentiated = [layer.trace for layer in layers if layer.kind in ("ad", "other")]
+    if not differentiated:
+        return access
+    if any("remat" in name for name in inside) and inside & _WHILE:
+        raise StateError(
+            f"{access} is in a while loop in a jax.checkpoint inside of jax.grad, or the like, "
+            f"which would run it twice. {_WRAP_GRAD}."
+        )
+    region = access.region
+    if region is None:
+        region = _regions.setdefault(differentiated[-1], next(_region_numbers))
+    loose = access.loose or not inside <= _KEPT_BY["ad"]
+    return dataclasses.replace(access, region=region, loose=loose)
+
+
+def _refuse_out_of_time(access: Access, layers: Sequence[_compat.Layer]) -> None:
     if _here.barred == len(_here.roots):
         raise StateError(
             f"{access}: the backward rule of a jax.custom_vjp runs after the function that was "
@@ -207,30 +268,12 @@ def _access(state: Any, op: str, tree: Any) -> Access:
             f"{access}: while the function is traced there is code that JAX runs at once, as in "
             "jax.ensure_compile_time_eval, and the state has no value yet. Use it outside of that."
         )
-    kinds = [layer.kind for layer in layers]
-    makers = [layer.trace for layer in layers if layer.kind == "jaxpr"]
-    if _here.roots and len(makers) > 1 and makers[0] not in _made_anew:
-        # What holds an access is traced again wherever it is used: the key with which its trace
-        # began does not come back. The context that `tracing` has around this one undoes it.
-        _made_anew.add(makers[0])
-        _here.key = _here.key[0], _here.key[1] + 1
-        _cache_key(_here.key).__enter__()
-    around = [k for k, kind in enumerate(kinds) if kind in ("ad", "batch", "other")]
-    within = layers[: around[-1]] if around else []
-    inside = {layer.name for layer in within if layer.kind == "jaxpr"}
-    if op == "write":
-        _refuse_misplaced_write(access, inside, layers)
-    differentiated = [layer.trace for layer in layers if layer.kind in ("ad", "other")]
-    if not differentiated:
-        return access
-    loose = not inside <= _KEPT_BY["ad"]
-    if any("remat" in name for name in inside) and inside & _WHILE:
+    if access.state.made_in is not None and access.state.made_in == trace_number():
         raise StateError(
-            f"{access} is in a while loop in a jax.checkpoint inside of jax.grad, or the like, "
-            f"which would run it twice. {_WRAP_GRAD}."
+            f"{access}: the state was made while the function is traced. It would be one state, "
+            "where Python makes a new one in each call and each iteration. Make states before; "
+            "an object that makes its own in its first call needs one outside of uncurry."
         )
-    region = _regions.setdefault(differentiated[-1], next(_region_numbers))
-    return dataclasses.replace(access, region=region, loose=loose)
 
 
 def _refuse_misplaced_write(

@@ -10,7 +10,14 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import StateError
-from taxpr._state_access import WRAP, bind_read, bind_write, is_eager, is_uncurrying
+from taxpr._state_access import (
+    WRAP,
+    bind_read,
+    bind_write,
+    is_eager,
+    is_uncurrying,
+    trace_number,
+)
 from taxpr._state_handed import Handed, lost
 
 T = TypeVar("T")
@@ -46,7 +53,7 @@ class State(Generic[T]):
         State(int32[]=2, name='count')
     """
 
-    __slots__ = ("__weakref__", "_avals", "_handed", "_leaves", "_name", "_tree")
+    __slots__ = ("__weakref__", "_avals", "_handed", "_leaves", "_made_in", "_name", "_tree")
 
     def __init__(self, value: T, name: str | None = None):
         if not (name is None or isinstance(name, str)):
@@ -58,12 +65,12 @@ class State(Generic[T]):
         if any(map(_compat.is_tracer, arrays)):
             raise StateError(
                 f"{shown}: the value is traced, and would outlive its trace. Make states outside "
-                "of functions that are transformed; jax.ensure_compile_time_eval makes arrays "
-                "inside of them."
+                "of functions that are transformed."
             )
         self._leaves = tuple(_compat.with_weak_type(array, False) for array in arrays)
         self._avals = tuple(map(jax.typeof, self._leaves))
         self._handed: Handed | None = None
+        self._made_in = trace_number()
 
     @property
     def name(self) -> str | None:
@@ -103,6 +110,11 @@ class State(Generic[T]):
         return self._avals
 
     @property
+    def made_in(self) -> int | None:
+        """The `trace_number` when it was made."""
+        return self._made_in
+
+    @property
     def tree(self) -> Any:
         """The treedef of the value."""
         return self._tree
@@ -129,7 +141,7 @@ class State(Generic[T]):
                 "keeps its structure; make another State for another."
             )
         arrays = [_as_array(leaf, what) for leaf in leaves]
-        fitted = [_as_type(x, aval) for x, aval in zip(arrays, self._avals, strict=True)]
+        fitted = [as_type(x, aval) for x, aval in zip(arrays, self._avals, strict=True)]
         if any(_type(x) != _type(aval) for x, aval in zip(fitted, self._avals, strict=True)):
             raise StateError(
                 f"{what} is {_types(tree, arrays)}, and {self.shown} is "
@@ -188,8 +200,8 @@ def _as_array(leaf: Any, what: str) -> Any:
         ) from None
 
 
-def _as_type(array: Any, aval: Any) -> Any:
-    """Strong; a weakly typed value, such as a Python number, becomes one of the state's dtype."""
+def as_type(array: Any, aval: Any) -> Any:
+    """Strong; a weakly typed value, such as a Python number, becomes one of that dtype."""
     if jax.typeof(array).weak_type and _order(array.dtype) <= _order(aval.dtype):
         return array.astype(aval.dtype)
     return _compat.with_weak_type(array, False)

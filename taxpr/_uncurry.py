@@ -202,6 +202,9 @@ def uncurry(
     what is uncurried, `jax.grad` and `jax.vmap` are fine where nothing that they transform goes
     into a state; what could come out wrong is refused, and the error says what to wrap instead.
 
+    Host callbacks, and threads that the function starts, are not followed: there a `State` is the
+    plain Python object with its own value. Give them the value as an argument.
+
     Args:
         fn: A function of PyTrees of arrays, as for `jax.jit`; static arguments are closed over.
         *args: Arguments with which it can be called, or `jax.ShapeDtypeStruct` of them.

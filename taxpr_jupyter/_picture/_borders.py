@@ -8,8 +8,9 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _state_nodes, _text
-from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
+from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind, count_of
+from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, End
 
 

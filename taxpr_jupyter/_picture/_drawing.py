@@ -15,11 +15,12 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text
 from taxpr_jupyter._picture._borders import Borders
-from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
+from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
+from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._stateful import shown_names
 from taxpr_jupyter._picture._tree import Block, Item
 

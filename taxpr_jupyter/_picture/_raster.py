@@ -14,7 +14,7 @@ from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import TIMEOUT, LayoutStopped, convert
 from taxpr_jupyter._picture._model import Picture
-from taxpr_jupyter._picture._svg import for_converters
+from taxpr_jupyter._picture._style import for_converters
 
 NO_RASTER = (
     "No {form}: {reasons}. Install Graphviz (the program `dot`, with its Cairo plugin), or "

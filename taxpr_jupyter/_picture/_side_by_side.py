@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._dot import plain
-from taxpr_jupyter._picture._svg import comparison_css
+from taxpr_jupyter._picture._style import comparison_css
 
 _GAP, _MARGIN = 36, 10  # points
 _TITLE, _LEGEND = 34, 34  # heights, in points

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _text
-from taxpr_jupyter._picture._canvas import Canvas, Origin, Scope
+from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._model import Cluster, Node
+from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, End
 
 FUNCTION = "function"  # the id of the cluster around what is no state

@@ -3,16 +3,6 @@
 Only geometry is taken from the engine. Everything else comes from the picture, so that the result
 is the same for all engines and versions but for coordinates: no ids, which would clash when a page
 has several pictures, but `data-address`; classes instead of colours; tooltips as `<title>`.
-
-A page can change the colours by setting the CSS variables
-
-    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
-    --taxpr-state,
-    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
-    --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
-    --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
-
-Without them it is readable on a light and on a dark page, also as an image of its own.
 """
 
 from __future__ import annotations
@@ -27,12 +17,12 @@ from taxpr_jupyter._picture._dot import plain, text_width
 from taxpr_jupyter._picture._legend import legend_of
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 from taxpr_jupyter._picture._places import Box, Places, Point, flattened
+from taxpr_jupyter._picture._style import EDGE_FONT, FONTS, css
 from taxpr_jupyter._picture._titles import Titles
 
 _NS = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _PIXELS = 4 / 3  # in a point
-_EDGE_FONT = 8  # points
 _BELOW = 2.0  # points of a line of text that are below its base
 
 
@@ -70,8 +60,8 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
         f"<title>{escape(plain(picture.name))}</title>",
         f"<desc>{escape(_description(picture))}</desc>",
-        f"<style>{_css(picture.heat is not None)}</style>",
-        f'<g font-family="{_FONTS}" font-size="{_look.FONT_SIZE}" text-anchor="middle" '
+        f"<style>{css(picture.heat is not None)}</style>",
+        f'<g font-family="{FONTS}" font-size="{_look.FONT_SIZE}" text-anchor="middle" '
         f'transform="{shift.group() if shift else ""}">',
         # Edges lie above the clusters that they cross and below the nodes that they touch.
         *(
@@ -124,7 +114,7 @@ def _edge(edge: Edge, group: ElementTree.Element, path: Sequence[Point], places:
     texts = ""
     if edge.head or edge.tail:
         texts = "".join(
-            _text(text, *places.take(end, text_width(text, _EDGE_FONT)))
+            _text(text, *places.take(end, text_width(text, EDGE_FONT)))
             for text, end in ((edge.head, path[::-1]), (edge.tail, path))
             if text
         )
@@ -142,7 +132,7 @@ def _path(group: ElementTree.Element) -> list[Point]:
 
 def _text(text: str, x: float, y: float) -> str:
     """A text at the end of an edge, with its middle there."""
-    base = y + _EDGE_FONT * 0.3
+    base = y + EDGE_FONT * 0.3
     return f'<text x="{_rounded(x)}" y="{_rounded(base)}">{escape(plain(text))}</text>'
 
 
@@ -159,7 +149,7 @@ def _places(
     numbers = [float(n) for n in _NUMBER.findall(shift.group())] if shift else [0.0, 0.0]
     left, top, width, height = view
     x, y = left - numbers[0], top - numbers[-1]
-    return Places(taken, (x, y, x + width, y + height), _EDGE_FONT)
+    return Places(taken, (x, y, x + width, y + height), EDGE_FONT)
 
 
 def _titles(
@@ -257,117 +247,3 @@ def _rounded(number: float | str | None) -> str:
     """With one digit after the point, which is a fraction of what a screen can show."""
     text = f"{float(number or 0):.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
-
-
-# --- looks ----------------------------------------------------------------------------------------
-
-# Fonts whose characters are as wide as `_dot` reckons, or narrower.
-_FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
-
-
-_FITS = "max-width:100%;height:auto"
-
-
-def _css(heated: bool) -> str:
-    """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
-    rules = {
-        "": _FITS,
-        "text": _colour("fill", "text", _look.TEXT),
-        ".cluster text,.edge text": _colour("fill", "muted", _look.MUTED),
-        ".cluster text": "font-weight:600",
-        ".edge text": f"font-size:{_EDGE_FONT}px",
-        ".node text:first-of-type": "font-weight:600",
-        ".cluster rect": "stroke-width:.8px;"
-        + _colour("fill", "cluster", _look.CLUSTER)
-        + _colour("stroke", "line", _look.LINE),
-        ".cluster.deep rect": "fill:none",
-        ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", _look.LINE),
-        ".edge .tip": "stroke:none;" + _colour("fill", "line", _look.LINE),
-        ".edge.residual path": _colour("stroke", "faint", _look.FAINT),
-        ".edge.residual .tip": "stroke:none;" + _colour("fill", "faint", _look.FAINT),
-        ".edge.back path": "stroke-dasharray:4 3",
-        ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
-        + _colour("stroke", "control", _look.CONTROL),
-        ".edge.control .tip": "stroke:none;" + _colour("fill", "control", _look.CONTROL),
-    }
-    for kind, dashes in (("read", "none"), ("write", "5 3")):
-        rules[f".edge.{kind} path"] = f"stroke-width:1.2px;stroke-dasharray:{dashes};" + _colour(
-            "stroke", "state", _look.STATE
-        )
-        rules[f".edge.{kind} .tip"] = "stroke:none;" + _colour("fill", "state", _look.STATE)
-    rules[".cluster.function rect"] = "stroke-dasharray:1 3"
-    for kind, look in _look.LOOKS.items():
-        node = f".node.{kind}" if kind != "choice" else ".choice.choice"
-        rules[f"{node} rect,{node} path"] = (
-            _colour("fill", f"{kind}-fill", look.fill)
-            + _colour("stroke", f"{kind}-line", look.line)
-            + f"stroke-width:{look.border:g}px"
-        )
-    for kind, fill in _look.BACKWARD_FILLS.items():
-        node = f".node.{kind}.backward"
-        rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
-    for step, fill in enumerate(_look.HEATS if heated else ()):
-        # Twice the class, to come before the colour of the kind.
-        selector = f".heat-{step}.heat-{step}"
-        rules[f"{selector} rect,{selector} path,rect{selector}"] = _colour(
-            "fill", f"heat-{step}", fill
-        )
-    if heated:
-        rules |= {
-            ".legend text": _colour("fill", "muted", _look.MUTED),
-            ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", _look.LINE),
-        }
-    rules[".effect rect,.effect path"] = "stroke-width:2px"
-    rest = ".node.rest.rest rect,.node.rest.rest path"
-    rules[rest] = _colour("fill", "literal-fill", _look.REST_FILL) + _colour(
-        "stroke", "faint", _look.FAINT
-    )
-    rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
-    return _sheet(rules)
-
-
-def comparison_css() -> str:
-    """The rules for marks of a comparison, below an element of the class ``compared``."""
-    rules: dict[str, str] = {}
-    for mark, look in _look.CHANGES.items():
-        at, fill = f".compared .node.{mark}", _colour("fill", f"{mark}-fill", look.fill)
-        border = _colour("stroke", f"{mark}-line", look.line)
-        border += f"stroke-width:{look.border:g}px;stroke-dasharray:{look.dashes or 'none'}"
-        rules[f"{at} rect,{at} path"] = fill + border
-        rules[f".compared .cluster.{mark} rect"] = border
-    rules[".compared .node.same text"] = _colour("fill", "muted", _look.MUTED)
-    rules[".side-title"] = "font-size:13px;font-weight:600;" + _colour("fill", "muted", _look.MUTED)
-    rules[".between"] = "stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
-        "stroke", "line", _look.LINE
-    )
-    rules[".legend text"] = "text-anchor:start;" + _colour("fill", "muted", _look.MUTED)
-    return _sheet(rules)
-
-
-def _sheet(rules: Mapping[str, str]) -> str:
-    return "".join(
-        f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
-        for selector, body in rules.items()
-    )
-
-
-def _colour(what: str, name: str, value: str) -> str:
-    # Twice, because not every program that shows SVG knows CSS variables.
-    return f"{what}:{value};{what}:var(--taxpr-{name},{value});"
-
-
-def for_converters(svg: str) -> str:
-    """Our SVG for programs that know less of CSS than browsers, such as cairosvg.
-
-    They take a variable for a wrong colour, `auto` for no height at all, a colour with an alpha for
-    one without, and of several fonts only the first; and they draw a box for a space without width.
-    """
-    style, end, rest = svg.partition("</style>")
-    style = re.sub(r"(?:fill|stroke):var\([^()]*\);", "", style).replace(_FITS, "", 1)
-    style = re.sub(r"#([0-9a-f]{8})\b", lambda match: _rgba(bytes.fromhex(match[1])), style)
-    return style + end + rest.replace(_FONTS, "monospace", 1).replace("&amp;\u200b", "&amp;")
-
-
-def _rgba(parts: bytes) -> str:
-    *colour, alpha = parts
-    return f"rgba({','.join(map(str, colour))},{alpha / 255:.3g})"

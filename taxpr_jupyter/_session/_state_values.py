@@ -140,9 +140,14 @@ def _converted(expected: str, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     fits = not array.size or order[array.dtype.kind] <= order[kind]
     with np.errstate(all="ignore"):
         made = array.astype(dtype) if fits else array
-    if not fits or (kind == "i" and not np.array_equal(made, array)):
+    lost = not np.array_equal(made, array) if kind == "i" else _becomes_infinite(made, array)
+    if not fits or lost:
         raise PanelError(f"{expected}, and {shortened(_nested(array), 60)} does not fit into it")
     return made
+
+
+def _becomes_infinite(made: np.ndarray, array: np.ndarray) -> bool:
+    return not np.array_equal(np.isfinite(made), np.isfinite(array))
 
 
 def _is_spread(leaf: Any) -> bool:

@@ -105,6 +105,20 @@ def test_what_does_not_fit_is_refused(value, message):
         injected.ctx_with(factor=value)
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32, jnp.complex64])
+def test_numbers_are_of_the_dtype_of_the_parameter(dtype):
+    program = taxpr.trace(lambda x: taxpr.tag(x, name="x") + x)(jnp.ones(2, dtype))
+    injected = program.inject(taxpr.replace(jnp.zeros(2, dtype)), where="x")
+    for number in (3, 0.5):
+        out, _ = injected(injected.ctx_with(value=number), jnp.ones(2, dtype))
+        assert (out.dtype, out.tolist()) == (dtype, [1 + number] * 2)
+    with pytest.raises(ArgumentError, match="given bool"):
+        injected.ctx_with(value=True)
+    key = taxpr.trace(lambda k: taxpr.tag(k, name="k"))(jax.random.key(0))
+    with pytest.raises(ArgumentError, match=r"is key<fry>.* given int32"):
+        key.inject(taxpr.replace(jax.random.key(1)), where="k").ctx_with(value=3)
+
+
 def test_unknown_names_are_refused():
     injected = PROGRAM.inject(taxpr.clip(), where="x")
     with pytest.raises(ArgumentError, match=r"no parameter factor\. There is high of clip"):

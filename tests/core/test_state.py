@@ -115,6 +115,28 @@ def test_what_is_no_state():
         uncurry(lambda x: State(x * 2).value, X)
 
 
+def test_a_state_that_is_made_while_the_function_is_traced():
+    zero, kept = jnp.float32(0), []
+
+    def step(c, x):
+        state = State(zero, name="new")  # another one in each iteration
+        bump(state, x)
+        return c + state.value, None
+
+    def lazy(x):
+        if not kept:
+            kept.append(State(zero, name="kept"))
+        return bump(kept[0], x)
+
+    match = "read of the state '{}'.*made while the function is traced"
+    with pytest.raises(StateError, match=match.format("new")):
+        uncurry(lambda xs: lax.scan(step, zero, xs), jnp.ones(3))
+    with pytest.raises(StateError, match=match.format("kept")):
+        uncurry(lazy, X)
+    assert kept[0].value == 0
+    assert final(lazy, X)["kept"] == 3.0
+
+
 # ---- order of execution ------------------------------------------------------
 
 
@@ -436,6 +458,53 @@ def test_a_read_that_a_derivative_may_move_is_refused_where_that_matters():
         uncurry(jax.grad(loss), X)
 
 
+def converted(fn, x):
+    convert, consts = jax.closure_convert(fn, x)
+    return lambda x: convert(x, *consts)
+
+
+def interpreted(fn, x):
+    return taxpr.trace(fn)(x)
+
+
+@pytest.mark.parametrize(
+    ("made", "outside"), [(converted, True), (interpreted, True), (interpreted, False)]
+)
+def test_a_jaxpr_that_was_made_elsewhere(made, outside):
+    state = State(1.0, name="s")
+
+    def counted(x):
+        return x * bump(state)
+
+    in_scan = lambda fn: lambda x: lax.scan(lambda c, _: (fn(c), None), x, None, length=3)[0]
+    in_jit_of_scan = lambda fn: in_scan(jax.jit(fn))
+    in_branch = lambda fn: lambda x: lax.cond(x > 0, fn, lambda x: x, x)
+    mapped = lambda fn: lambda x: jax.vmap(fn)(jnp.stack([x, -x])).sum()
+
+    def run(transform, within):
+        def fn(x):
+            if outside:
+                elsewhere = made(counted, x)
+                elsewhere(x)  # also of JAX's caches
+                return transform(within(elsewhere))(x)
+            return transform(lambda x: within(made(counted, x))(x))(x)
+
+        return fn
+
+    for transform, within, match in (
+        (jax.grad, in_scan, "jax.grad, or the like, of scan"),
+        (jax.grad, in_jit_of_scan, "jax.grad, or the like, of scan"),
+        (mapped, in_branch, "jax.vmap of cond"),
+    ):
+        with pytest.raises(StateError, match=rf"write of the state 's'.*{match}"):
+            uncurry(run(transform, within), X)
+    before = 1 if outside else 0
+    assert final(run(jax.grad, jax.jit), X)["s"] == 2 + before
+    assert final(run(jax.grad, in_branch), X)["s"] == 2 + before
+    assert final(run(mapped, in_scan), X)["s"] == 4 + before
+    assert final(run(lambda fn: fn, in_scan), X)["s"] == 4 + before
+
+
 def test_vmap_of_writes():
     count, total = State(0, name="count"), State(0.0, name="total")
     xs = jnp.ones(3)
@@ -603,6 +672,20 @@ def test_at_compile_time_inside_of_uncurry():
         StateError, match=r"read of the state 's'.*(ensure_compile_time_eval|by itself)"
     ):
         uncurry(fn, X)
+
+
+def test_host_callbacks_are_not_followed():
+    state = State(1.0, name="s")
+
+    def fn():
+        bump(state)
+        host = lambda value: np.float32([value, state.value])
+        pair = jax.ShapeDtypeStruct((2,), jnp.float32)
+        return jax.pure_callback(host, pair, state.value)
+
+    pure, states = uncurry(fn)
+    out, _ = pure(states)
+    assert out.tolist() == [2.0, 1.0]
 
 
 def test_a_read_in_a_matvec_is_refused():

@@ -27,7 +27,7 @@ from taxpr_jupyter import Drawing, PanelError, Session, draw
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
 from taxpr_jupyter._picture import _layout, _raster
 from taxpr_jupyter._picture._fold import BUDGET
-from taxpr_jupyter._picture._svg import for_converters
+from taxpr_jupyter._picture._style import for_converters
 
 ROOT = pathlib.Path(__file__).parents[2]
 NS = "{http://www.w3.org/2000/svg}"

@@ -446,6 +446,7 @@ def test_an_array_of_a_tree_is_set():
         ("total", 1j, r"total is f32\[\], and 1j does not fit into it"),
         ("total", jnp.int32(1), r"total is f32\[\], and the value is of int32. Convert it"),
         ("total", "[[1], [2, 3]]", r"\[\[1\], \[2, 3\]\] is no number, and no array"),
+        ("total", 1e300, r"1e\+300 does not fit into it"),
         ("count", 1.5, r"count is i32\[\], and 1.5 does not fit into it"),
         ("count", 2**40, "1099511627776 does not fit into it"),
         ("on", 1, r"on is bool\[\], and 1 does not fit into it"),

@@ -12,7 +12,7 @@ from drawn_programs import HOSTILE
 from drawn_programs import PROGRAMS as HARD
 
 import taxpr
-from taxpr_jupyter._picture import _layout, _svg
+from taxpr_jupyter._picture import _layout, _style
 from taxpr_jupyter._picture._build import build_picture
 from taxpr_jupyter._picture._dot import plain, to_dot
 from taxpr_jupyter._picture._layout import lay_out
@@ -233,6 +233,6 @@ def test_marks_are_classes():
 def test_the_panel_gives_every_colour_a_dark_one():
     """A fill that stays light has light text on it on a dark page."""
     css = resources.files("taxpr_jupyter._view").joinpath("static/panel.css").read_text("utf-8")
-    used = re.findall(r"var\((--taxpr-[\w-]+),", f"{_svg._css(True)}{_svg.comparison_css()}")
+    used = re.findall(r"var\((--taxpr-[\w-]+),", f"{_style.css(True)}{_style.comparison_css()}")
     colours = set(used) - {"--taxpr-empty-fill", "--taxpr-empty-line"}  # without any
     assert {name for name in colours if f"{name}:" not in css} == set()
