@@ -215,6 +215,8 @@ def uncurry(
         any shapes, as `jax.jit` does; ``pure.uses`` says what is read and what is written, and
         ``pure.write(states)`` sets the states themselves. ``states`` is a dict of their values
         now, by name; those without one are ``state0``, ``state1``, … in the order of their use.
+        Inside of a function that `jax.jit` compiles they are constants of it, as any value of
+        plain Python is: uncurry outside of it, and give it the states.
 
     Raises:
         StateError: If a state is used where that could come out wrong.

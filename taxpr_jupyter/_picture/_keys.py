@@ -15,7 +15,7 @@ import functools
 import hashlib
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -250,29 +250,23 @@ class Keys:
 
     def _alike_jaxpr(self, number: int) -> int:
         if number not in self._alike:
-            eqns = open_jaxpr(self._objects[number]).eqns
-            self._alike[number] = self.number(("alike", tuple(map(self.alike, eqns))))
+            inner = open_jaxpr(self._objects[number])
+            *operands, outs = _wiring(inner)
+            eqns = tuple(zip(map(self.alike, inner.eqns), operands, strict=True))
+            self._alike[number] = self.number(("alike", eqns, outs))
         return self._alike[number]
 
     def _of_jaxpr(self, jaxpr: Any) -> int:
         inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
-        known = {var: i for i, var in enumerate((*inner.constvars, *inner.invars))}
+        *operands, outs = _wiring(inner)
         parts: list[Any] = [
             tuple(self.aval(var.aval) for var in (*inner.constvars, *inner.invars)),
             len(inner.invars),
             tuple(map(self.value, consts)),
         ]
-        for eqn in inner.eqns:
-            atoms = (-1 if taxpr.is_literal(a) else known[a] for a in eqn.invars)
-            parts.append((self.eqn(eqn).own, tuple(atoms)))
-            for var in eqn.outvars:
-                known[var] = len(known)
-        parts.append(
-            tuple(
-                ("literal", self.literal(a)) if taxpr.is_literal(a) else known[a]
-                for a in inner.outvars
-            )
-        )
+        parts += [(self.eqn(e).own, at) for e, at in zip(inner.eqns, operands, strict=True)]
+        literals = [self.literal(a) for a in inner.outvars if taxpr.is_literal(a)]
+        parts += [outs, tuple(literals)]
         return self.number(("jaxpr", tuple(parts)))
 
     def _function(self, function: Any) -> Any:
@@ -327,6 +321,21 @@ def is_jaxpr(value: Any) -> bool:
 def open_jaxpr(jaxpr: Any) -> Any:
     """The open view of a jaxpr."""
     return jaxpr if hasattr(jaxpr, "constvars") else jaxpr.jaxpr
+
+
+def _wiring(inner: Any) -> list[tuple[int, ...]]:
+    """For each equation, and last for the outputs, which values they take; -1 is a literal."""
+    known = {var: i for i, var in enumerate((*inner.constvars, *inner.invars))}
+
+    def taken(atoms: Iterable[Any]) -> tuple[int, ...]:
+        return tuple(-1 if taxpr.is_literal(atom) else known[atom] for atom in atoms)
+
+    wiring = []
+    for eqn in inner.eqns:
+        wiring.append(taken(eqn.invars))
+        for var in eqn.outvars:
+            known[var] = len(known)
+    return [*wiring, taken(inner.outvars)]
 
 
 def holds_jaxpr(key: Any) -> bool:

@@ -73,3 +73,18 @@ def test_nested_jaxprs_are_looked_into():
     assert keys.alike(one) != keys.alike(other)
     assert keys.eqn(one).own != keys.eqn(other).own
     assert keys.eqn(one).loose == keys.eqn(other).loose
+
+
+def test_loops_are_unlike_whose_bodies_are_wired_another_way():
+    def loop(body):
+        return lambda c: lax.fori_loop(0, 3, lambda i, c: body(jnp.sin(c), jnp.cos(c)), c)
+
+    def fn(c):
+        minus, again = loop(lambda a, b: a - b), loop(lambda a, b: a - b)
+        other, first = loop(lambda a, b: b - a), loop(lambda a, b: a - a)
+        return minus(c), again(c), other(c), first(c)
+
+    keys, eqns = keys_of(fn, 0.5)
+    scans = [keys.alike(eqn) for eqn in eqns if eqn.primitive is lax.scan_p]
+    assert scans[0] == scans[1]
+    assert len(set(scans)) == 3
