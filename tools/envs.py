@@ -52,7 +52,8 @@ NEWEST = Env(
         "tests taxpr taxpr_jupyter README.md docs --ignore=tests/browser --ignore=tests/clients"
         " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py -n 2"
         # These import other people's libraries; their examples are tests/clients.
-        " --ignore=taxpr_jupyter/_states/_libraries --doctest-modules --doctest-glob=*.md",
+        " --ignore=tests/client_states.py --ignore=taxpr_jupyter/_states/_libraries"
+        " --doctest-modules --doctest-glob=*.md",
         "tests/devices -n 2",
         "tests/browser",
         f"notebooks --ignore={LIBRARIES} {NBVAL}",
