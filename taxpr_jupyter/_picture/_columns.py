@@ -2,8 +2,9 @@
 
 A layout puts the target of each edge below its source. So a long program becomes a thread, and the
 backward pass of a gradient begins where its forward pass ends. Here a tall picture is cut into
-columns that are read like those of a newspaper: an edge across a cut puts nothing below anything.
-And many nodes side by side become several rows.
+columns that are read like those of a newspaper: an edge across a cut puts nothing below anything,
+and a node of each column stands left of one of the next. And many nodes side by side become several
+rows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from taxpr_jupyter._picture._model import Cluster, Edge, Picture
 
@@ -20,8 +22,8 @@ Size = tuple[float, float]  # width and height, in points
 _GAP = (13.0, 22.0)  # between nodes of a row, and between rows
 _BORDER = 14.0  # what the box of a cluster adds to the height
 _SPREAD = 1.25  # rows are so much wider than their nodes, because of what passes between these
-_SHORT = 500.0  # points; what is less high is not cut
-_TALL = 1.3  # height through width; what is less is not cut
+_SHORT = (500.0, 1.3)  # points, and height through width: below, passes stay above each other
+_SCREENS = (1500.0, 2.0)  # the same: two screens; what is less high is not cut into columns
 _WANTED = 0.9  # height through width, where there is a choice
 _MOST = 6  # columns
 _BROAD = 900.0  # points; nodes side by side that take less stay so
@@ -33,8 +35,21 @@ _SLACK = 0.45  # of the height of a column: how far a cut may be from where it s
 _HELD = 0.85  # a cluster with less of the height than this is not cut
 
 
-def loose_edges(picture: Picture, sizes: Mapping[str, Size]) -> frozenset[str]:
-    """The ids of the edges that put nothing below anything.
+class Columns(NamedTuple):
+    """How a picture is cut.
+
+    Attributes:
+        loose: The ids of the edges that put nothing below anything.
+        beside: Pairs of nodes of one cluster, the id of it first: the one left of the other, and as
+            high as it.
+    """
+
+    loose: frozenset[str]
+    beside: tuple[tuple[str | None, str, str], ...]
+
+
+def columns(picture: Picture, sizes: Mapping[str, Size]) -> Columns:
+    """Cuts a picture where that makes it better to read.
 
     Args:
         picture: The picture.
@@ -50,13 +65,13 @@ def loose_edges(picture: Picture, sizes: Mapping[str, Size]) -> frozenset[str]:
     }
     whole = _Rows(picture, sizes, back)
     cuts = [whole.cut(0)]
-    if cuts[0].height > max(_SHORT, _TALL * cuts[0].width):
+    if kept and cuts[0].is_above(_SHORT):
+        apart = _Rows(picture, sizes, back | kept)
+        cuts += [apart.cut(0), *(apart.cuts() if apart.cut(0).is_above(_SCREENS) else ())]
+    if cuts[0].is_above(_SCREENS):
         cuts += whole.cuts()
-        if kept:
-            apart = _Rows(picture, sizes, back | kept)
-            cuts += [apart.cut(0), *apart.cuts()]
     best = min(cuts, key=lambda cut: cut.cost)
-    return frozenset(best.loose)
+    return Columns(best.loose, best.beside)
 
 
 def steps(picture: Picture, sizes: Mapping[str, Size]) -> dict[str, int]:
@@ -106,6 +121,11 @@ class _Cut:
     width: float
     number: int
     loose: frozenset[str]
+    beside: tuple[tuple[str | None, str, str], ...]
+
+    def is_above(self, limit: tuple[float, float]) -> bool:
+        """Whether it is higher than so many points, and than so many times its width."""
+        return self.height > max(limit[0], limit[1] * self.width)
 
     @property
     def cost(self) -> float:
@@ -123,6 +143,7 @@ class _Rows:
 
     def __init__(self, picture: Picture, sizes: Mapping[str, Size], loose: set[str]):
         self._loose = loose
+        self._nodes = picture.nodes
         self._edges = [edge for edge in picture.edges if edge.id not in loose]
         self._row, side = _rows([node.id for node in picture.nodes], self._edges)
         number = 1 + max(self._row.values(), default=0)
@@ -191,11 +212,34 @@ class _Rows:
             ]
             if near:
                 rows.append(min(near, key=lambda row: abs(self._tops[row] - wanted)))
+        rows.sort()
         parts = list(itertools.pairwise([0, *rows, len(self._widths)]))
         height = max(self._tops[end] - self._tops[start] for start, end in parts)
         width = sum(max(self._widths[start:end]) for start, end in parts)
         crossing = {edge.id for row in rows for edge in self._across[row]}
-        return _Cut(height, width, number, frozenset(self._loose | crossing))
+        beside = tuple(self._beside([0, *rows, len(self._widths)]))
+        return _Cut(height, width, number, frozenset(self._loose | crossing), beside)
+
+    def _beside(self, starts: Sequence[int]) -> Iterator[tuple[str | None, str, str]]:
+        """The highest nodes of each column and of the next one that are in the same cluster."""
+        tops: list[dict[str | None, tuple[int, str]]] = []
+        made = {edge.target for edge in self._edges}
+        for start, end in itertools.pairwise(starts):
+            # What uses nothing may stand beside its column.
+            order = sorted(
+                (self._row[node.id] - start, node.id not in made, k)
+                for k, node in enumerate(self._nodes)
+                if start <= self._row[node.id] < end
+            )
+            top: dict[str | None, tuple[int, str]] = {}
+            for row, _, k in order:
+                top.setdefault(self._nodes[k].cluster, (row, self._nodes[k].id))
+            tops.append(top)
+        for left, right in itertools.pairwise(tops):
+            both = [around for around in left if around in right]
+            if both:
+                found = min(both, key=lambda around: left[around][0] + right[around][0])
+                yield found, left[found][1], right[found][1]
 
 
 def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:

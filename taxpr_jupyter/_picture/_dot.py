@@ -83,15 +83,14 @@ def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterato
     yield f"digraph {quoted(picture.name)} {{"
     for what, attributes in (("graph", graph), ("node", _NODE), ("edge", _EDGE)):
         yield f"  {what} [{_attributes(attributes)}];"
-    yield from _contents(None, _by_cluster(picture), 1)
+    sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
+    cut = _columns.columns(picture, sizes) if columns else _columns.Columns(frozenset(), ())
+    yield from _contents(None, _by_cluster(picture), cut.beside, 1)
     heads: dict[str, list[str]] = {}
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
-    loose = {edge.id for edge in picture.edges if edge.kind == "back"}
-    sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
-    if columns:
-        loose |= _columns.loose_edges(picture, sizes)
+    loose = {edge.id for edge in picture.edges if edge.kind == "back"} | cut.loose
     steps = _columns.steps(picture, sizes)
     for edge in picture.edges:
         more = {"constraint": "false"} if edge.id in loose else {}
@@ -121,7 +120,10 @@ def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
 
 
 def _contents(
-    cluster_id: str | None, inside: Mapping[str | None, Iterable[Node | Cluster]], depth: int
+    cluster_id: str | None,
+    inside: Mapping[str | None, Iterable[Node | Cluster]],
+    beside: Iterable[tuple[str | None, str, str]],
+    depth: int,
 ) -> Iterator[str]:
     indent = "  " * depth
     for part in inside.get(cluster_id, ()):
@@ -136,8 +138,11 @@ def _contents(
         tooltip = _attributes({}, {"tooltip": [part.tooltip]})
         yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
         yield f"{indent}  graph [{_attributes(attributes)} {title} {tooltip}];"
-        yield from _contents(part.id, inside, depth + 1)
+        yield from _contents(part.id, inside, beside, depth + 1)
         yield f"{indent}}}"
+    for around, left, right in beside:
+        if around == cluster_id:
+            yield f"{indent}{{ rank=same; {quoted(left)} -> {quoted(right)} [style=invis]; }}"
 
 
 def _node(node: Node) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from taxpr_jupyter._picture._labels import path_parts, shared_title
 from taxpr_jupyter._picture._stateful import StateEnds
@@ -23,7 +24,8 @@ def ends_of(
         names: The names of all inputs, such as `params['w'][0]`, or in a nested jaxpr their roles.
         word: "in" or "out".
         prefix: What stands before the addresses.
-        states: What enters or leaves as the value of a state: one end for each.
+        states: What enters or leaves as the value of a state: one end for each, or where they are
+            many for those whose names begin alike.
     """
     paths = [path_parts(name) for name in names]
     for state in states:  # its name may look like a path
@@ -59,17 +61,7 @@ def ends_of(
         return children
 
     def chunks(ends: list[End]) -> list[End]:
-        """Not too many side by side."""
-        if len(ends) <= MANY:
-            return ends
-        size = -(-len(ends) // MANY)
-        parts = [ends[i : i + size] for i in range(0, len(ends), size)]
-        return [
-            several(range(part[0].indices[0], part[-1].indices[-1] + 1), part)
-            if len(part) > 1
-            else part[0]
-            for part in parts
-        ]
+        return _chunks(ends, lambda part: several(_indices(part), part))
 
     def others(indices: range) -> list[End]:
         if len(indices) <= _FEW:
@@ -80,19 +72,92 @@ def ends_of(
             made = list(made[0].children)
         return made
 
-    made, at = [], 0
+    of_states: list[End] = []
     for state in states:
         indices = state.ins if word == "in" else state.outs
-        made += others(range(at, indices.start))
-        at = indices.stop
         if len(indices) > 1:
-            made.append(several(indices, inside(indices, 1)))
-            made[-1].title = state.name
+            of_states.append(several(indices, inside(indices, 1)))
+            of_states[-1].title = state.name
         elif indices:
-            made.append(one(indices[0]))
-        for end in made[-1:] if indices else ():
+            of_states.append(one(indices[0]))
+        for end in of_states[-1:] if indices else ():
             _mark(end, state)
-    return made + others(range(at, len(names)))
+    if not of_states:
+        return others(range(len(names)))
+    around = _indices(of_states)  # they stand side by side
+    if len(of_states) > _FEW:
+        of_states = _by_path(of_states, 0, f"{prefix}group:{word}")
+    return [
+        *others(range(around.start)),
+        *of_states,
+        *others(range(around.stop, len(names))),
+    ]
+
+
+def _indices(ends: Sequence[End]) -> range:
+    return range(ends[0].indices[0], ends[-1].indices[-1] + 1)
+
+
+def _chunks(ends: list[End], together: Callable[[list[End]], End]) -> list[End]:
+    """Not too many side by side."""
+    if len(ends) <= MANY:
+        return ends
+    size = -(-len(ends) // MANY)
+    parts = [ends[i : i + size] for i in range(0, len(ends), size)]
+    return [together(part) if len(part) > 1 else part[0] for part in parts]
+
+
+def _by_path(ends: Sequence[End], depth: int, address: str) -> list[End]:
+    """States by what stands at this depth of their names: one end for those of `model`.
+
+    Args:
+        ends: One for each state.
+        depth: How many parts of their names are the same.
+        address: How the address of several begins.
+    """
+
+    def together(children: Sequence[End]) -> End:
+        indices = _indices(children)
+        states = [end.state for end in children if end.state]
+        name = _shared_name([states[0].name, states[-1].name])
+        both = StateEnds(
+            name,
+            range(states[0].ins.start, states[-1].ins.stop),
+            range(states[0].outs.start, states[-1].outs.stop),
+            tuple(itertools.chain.from_iterable(state.leaves for state in states)),
+            any(state.written for state in states),
+        )
+        number = sum(end.states or 1 for end in children)
+        span = f"{address}{indices[0]}-{indices[-1]}"
+        return End(span, indices, name, children, state=both, states=number)
+
+    made: list[End] = []
+    for _, found in itertools.groupby(ends, lambda end: _parts(end)[: depth + 1]):
+        same = list(found)
+        if len(same) <= _SMALL:
+            made += same
+            continue
+        children = _by_path(same, depth + 1, address)
+        while len(children) == 1 and children[0].states:
+            children = list(children[0].children)
+        made.append(together(children))
+    return _chunks(made, together)
+
+
+def _parts(end: End) -> list[str]:
+    return _name_parts(end.state.name) if end.state else []
+
+
+def _name_parts(name: str) -> list[str]:
+    """`model`, `.blocks`, `[0]` for `model.blocks[0]`; `net`, `/norm` for `net/norm`."""
+    return re.split(r"(?=[./\[])", name)
+
+
+def _shared_name(names: Sequence[str]) -> str:
+    """What the names of states begin with, in whole parts, or the first and the last one."""
+    first, last = map(_name_parts, names)
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(part for part, _ in same) or f"{names[0]} … {names[-1]}"
 
 
 def _mark(end: End, state: StateEnds) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _roles, _text
+from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import count_of
@@ -280,5 +280,5 @@ def _of_state(line: Line, end: End) -> Line:
     """The line of the value of a state, or of a part of it."""
     assert end.state is not None
     whole = len(end.indices) == len(end.state.ins)
-    text = f"state {_text.visible(end.state.name)}" if whole else line.text
+    text = _text.visible(_state_nodes.title_of(end, ())) if whole else line.text
     return replace(line, text=text, marks=(*line.marks, "state"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import taxpr
 from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._canvas import Canvas
-from taxpr_jupyter._picture._model import Cluster, Node
+from taxpr_jupyter._picture._model import Cluster, Node, count_of
 from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, End
 
@@ -35,6 +35,8 @@ def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str 
 def title_of(end: End, names: Sequence[str]) -> str:
     """What stands on a state, or on a part of its value."""
     assert end.state is not None
+    if end.states:
+        return f"{count_of(end.states, 'state')} of {end.state.name}"
     if len(end.indices) == len(end.state.ins):
         return f"state {end.state.name}"
     return end.title or names[end.indices[0]]
@@ -42,6 +44,8 @@ def title_of(end: End, names: Sequence[str]) -> str:
 
 def lines_of(end: End, block: Block, names: Sequence[str]) -> list[str]:
     """The label of a state, or of a part of its value."""
+    if end.states:
+        return [_labels.short_path(end.title), count_of(end.states, "state")]
     title = title_of(end, names)
     if end.state and title == f"state {end.state.name}":
         title = _short(title)
@@ -73,7 +77,8 @@ def marks_of(end: End) -> tuple[str, ...]:
 
 def use_of(end: End) -> str:
     """What a function does with a state, in words."""
-    return "a state, read and written" if marks_of(end) else "a state, only read"
+    one = count_of(end.states, "state") if end.states else "a state"
+    return f"{one}, read and written" if marks_of(end) else f"{one}, only read"
 
 
 def finals_of(end: End) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ class End:
         open: Whether the children have nodes of their own.
         rest: Whether it is what the reader left out.
         state: Of the value of a state, or a part of it, that state; else None. As an output it has
-            no node: it goes back to where the state is.
+            no node: it goes back to where the state is. Of several states, all of them as one.
+        states: Of several states, how many; 0 for one, or a part of one.
     """
 
     address: str
@@ -91,6 +92,7 @@ class End:
     open: bool = False
     rest: bool = False
     state: StateEnds | None = None
+    states: int = 0
 
     @property
     def nodes(self) -> int:
@@ -128,5 +130,6 @@ class Block:
     @property
     def nodes(self) -> int:
         """About how many nodes it has when everything in it is folded."""
-        ends = sum(end.nodes for end in (*self.ins, *self.outs))
+        outs = (end for end in self.outs if not end.state)  # which are drawn where they enter
+        ends = sum(end.nodes for end in (*self.ins, *outs))
         return sum(item.nodes for item in self.items) + ends + len(self.jaxpr.constvars)

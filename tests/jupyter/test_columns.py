@@ -12,8 +12,9 @@ from drawn_programs import PROGRAMS
 from taxpr import trace
 from taxpr_jupyter import draw
 from taxpr_jupyter._picture import _look
-from taxpr_jupyter._picture._columns import loose_edges, steps
+from taxpr_jupyter._picture._columns import columns, steps
 from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._picture._layout import lay_out
 from taxpr_jupyter._picture._model import Cluster, Edge, Node
 from taxpr_jupyter._picture._titles import Titles
 
@@ -40,7 +41,14 @@ def picture(nodes, edges, clusters=()):
 
 def loose(*parts):
     drawn = picture(*parts)
-    return loose_edges(drawn, {node.id: SIZE for node in drawn.nodes})
+    return columns(drawn, {node.id: SIZE for node in drawn.nodes}).loose
+
+
+def _across(dot):
+    """How far to the right the middle of each node is."""
+    svg = lay_out(dot).svg
+    parts = re.findall(r'<g id="([^"]*)" class="node[^>]*>(.*?)</g>', svg, re.S)
+    return {name: float(re.search(r'<text[^>]* x="([-\d.]+)"', rest)[1]) for name, rest in parts}
 
 
 LONG = [f"n{k}" for k in range(40)]
@@ -56,6 +64,31 @@ class TestColumns:
 
     def test_a_short_chain_is_not_cut(self):
         assert loose(map(node, LONG[:8]), chain(LONG[:8])) == frozenset()
+
+    @pytest.mark.parametrize("cluster", [None, "all"])
+    def test_columns_are_read_from_left_to_right(self, cluster):
+        boxes = [Cluster("all", "jaxpr", ("all",), "", None, "all")] if cluster else []
+        nodes = [node(name, cluster) for name in LONG]
+        drawn = picture([node("x"), *nodes], chain(["x", *LONG]), boxes)
+        cut = columns(drawn, {one.id: SIZE for one in drawn.nodes})
+        assert len(cut.loose) == len(cut.beside) > 1
+        assert {around for around, _, _ in cut.beside} == {cluster}
+        at = _across(to_dot(drawn))
+        assert all(at[left] < at[right] for _, left, right in cut.beside)
+
+    def test_a_program_that_two_screens_show_is_not_cut(self):
+        def step(carry, x):
+            y = jnp.sin(x) * carry
+            return carry + y, jnp.cos(y)
+
+        def f(xs):
+            last, ys = jax.lax.scan(step, 1.0, xs)
+            return ys.sum() * last
+
+        drawing = draw(f, jnp.ones(5))
+        assert drawing.dot == to_dot(drawing.picture, columns=False)
+        tall = [node(name) for name in LONG[:28]]
+        assert loose(tall, chain(LONG[:28])) == frozenset()
 
     def test_a_circle_and_a_picture_of_one_node(self):
         edges = [*chain(LONG), edge("n39", "n0", "back")]

@@ -302,6 +302,59 @@ def test_all_ways_in_which_a_state_is_used():
     assert {b for _, b in ends(opened, "write")} == {"in0", "in1", "in2", "in4", "in5"}
 
 
+def many_states():
+    """A model of 16 states, as libraries name them, one of another name, and a program."""
+    names = [f"model.blocks[{k}].{part}" for k in range(5) for part in ("bias", "kernel", "scale")]
+    states = [State(jnp.float32(k), name=name) for k, name in enumerate([*names, "model.out"])]
+    count = State(0, name="count")
+
+    def f(x):
+        count.value += 1
+        for state in states[:-1]:
+            x = x * state.value
+        states[-1].value = x
+        return x
+
+    return f
+
+
+def cylinders(picture):
+    """The states, without the stubs of them near their uses."""
+    nodes = [node for node in picture.nodes if node.kind == "state" and "stub" not in node.marks]
+    return [(node.address, node.lines) for node in nodes]
+
+
+def test_many_states_are_one_cylinder_by_what_their_names_begin_with():
+    session, _ = session_of(many_states(), np.float32(2.0))
+    picture = session.picture()
+    assert cylinders(picture) == [
+        ("in0", ("state count", "i32[]")),
+        ("group:in1-16", ("model", "16 states")),
+    ]
+    assert {"in1", "in16", "out17"} <= {*picture.hidden["group:in1-16"]}
+    ((last, _),) = [(a, b) for a, b in ends(picture, "write") if b == "group:in1-16"]
+    assert last == "15:mul"
+    node = picture.find("group:in1-16")
+    assert "16 states, read and written" in node.tooltip
+    assert "16 states of model" in session.outline()
+    # What the states would have taken of the budget is there for equations.
+    assert build_picture(session.program, budget=40).counts.drawn == 16
+
+
+def test_a_cylinder_of_many_states_opens_by_levels():
+    session, _ = session_of(many_states(), np.float32(2.0))
+    session.unfold("group:in1-16")
+    picture = session.picture()
+    assert cylinders(picture)[1:] == [
+        ("group:in1-15", ("model.blocks", "15 states")),
+        ("in16", ("state model.out", "f32[]")),
+    ]
+    assert ends(picture, "write") == {("0:add", "in0"), ("15:mul", "in16")}
+    assert session.reveal("in5") == "in5"
+    assert len(cylinders(session.picture())) == 17
+    assert session.reveal("out17") == "in16"
+
+
 def test_the_line_of_a_state_is_short_and_its_row_has_all_of_it():
     many = taxpr.State(jnp.arange(32.0) / 7, name="many")
     (row,) = Session(lambda x: x * many.value, (1.0,)).states()
