@@ -190,6 +190,54 @@ def test_search_steps_through_what_it_finds(walked):
     expect(walked.found).to_have_text("none")
 
 
+def test_search_begins_with_primitives_and_says_why_others_match(opened):
+    def explain(x):
+        return jnp.exp(jnp.sin(x))
+
+    page = opened(draw(explain, 1.0))
+    field = page.page.get_by_role("searchbox")
+    field.fill("exp")
+    expect(page.found).to_have_text(re.compile("^1 of [2-9]$"))
+    expect(page.inspector.locator(".tx-address")).to_have_text("1:exp")
+    expect(page.message).to_be_empty()
+    field.press("Enter")
+    expect(page.message).to_contain_text("It matches in")
+    field.fill("prim:exp")
+    expect(page.found).to_have_text("1 of 1")
+
+
+def test_lines_of_all_kinds_are_thin_where_they_are_wide_to_the_mouse(opened):
+    def loss(w, x):
+        return jnp.sum(jnp.tanh(jnp.sin(x @ w)) ** 2)
+
+    w, x = jnp.ones((3, 2)), jnp.ones((4, 3))
+    page = opened(draw(jax.value_and_grad(loss), w, x))
+    kinds = page.page.locator(".tx-stage g.edge").evaluate_all("es => es.map(e => e.classList[1])")
+    assert {"value", "residual"} <= set(kinds)
+    for kind in ["residual", "back", "control", "read", "write", "value"]:
+        strokes = page.page.locator(".tx-stage g.edge").evaluate_all(
+            """(edges, kind) => edges.map(edge => {
+              edge.setAttribute("class", `edge ${kind} tx-leaving`);
+              const style = getComputedStyle(edge.querySelector(".tx-hit"));
+              return [style.stroke, style.strokeWidth, style.strokeDasharray];
+            })""",
+            kind,
+        )
+        assert {tuple(stroke) for stroke in strokes} == {("rgba(0, 0, 0, 0)", "7px", "none")}, kind
+
+
+def test_what_kept_means_and_long_lines_of_the_text(opened):
+    def loss(params):
+        return jnp.sum(jnp.tanh(jnp.sin(params["a_rather_long_name_of_a_layer"]["another_name"])))
+
+    params = {"a_rather_long_name_of_a_layer": {"another_name": jnp.ones(3)}}
+    page = opened(draw(jax.grad(loss), params))
+    if page.page.locator(".tx-stage", has_text="[kept]").count():
+        expect(page.inspector).to_contain_text("keeps values of this node for the backward pass")
+    outline = page.page.locator(".tx-outline")
+    assert outline.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
 def test_what_is_not_in_the_file_says_how_to_open_it(opened):
     page = opened(drawing().fold(JIT, SCAN), levels=0)
     page.node(SCAN).locator("text").first.dblclick()

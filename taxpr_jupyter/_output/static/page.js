@@ -9,12 +9,14 @@
  *   title?: string }} Page
  * @typedef {{ pages: Record<string, Page>, call: string,
  *   left: Record<string, { reason: string, path: string[] }> }} Data
- * @typedef {{ page: string, address: string, text: string }} Entry something that can be found
+ * @typedef {{ page: string, address: string, label: string, text: string }} Entry something that
+ *   can be found: by what stands on it, or by all that is known of it
  */
 
 import { parseSvg, Picture } from "../../_view/static/picture.js";
 
 const FEW = 12; // ends of a value that are listed at first
+const NO_MATCH = 4; // the rank of what does not match a search
 const TYPING = 120; // milliseconds without a key before the search begins
 
 const byId = /** @type {(id: string) => HTMLElement} */ ((id) => document.getElementById(id));
@@ -292,6 +294,12 @@ function help() {
       "Folded nodes",
       h("p", {}, "Double-click a node with a number of equations on it to see what is inside."),
     ),
+    nodes.some((node) => labelOf(node)[0]?.endsWith("[kept]"))
+      ? section(
+          "[kept]",
+          h("p", {}, "The forward pass keeps values of this node for the backward pass."),
+        )
+      : "",
     section(
       "Keys",
       key("Tab", "to the picture, the text, the search"),
@@ -326,13 +334,14 @@ function entries() {
       const address = addressOf(node);
       if (drawn.has(address) || node.classList.contains("outside")) continue;
       drawn.add(address);
-      index.push({ page, address, text: [...labelOf(node), tipOf(node)].join("\n").toLowerCase() });
+      const label = labelOf(node).join("\n");
+      index.push({ page, address, label, text: [label, address, tipOf(node)].join("\n") });
     }
   }
   for (const line of lines) {
     const address = line.dataset.line ?? "";
     if (!address || drawn.has(address)) continue;
-    index.push({ page: "-", address, text: (line.textContent ?? "").toLowerCase() });
+    index.push({ page: "-", address, label: "", text: line.textContent ?? "" });
   }
   return index;
 }
@@ -341,7 +350,8 @@ const field = /** @type {HTMLInputElement} */ (
   h("input", {
     class: "tx-field",
     type: "search",
-    placeholder: "Search",
+    placeholder: "Search: dot, f32[8,16], model.py:12",
+    title: "Words of names, types, addresses and lines of the source, or prim:dot; all must match",
     "aria-label": "Search names, types, addresses",
     spellcheck: "false",
     autocomplete: "off",
@@ -350,17 +360,44 @@ const field = /** @type {HTMLInputElement} */ (
 const number = h("span", { class: "tx-found", "aria-live": "polite" });
 let typing = 0;
 
+/** The name of an entry's primitive, from its address. @param {Entry} entry */
+const primitiveOf = ({ address }) => (/(?:^|\/)\d+:([^/]+)$/.exec(address)?.[1] ?? "").toLowerCase();
+
+/** How well a word fits: 0 is the primitive itself. @param {Entry} entry @param {string} word */
+function fit(entry, word) {
+  const primitive = primitiveOf(entry);
+  if (word.startsWith("prim:")) return primitive.includes(word.slice(5)) ? 0 : NO_MATCH;
+  if (primitive === word) return 0;
+  if (primitive.includes(word)) return 1;
+  if (entry.label.toLowerCase().includes(word)) return 2;
+  return entry.text.toLowerCase().includes(word) ? 3 : NO_MATCH;
+}
+
+/** How well all words fit: as the worst of them. @param {Entry} entry @param {string[]} words */
+const rank = (entry, words) => Math.max(...words.map((word) => fit(entry, word)));
+
+/** Where a node matches that does not show it. @param {Entry} entry */
+function why(entry) {
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const hidden = words.find((word) => fit(entry, word) === 3);
+  const has = (/** @type {string} */ text) => Boolean(hidden && text.toLowerCase().includes(hidden));
+  const line = entry.text.split("\n").find(has);
+  return line ? `It matches in: ${line.trim()}` : "";
+}
+
 function search() {
   clearTimeout(typing);
   typing = 0;
   const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-  found = words.length
-    ? entries().filter(({ text }) => words.every((word) => text.includes(word)))
-    : [];
-  // Begin with what can be seen.
-  const here = found.findIndex(({ page }) => page === shown);
+  const ranked = (words.length ? entries() : []).map((entry) => ({ entry, rank: rank(entry, words) }));
+  const here = (/** @type {Entry} */ entry) => Number(entry.page !== shown);
+  // The best first; among equals what can be seen, and then in the order of the program.
+  found = ranked
+    .filter(({ rank: own }) => own < NO_MATCH)
+    .sort((a, b) => a.rank - b.rank || here(a.entry) - here(b.entry))
+    .map(({ entry }) => entry);
   at = -1;
-  if (found.length) step(Math.max(here, 0) + 1);
+  if (found.length) step(1);
   else number.textContent = words.length ? "none" : "";
 }
 
@@ -371,6 +408,7 @@ function step(by) {
   at = (at + by + found.length) % found.length;
   number.textContent = `${at + 1} of ${found.length}`;
   reach(found[at].page, found[at].address);
+  if (found[at].page !== "-") say(why(found[at]));
 }
 
 /** Shows and selects an address in a picture; "-" is for none. */
