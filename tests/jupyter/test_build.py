@@ -323,6 +323,18 @@ def test_the_condition_of_a_while_gets_the_carries_that_it_reads():
     }
 
 
+def test_inside_of_a_shard_map_types_are_those_of_one_device():
+    mesh = jax.sharding.AbstractMesh((2,), ("d",))
+    spec = jax.sharding.PartitionSpec("d", None)
+
+    def f(x):
+        return jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=(spec,), out_specs=spec)(x)
+
+    picture = build_picture(taxpr.trace(f)(jnp.ones((8, 4))))
+    assert lines(picture, "in0")[:2] == ("x", "f32[8,4]")
+    assert lines(picture, "0:shard_map/body/in0")[1].startswith("f32[4,4]")
+
+
 def test_cond():
     picture = build_picture(PROGRAMS["cond_true"]())
     cond = next(c for c in picture.clusters if c.kind == "hop")
