@@ -144,7 +144,8 @@ class Borders:
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
-            lines = _labels.end_lines(name, role, atoms[end.indices[0]].aval)
+            per_device = nested is not None and "in_specs" in nested.facts
+            lines = _labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
             marks = ("choice",) if role == "predicate" else ()
         about = [end.address]
         if end.state:

@@ -18,6 +18,7 @@ from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
+from taxpr_jupyter._picture._loops import ways_to_others
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
@@ -264,6 +265,8 @@ class Drawing:
                     self.canvas.edge(drawn.ins[i], f"{address}@", tooltip=tip, head=str(k))
             for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
                 decides += [origin.node] if role == "predicate" else []
+        for way in ways_to_others(item.blocks):
+            self.canvas.back([ends[way.source].outs[way.out]], [ends[way.target].ins[way.into]])
         for source in decides:
             for block_address, drawn in ends.items():
                 if not source.startswith(f"{block_address}/"):

@@ -187,13 +187,22 @@ def group_title(item: Item) -> str:
     return _text.shortened(" · ".join(filter(None, (item.title, item.note))), 2 * _text.LINE)
 
 
-def end_lines(name: str, role: str | None, aval: Any) -> list[str]:
-    """The label of an input or output; `role` is None for the program's own."""
+def end_lines(name: str, role: str | None, aval: Any, per_device: bool = False) -> list[str]:
+    """The label of an input or output.
+
+    Args:
+        name: What it is called.
+        role: Its role in the equation around it; None for the program's own.
+        aval: Its type.
+        per_device: Whether that is another type than outside, that of one device's part.
+    """
     name, aval_text = short_path(name), _text.shortened(_text.aval_text(aval), _text.LINE)
     if role is None:
         return [name, aval_text]
     if role == "predicate":
         return ["continue?"]
+    if per_device:
+        return [name, aval_text]
     # What only enters or leaves a call has its type at the other end of the edge.
     return [name] if role in {"arg", "out"} else [f"{name} {aval_text}"]
 

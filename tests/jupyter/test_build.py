@@ -299,10 +299,40 @@ def test_while():
     assert predicate.marks == ("choice",)
     (control,) = (e for e in picture.edges if e.kind == "control")
     assert (control.source, control.into) == ("0:while/cond/out0", "0:while/body")
-    assert edges(picture, "back") == {("0:while/body/out0", "0:while/body/in0")}
+    assert edges(picture, "back") == {
+        ("0:while/body/out0", "0:while/body/in0"),
+        ("0:while/body/out0", "0:while/cond/in0"),
+    }
     assert sources(picture, "0:while/cond/in0") == ["in0"]
     assert sources(picture, "0:while/body/in0") == ["in0"]
     assert sources(picture, "out0") == ["0:while/body/out0"]
+
+
+def test_the_condition_of_a_while_gets_the_carries_that_it_reads():
+    def count(carry):
+        return carry[0] + 1, carry[1] * 2.0
+
+    def f(x):
+        return lax.while_loop(lambda carry: carry[0] < 3, count, (0, x))
+
+    picture = build_picture(taxpr.trace(f)(1.0))
+    assert edges(picture, "back") == {
+        ("0:while/body/out0", "0:while/body/in0"),
+        ("0:while/body/out0", "0:while/cond/in0"),
+        ("0:while/body/out1", "0:while/body/in1"),
+    }
+
+
+def test_inside_of_a_shard_map_types_are_those_of_one_device():
+    mesh = jax.sharding.AbstractMesh((2,), ("d",))
+    spec = jax.sharding.PartitionSpec("d", None)
+
+    def f(x):
+        return jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=(spec,), out_specs=spec)(x)
+
+    picture = build_picture(taxpr.trace(f)(jnp.ones((8, 4))))
+    assert lines(picture, "in0")[:2] == ("x", "f32[8,4]")
+    assert lines(picture, "0:shard_map/body/in0")[1].startswith("f32[4,4]")
 
 
 def test_cond():
