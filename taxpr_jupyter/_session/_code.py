@@ -20,6 +20,7 @@ import numpy as np
 import taxpr
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._compare import is_key
+from taxpr_jupyter._session._imports import free_names, import_lines
 from taxpr_jupyter._session._names import expression
 from taxpr_jupyter._session._sites import SiteRow
 from taxpr_jupyter._session._state_code import StatesOf, pure_lines
@@ -84,16 +85,24 @@ def code_of(
     else:
         lines.append(f"{out.strip('()')} = jax.jit(program)({', '.join(traced)})")
     body = "\n".join(lines)
-    modules = ["jax", *(["numpy as np"] if "np.array(" in body else []), "taxpr"]
-    if "dataclasses." in body:
-        modules.insert(0, "dataclasses")
-    head = [*(f"import {module}" for module in modules), *imports]
-    missing = _missing(call, source.namespace)
+    head = _head(body, imports, source.namespace)
+    known = {*source.namespace, *dir(builtins)}
+    missing = [name for name in free_names(source.call) if name not in known]
     if missing:
         head += ["", f"# As given to `panel`: {', '.join(missing)}"]
     if f"={_NO_CODE}" in body or f"({_NO_CODE}" in body:
         head += ["", f"# {_NO_CODE} stands for a value that has no name in the notebook"]
     return "\n".join([*head, "", body, ""])
+
+
+def _head(body: str, imports: Sequence[str], namespace: Mapping[str, Any]) -> list[str]:
+    """The imports: those of the code of ours, and those of the names of the user."""
+    ours = ["jax", *(["numpy as np"] if "np.array(" in body else []), "taxpr"]
+    ours += ["dataclasses"] if "dataclasses." in body else []
+    # Of two that give one name the later stays: the user's call means the user's `np`.
+    lines = [*(f"import {one}" for one in ours), *import_lines(body, namespace), *imports]
+    by_name = {line.split()[-1]: line for line in lines}
+    return sorted(by_name.values(), key=lambda line: (line.startswith("from"), line))
 
 
 def _start(
@@ -201,16 +210,6 @@ def _dtype_code(dtype: Any, namespace: Mapping[str, Any]) -> str:
     if scalar is None or jnp.dtype(scalar) != found:
         return _NO_CODE
     return expression(scalar, namespace) or f"jax.numpy.{found.name}"
-
-
-def _missing(call: ast.Call, namespace: Mapping[str, Any]) -> list[str]:
-    """The names of the call that the notebook does not have."""
-    nodes = list(ast.walk(call))
-    used = [node.id for node in nodes if isinstance(node, ast.Name)]
-    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    bound |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    known = {*namespace, *dir(builtins), *bound}
-    return list(dict.fromkeys(name for name in used if name not in known))
 
 
 def _arguments(call: ast.Call) -> list[str]:

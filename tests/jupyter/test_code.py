@@ -52,6 +52,7 @@ def test_nothing_added():
     assert session.code() == (
         "import jax\n"
         "import taxpr\n"
+        "from jupyter_samples import nested as f\n"
         "\n"
         "program = taxpr.trace(f)(w, xs)\n"
         "out = jax.jit(program)(w, xs)\n"
@@ -69,6 +70,7 @@ def test_tags_and_values():
     assert session.code() == (
         "import jax\n"
         "import taxpr\n"
+        "from jupyter_samples import nested as f\n"
         "\n"
         "program = taxpr.trace(f)(w, xs)\n"
         "program = program.tag_at('0:scan/body/0:add.0', name='sum', layer=2)\n"
@@ -163,6 +165,95 @@ def test_a_key_and_a_dtype_in_a_ctx_are_written():
     session.attach("h", draws, ctx={"key": jax.random.key(1), "rest": jax.random.split(KEYS[0][0])})
     assert "'key': jax.random.key(1), 'rest': jax.random.wrap_key_data(" in session.code()
     same(session, namespace)
+
+
+def notebook():
+    """The names of a notebook, with a function defined in it."""
+    names = {}
+    exec(
+        """
+import functools
+import jax
+import jax.numpy as jnp
+import numpy as np
+import jax.random as jr
+import taxpr
+from functools import partial
+from jax import grad, random
+from jax.nn import relu as rectified
+
+def f(x, y, *, act=rectified):
+    return (taxpr.tag(act(x), name="h") * y).sum()
+""",
+        names,
+    )
+    names["f"].__module__ = "__main__"
+    return names
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        ("f(jnp.ones(3), 2.0)", ["import jax", "import jax.numpy as jnp", "import taxpr"]),
+        (
+            "grad(f)(jr.normal(random.key(0), (3,)), jnp.float32(2.0))",
+            [
+                "import jax",
+                "import jax.numpy as jnp",
+                "import jax.random as jr",
+                "import jax.random as random",
+                "import taxpr",
+                "from jax import grad",
+            ],
+        ),
+        (
+            "partial(f, act=rectified)(np.ones(3, 'float32'), 2.0)",
+            [
+                "import jax",
+                "import numpy as np",
+                "import taxpr",
+                "from functools import partial",
+                "from jax.nn import relu as rectified",
+            ],
+        ),
+        ("f(*[jnp.ones(k) for k in (3,)], 2.0)", None),
+        ("(lambda jnp: f(jnp, 2.0))(np.ones(3, 'float32'))", None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::taxpr.StaleDerivativeWarning")
+def test_the_code_imports_what_it_names(call, lines):
+    """It runs where nothing is but the function that the notebook defines."""
+    import ast
+
+    names = notebook()
+    node = ast.parse(call, mode="eval").body
+    words = ast.unparse(ast.Call(ast.Name("dict"), [], node.keywords))
+    args = eval(f"[{', '.join(ast.unparse(arg) for arg in node.args)}]", names)
+    fn = eval(ast.unparse(node.func), names)
+    session = Session(fn, args, eval(words, names), call=call, namespace=names)
+    session.attach("h", taxpr.cast(jnp.float16) if lines is None else "scale")
+    if lines is not None:
+        assert session.code().partition("\n\n")[0].splitlines() == lines
+    same(session, {"f": names["f"]})
+
+
+def test_dtypes_and_values_of_injectors_are_imported():
+    names = notebook()
+    session = Session(names["f"], (jnp.ones(3), 2.0), call="f(jnp.ones(3), 2.0)", namespace=names)
+    session.attach("h", taxpr.cast(jnp.float16))
+    session.attach("in0", taxpr.replace(jnp.array([1.0, 2.0, 3.0])))
+    assert "taxpr.cast(dtype=jnp.float16)" in session.code()
+    assert "import numpy as np\n" in session.code()
+    same(session, {"f": names["f"]})
+
+
+def test_the_users_np_is_the_users():
+    names = {"np": jnp, "f": lambda x: x.at[0].set(2.0)}
+    session = Session(names["f"], (jnp.ones(3),), call="f(np.ones(3))", namespace=names)
+    session.attach("in0", taxpr.replace(jnp.array([1.0, 2.0, 3.0])))
+    assert "import jax.numpy as np\n" in session.code()
+    assert "import numpy" not in session.code()
+    same(session, {"f": names["f"]})
 
 
 def test_names_that_are_no_selectors():

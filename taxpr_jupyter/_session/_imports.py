@@ -1,0 +1,60 @@
+"""The imports of code that uses the names of a notebook."""
+
+from __future__ import annotations
+
+import ast
+import symtable
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+
+def free_names(code: str) -> list[str]:
+    """The names that the code reads and does not make itself, in the order in which they stand."""
+    tables = [symtable.symtable(code, "<code>", "exec")]
+    made = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_assigned()}
+    read = set()
+    for table in tables:  # a `lambda` has its own, where the same name can be an argument
+        tables += table.get_children()
+        outermost = table is tables[0]
+        read |= {s.get_name() for s in table.get_symbols() if outermost or s.is_global()}
+    names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    names.sort(key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(node.id for node in names if node.id in read - made))
+
+
+def import_lines(code: str, namespace: Mapping[str, Any]) -> list[str]:
+    """Lines that import what the code names, as the namespace has it.
+
+    What was defined in the notebook itself cannot be imported and gets no line.
+    """
+    names = [name for name in free_names(code) if name in namespace]
+    return [line for name in names if (line := _line(name, namespace[name]))]
+
+
+def _line(name: str, value: Any) -> str | None:
+    """One import, or None."""
+    if isinstance(value, ModuleType):
+        if value.__name__ == "__main__":
+            return None
+        return f"import {value.__name__}" + (f" as {name}" if value.__name__ != name else "")
+    own, home = getattr(value, "__name__", None), _home(value)
+    if home is None:
+        return None
+    return f"from {home} import {own}" + (f" as {name}" if own != name else "")
+
+
+def _home(value: Any) -> str | None:
+    """The public module in which a function or class stands under its own name, or None."""
+    own, home = getattr(value, "__name__", None), getattr(value, "__module__", None)
+    if not isinstance(own, str) or not isinstance(home, str) or home == "__main__":
+        return None
+    top = home.partition(".")[0]
+    # A library often defines a function in a private module and shows it in another one.
+    homes = [home, *sorted((n for n in list(sys.modules) if n.partition(".")[0] == top), key=len)]
+    for place in homes:
+        public = not any(part.startswith("_") for part in place.split("."))
+        if public and vars(sys.modules.get(place, object)).get(own) is value:
+            return place
+    return None
