@@ -324,13 +324,14 @@ def test_the_condition_of_a_while_gets_the_carries_that_it_reads():
 
 
 def test_inside_of_a_shard_map_types_are_those_of_one_device():
-    mesh = jax.sharding.AbstractMesh((2,), ("d",))
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((2,), ("d",), axis_types=auto)
     spec = jax.sharding.PartitionSpec("d", None)
 
     def f(x):
         return jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=(spec,), out_specs=spec)(x)
 
-    picture = build_picture(taxpr.trace(f)(jnp.ones((8, 4))))
+    picture = build_picture(taxpr.trace(f)(jax.ShapeDtypeStruct((8, 4), jnp.float32)))
     assert lines(picture, "in0")[:2] == ("x", "f32[8,4]")
     assert lines(picture, "0:shard_map/body/in0")[1].startswith("f32[4,4]")
 
