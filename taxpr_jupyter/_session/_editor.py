@@ -10,7 +10,7 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import LOG, PanelError, one_line
-from taxpr_jupyter._picture._model import HeatKind, checked_heat
+from taxpr_jupyter._picture._model import HeatKind, checked_heat, count_of
 from taxpr_jupyter._picture._refold import refolded
 from taxpr_jupyter._session import _attach
 from taxpr_jupyter._session._attach import Attached
@@ -271,6 +271,17 @@ class Editor:
             self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
             self.view_state = dict(old.view_state)
             self._drawn.heat = self._drawn.heat or old.heat
+            edits = self._edited.edits
+            counts = [
+                count_of(len(found), word)
+                for found, word in ((edits.tags, "added tag"), (edits.attached, "injector"))
+                if found
+            ]
+            if counts:
+                self.notes += (
+                    f"Kept from the last run of this cell: {' and '.join(counts)}. "
+                    "`session.untag(name)` and `session.detach(name)`, or the panel, drop them.",
+                )
             if dropped:
                 self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
 

@@ -124,8 +124,9 @@ class Run:
 
     @property
     def xla_lines(self) -> tuple[str, ...]:
-        """What XLA says of the compiled programs."""
-        return tuple(f"XLA, {name}: {compiled}" for name, compiled in self.xla.items())
+        """What XLA says of the compiled programs, and how it counts."""
+        lines = [f"XLA, {name}: {compiled}" for name, compiled in self.xla.items()]
+        return (*lines, "XLA may count the body of a loop once.") if lines else ()
 
     def __str__(self) -> str:
         if not self.ok:
@@ -140,7 +141,7 @@ class Run:
         lines += [f"  {_difference_text(difference)}" for difference in self.differences]
         lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
         if self.records:
-            lines.append("Values at the tags")
+            lines.append("Values at the tags, after their injectors")
             names = collections.Counter(record.name for record in self.records.values())
             for record in self.records.values():
                 where = f"{record.key}, " if names[record.name] > 1 else ""

@@ -442,6 +442,7 @@ def test_a_run_keeps_what_xla_says():
     line = "XLA, untouched: 65.5 kFLOP, 1.02 k transcendental, "
     assert run.xla_lines[0].startswith(line)
     assert line in str(run)
+    assert run.xla_lines[-1] == "XLA may count the body of a loop once."
 
 
 def test_the_magic_takes_the_option(notebook):

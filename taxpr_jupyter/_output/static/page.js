@@ -350,7 +350,7 @@ const field = /** @type {HTMLInputElement} */ (
   h("input", {
     class: "tx-field",
     type: "search",
-    placeholder: "Search: dot, f32[8,16], model.py:12",
+    placeholder: "Search: exp, f32[8,16]",
     title: "Words of names, types, addresses and lines of the source, or prim:dot; all must match",
     "aria-label": "Search names, types, addresses",
     spellcheck: "false",

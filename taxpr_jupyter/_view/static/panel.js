@@ -233,6 +233,7 @@ function drawResults(run) {
     drawTimes(run.times),
     ...run.xla.map((words) => h("p", { class: "tx-hint" }, words)),
     outputs.length ? table(outputHeads, outputs, "Outputs") : null,
+    records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
   ];
 }
