@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import numbers
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import taxpr
@@ -14,6 +16,7 @@ from taxpr_jupyter._session._names import expression, injector_functions
 from taxpr_jupyter._session._sources import source_text
 from taxpr_jupyter._session._tracebacks import users_line
 
+_NOTED = (taxpr.StaleDerivativeWarning, taxpr.DroppedRuleWarning)
 _NOTHING = taxpr.from_function(lambda ctx, token, params: (token, ctx))
 
 
@@ -45,6 +48,8 @@ class Attached:
         values: The numbers among the values of its parameters.
         params: What it declares about its parameters.
         error: Why it does not work at this site; None where it does.
+        note: What to know about it at this site, such as a derivative that stays as it was.
+        warned: The warnings that say so.
         maker: Python for ``source``, such as ``taxpr.scale``.
         injector: The injector itself, values included.
         source: The kind, function or injector of which it was made.
@@ -56,6 +61,8 @@ class Attached:
     values: Mapping[str, Any]
     params: Mapping[str, taxpr.Param]
     error: str | None = None
+    note: str = ""
+    warned: tuple[Warning, ...] = dataclasses.field(default=(), repr=False, compare=False)
     maker: str = ""
     injector: taxpr.Injector = dataclasses.field(default=_NOTHING, repr=False, compare=False)
     source: Any = dataclasses.field(default=None, repr=False, compare=False)
@@ -154,14 +161,21 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
 
 
 def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attached:
-    """The same with ``error`` set: whether it works at the site. Shapes only, nothing runs.
+    """The same with ``error`` and ``note`` set: whether it works at the site, without running.
 
     Raises:
         PanelError: No injector can work there.
     """
+    others: list[warnings.WarningMessage] = []
     try:
-        program.inject({site: attached.injector})  # another tag can have its address as a name
-        return dataclasses.replace(attached, error=None)
+        with warnings.catch_warnings(record=True) as caught:
+            for kind in _NOTED:  # they are no failure, even where warnings are errors
+                warnings.simplefilter("always", kind)
+            program.inject({site: attached.injector})  # another tag can be named as its address
+        others = [one for one in caught if not issubclass(one.category, _NOTED)]
+        warned = tuple(one.message for one in caught if isinstance(one.message, _NOTED))
+        note = _in_words(" ".join(" ".join(map(str, warned)).split()), site)
+        return dataclasses.replace(attached, error=None, note=note, warned=warned)
     except taxpr.RefusedError as error:
         raise PanelError(one_line(error)) from None
     except taxpr.TaxprError as error:
@@ -173,9 +187,26 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         ctx = attached.injector.new_state(None) if attached.injector.shared else None
         if isinstance(ctx, tuple) and not ctx:
             text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
-    if site.source is not None:  # a cell has a file name that says nothing
-        text = text.replace(str(site.source), source_text(site.source))
-    return dataclasses.replace(attached, error=text)
+    finally:
+        for one in others:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return dataclasses.replace(attached, error=_in_words(text, site), note="", warned=())
+
+
+@contextlib.contextmanager
+def noted_already() -> Iterator[None]:
+    """Without the warnings that `tried` made to notes."""
+    with warnings.catch_warnings():
+        for kind in _NOTED:
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def _in_words(text: str, site: taxpr.Site) -> str:
+    """The text with the site's place as users know it: a cell has a file name that says nothing."""
+    if site.source is None:
+        return text
+    return text.replace(str(site.source), source_text(site.source))
 
 
 def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:

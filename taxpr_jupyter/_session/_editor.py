@@ -163,7 +163,8 @@ class Editor:
         """Attaches an injector to a tag; a value without a tag is tagged first.
 
         The injector is tried out at once, without running anything. If it raises, or
-        changes a shape, it stays attached with the reason in `Attached.error`.
+        changes a shape, it stays attached with the reason in `Attached.error`. What taxpr warns
+        of, such as a derivative that stays as it was, is in `Attached.note`, too.
 
         Args:
             address: Of a tag or a value, or a tag's name.
@@ -177,6 +178,10 @@ class Editor:
 
         Raises:
             PanelError: If there is no such value or injector, or it has no such parameter.
+
+        Warns:
+            taxpr.StaleDerivativeWarning: See `taxpr.Program.inject`.
+            taxpr.DroppedRuleWarning: See `taxpr.Program.inject`.
 
         Example:
             >>> import jax.numpy as jnp
@@ -198,7 +203,9 @@ class Editor:
             made = _attach.make(site.key, injector, ctx, values, self.namespace)
             made = _attach.tried(made, edited.program, site.site)
             self._edited = edited.changed(attached={**edited.edits.attached, site.key: made})
-            return made
+        for warning in made.warned:
+            warnings.warn(warning, stacklevel=2)
+        return made
 
     def detach(self, address: str) -> None:
         """Removes the injector of a tag; the tag stays.

@@ -18,7 +18,7 @@ from taxpr_jupyter._picture._slices import Slices
 from taxpr_jupyter._picture._stateful import injected_program
 from taxpr_jupyter._picture._text import Tooltips
 from taxpr_jupyter._session import _outline
-from taxpr_jupyter._session._attach import Attached, refreshed, tried
+from taxpr_jupyter._session._attach import Attached, noted_already, refreshed, tried
 from taxpr_jupyter._session._inspect import Inspector
 from taxpr_jupyter._session._sites import SiteRow, site_rows
 
@@ -115,7 +115,8 @@ class Edited:
                 raise PanelError(f"The injector at {site.address} cannot work: {injector.error}")
         if not attached:
             return self.program
-        injected = self.program.inject({site: one.injector for site, one in attached.items()})
+        with noted_already():
+            injected = self.program.inject({site: one.injector for site, one in attached.items()})
         return injected_program(injected, self.program)
 
     def lines(self) -> list[Line]:

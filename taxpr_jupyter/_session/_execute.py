@@ -16,7 +16,7 @@ import numpy as np
 import taxpr
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._picture._stateful import states_of
-from taxpr_jupyter._session._attach import Attached
+from taxpr_jupyter._session._attach import Attached, noted_already
 from taxpr_jupyter._session._compare import compare
 from taxpr_jupyter._session._compiled import Compiled, compiled_totals
 from taxpr_jupyter._session._devices import device_name, devices, placed_on
@@ -130,7 +130,7 @@ class Executor:
             key = ("injected", target, plan.tags, _structure(plan.attached, ctx))
             injected = self._ready(
                 key,
-                lambda: plan.edited.inject(watched),
+                noted_already()(lambda: plan.edited.inject(watched)),
                 (args, kwargs, ctx),
                 clock,
                 alive=plan.attached,

@@ -153,8 +153,11 @@ def tags_table(sites: Sequence[SiteRow], *, color: bool = False) -> str:
     errors = [
         f"(!) {site.injector.error}" for site in sites if site.injector and site.injector.error
     ]
+    notes = [
+        f"({site.address}) {one.note}" for site in sites if (one := site.injector) and one.note
+    ]
     styled = [_styled(line, style, color) for line, style in zip(lines, styles, strict=True)]
-    return "\n".join([*styled, *errors])
+    return "\n".join([*styled, *errors, *notes])
 
 
 def _injector_text(site: SiteRow) -> str:

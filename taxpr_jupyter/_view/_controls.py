@@ -16,6 +16,7 @@ from typing import Any
 import ipywidgets
 
 import taxpr
+from taxpr_jupyter._session._attach import noted_already
 from taxpr_jupyter._session._inspect import Inspection
 from taxpr_jupyter._session._session import Attached, Session
 
@@ -44,11 +45,13 @@ class InjectorControls:
         self._place = ipywidgets.Dropdown(options=(), description="Value")
         self._injector = ipywidgets.Dropdown(options=(), description="Injector")
         self._note = ipywidgets.Label().add_class("taxpr-note")
+        self._remark = ipywidgets.Label().add_class("taxpr-note")
         self._failure = ipywidgets.Label().add_class("taxpr-failed")
         self._params = ipywidgets.VBox()
         self._place.observe(self._on_place, "value")
         self._injector.observe(self._on_injector, "value")
-        rows = [self._place, self._injector, self._note, self._failure, self._params]
+        texts = [self._note, self._remark, self._failure]
+        rows = [self._place, self._injector, *texts, self._params]
         self.box = ipywidgets.VBox(rows).add_class("taxpr-controls")
         self.show(None)
 
@@ -85,6 +88,7 @@ class InjectorControls:
         self._set(self._injector, options, attached.name if attached else "")
         choice = choices.get(attached.name) if attached else None
         _show_text(self._note, choice.doc if choice else "")
+        _show_text(self._remark, attached.note if attached else "")
         _show_text(self._failure, attached.error or "" if attached else "")
         shown = (attached.key, attached.name, *attached.values) if attached else ()
         if shown == self._shown:
@@ -122,7 +126,8 @@ class InjectorControls:
             if self._updating:
                 return
             if change.new:
-                self._attempt(self._session.attach, self._address, change.new)
+                with noted_already():  # which `_show_injector` shows
+                    self._attempt(self._session.attach, self._address, change.new)
             else:
                 self._attempt(self._session.detach, self._address)
             self._show_injector()  # also after a mistake: then it shows what is there still

@@ -2,6 +2,7 @@
 
 import functools
 import threading
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -280,6 +281,50 @@ def test_set_value(session):
     session.set_value(H, "high", np.float32(0.5))
     assert session.injectors[H].values == {"low": 0.0, "high": 0.5}
     assert all(type(value) is float for value in session.injectors[H].values.values())
+
+
+def square_of_tagged(w):
+    return taxpr.tag(w * w, name="h") ** 2
+
+
+def test_a_derivative_that_stays_as_it_was_is_a_note_and_no_failure():
+    """Warnings are errors in these tests."""
+    session = Session(jax.grad(square_of_tagged), (3.0,))
+    with pytest.warns(taxpr.StaleDerivativeWarning, match="inject first") as seen:
+        attached = session.attach("h", "scale", factor=0.5)
+    assert seen[0].filename == __file__
+    assert attached.error is None
+    assert "tag 'h'" in attached.note
+    assert "the program was differentiated before this is changed" in attached.note
+    assert session.injectors[attached.key] is attached
+    session.set_value("h", "factor", 0.25)
+    assert session.injectors[attached.key].note == attached.note
+    run = session.run()  # which warns no second time
+    assert run.ok, run.error
+    assert float(run.outputs) == 4 * 9.0 * 0.25 * 3.0
+    assert f"({session.sites()[0].address}) {attached.note}" in session.tags_table()
+    assert session.changes().diff.summary()
+    later = Session(jax.grad(square_of_tagged), (3.0,))
+    later.take_over(session)
+    assert later.injectors[attached.key].note == attached.note
+    session.attach("h", "count")  # reads only
+    assert session.injectors[attached.key].note == ""
+
+
+def test_where_nothing_is_to_be_said_there_is_no_note(session):
+    assert session.attach("h", "scale").note == ""
+
+
+def test_the_other_warnings_of_an_injector_are_warned():
+    def warns(ctx, token, params):
+        warnings.warn("of mine", RuntimeWarning, stacklevel=1)
+        return token, ctx
+
+    session = Session(lambda x: taxpr.tag(x, name="x"), (3.0,))
+    with pytest.warns(RuntimeWarning, match="of mine") as seen:
+        attached = session.attach("x", warns)
+    assert (attached.error, attached.note) == (None, "")
+    assert seen[0].filename == __file__
 
 
 def test_a_value_that_mends_an_injector():

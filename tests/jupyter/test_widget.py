@@ -249,6 +249,29 @@ def test_an_equation_with_two_results_asks_which(session, view, remote):
     assert set(session.injectors) == {"1:scan.1"}
 
 
+def test_a_derivative_that_stays_as_it_was_is_said_with_the_injector():
+    def loss(w):
+        return taxpr.tag(w * w, name="h") ** 2
+
+    session = panel(jax.grad(loss))(3.0)
+    view = view_for(session)
+    controls = view.injector_controls
+    Remote(view).select(session.sites()[0].address)
+    assert controls._remark.layout.display == "none"
+    controls._injector.value = "scale"
+    assert view.wait(SECONDS)
+    assert "the program was differentiated before this is changed" in controls._remark.value
+    assert controls._remark.layout.display is None
+    assert controls._failure.value == ""
+    assert view.graph.marks == {}
+    view.start_run()
+    assert view.wait(SECONDS)
+    assert view.graph.results["status"] == "done"
+    controls._injector.value = "count"
+    assert controls._remark.value == ""
+    view.close()
+
+
 def test_an_injector_that_changes_a_shape_is_marked(session, view, remote):
     remote.select(TANH)
     assert "cut" in dict(view.injector_controls._injector.options)
