@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -73,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         ours = isinstance(error, (taxpr.TaxprError, OSError))
         place = "" if ours else _place(error)
         print(f"taxpr: {one_line(error)}{place}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):
+            if note.startswith("Hint: ") and not options.traceback:
+                print(f"taxpr: {note}", file=sys.stderr)
         if not ours and not options.traceback:
             print("taxpr: --traceback shows where it comes from", file=sys.stderr)
         return MISTAKE if ours else FAILED
@@ -188,11 +192,35 @@ def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     args, kwargs = _arguments.parse(options.args)
     if options.args_from:
         args, kwargs = _made(_target.load(options.args_from), options.args_from)
+    _check_fit(options.target, found, args, kwargs)
     if options.grad and callable(found):
         found = jax.grad(found)
     # Not through the keyword arguments of `draw`, which its options have names in common with.
     start = traced(found, args, kwargs, (), ())
     return draw(start.program, **more)
+
+
+def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuses arguments that the function does not take, as far as its signature says so."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # no function, or one that has none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name = getattr(fn, "__name__", target)
+        given = "None are given" if not args and not kwargs else f"Given are {_count(args, kwargs)}"
+        raise PanelError(
+            f"{target}: {error}. It is {name}({', '.join(map(str, signature.parameters.values()))}). "
+            f'{given}: write --args "f32[8,16] f32[16]", or --args-from a function that returns them'
+        ) from None
+
+
+def _count(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """``2 arguments and rate=``."""
+    words = [f"{len(args)} by position", *(f"{name}=" for name in kwargs)]
+    return ", ".join(words if args else words[1:])
 
 
 def _made(made: Any, target: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import pathlib
@@ -11,6 +12,7 @@ from typing import Any
 from taxpr_jupyter._errors import PanelError
 
 FORMS = "package.module:function, path/to/file.py:function or module:object.method"
+_SHOWN = 10  # names in a message
 
 
 def load(target: str) -> Any:
@@ -28,10 +30,17 @@ def load(target: str) -> Any:
         if not hasattr(found, name):
             what = "The module" if found is sys.modules.get(getattr(found, "__name__", "")) else ""
             where = f"{what or type(found).__name__} {getattr(found, '__name__', '')}".strip()
-            public = ", ".join([n for n in vars_of(found) if not n.startswith("_")][:10])
-            raise PanelError(f"{where} has no {name!r}. It has {public or 'nothing'}")
+            raise PanelError(f"{where} has no {name!r}. It has {_names(found, name)}")
         found = getattr(found, name)
     return found
+
+
+def _names(found: Any, wanted: str) -> str:
+    """The public names of an object, those first that are spelt like the one that is missing."""
+    public = [name for name in vars_of(found) if not name.startswith("_")]
+    close = difflib.get_close_matches(wanted, public, n=3, cutoff=0.6)
+    every = list(dict.fromkeys([*close, *public]))
+    return f"{', '.join(every[:_SHOWN]) or 'nothing'}{', …' if len(every) > _SHOWN else ''}"
 
 
 def vars_of(found: Any) -> list[str]:

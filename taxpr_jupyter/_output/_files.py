@@ -22,7 +22,8 @@ def save(path: str | os.PathLike[str], writers: Writers) -> pathlib.Path:
         The file.
 
     Raises:
-        PanelError: If the ending is another one, or what a writer raises.
+        PanelError: If the ending is another one, if there is no such folder, or what a writer
+            raises.
         OSError: If the file cannot be written.
     """
     file = pathlib.Path(path)
@@ -30,6 +31,10 @@ def save(path: str | os.PathLike[str], writers: Writers) -> pathlib.Path:
     if writer is None:
         raise PanelError(
             f"{file.name} cannot be written: the name must end in {', '.join(writers)}"
+        )
+    if not file.parent.is_dir():  # said before the work is done
+        raise PanelError(
+            f"{file} cannot be written: there is no folder {file.parent}. Make it first"
         )
     contents = writer()
     if isinstance(contents, str):

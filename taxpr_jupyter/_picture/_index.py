@@ -110,8 +110,12 @@ class Index:
         owner = address.rpartition(".")[0] or address
         return self.inside.get(owner) or self.homes.get(address.rpartition("/")[0])
 
-    def one_value(self, address: str) -> str:
+    def one_value(self, address: str, otherwise: str = "") -> str:
         """The address of the value that ``address`` names.
+
+        Args:
+            address: Of the value, or of an equation with one result.
+            otherwise: What to say besides where it names none.
 
         Raises:
             PanelError: It names none, or several.
@@ -125,7 +129,7 @@ class Index:
                 raise PanelError(f"{address} has {len(values)} results: say which, of {names}")
             if address in self.eqns:
                 raise PanelError(f"{address} has no results, so there is no value to tag")
-        raise PanelError(self.unknown(address))
+        raise PanelError(". ".join(filter(None, [self.unknown(address), otherwise])))
 
     def unknown(self, address: str) -> str:
         """A message for an address that names no value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import itertools
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from taxpr_jupyter._session import _outline
 from taxpr_jupyter._session._attach import Attached, noted_already, refreshed, tried
 from taxpr_jupyter._session._inspect import Inspector
 from taxpr_jupyter._session._sites import SiteRow, site_rows
+
+_SHOWN = 10  # tags in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +165,7 @@ class Edited:
         """
         site = self.site(address)
         if site is None:
-            known = ", ".join(site.title for site in self.sites[:10]) or "none"
-            raise PanelError(f"There is no tag at {address!r}. Tags: {known}")
+            raise PanelError(f"There is no tag at {address!r}. {self._near(address)}")
         return site
 
     def untagged_value(self, address: str) -> str:
@@ -174,11 +176,21 @@ class Edited:
         """
         site = self.site(address)
         if site is None:
-            return self.index.one_value(address)
+            return self.index.one_value(address, self._near(address))
         whose = "" if site.added else f", in the source ({site.source})" if site.source else ""
         raise PanelError(
             f"{address} is tagged already, as {site.title}{whose}: attach an injector to that tag"
         )
+
+    def _near(self, address: str) -> str:
+        """The tags, those first whose names are spelt alike, in words."""
+        names = [site.name or "" for site in self.sites]
+        close = difflib.get_close_matches(address, names, n=_SHOWN, cutoff=0.4)
+        rows = sorted(
+            self.sites, key=lambda row: close.index(row.name) if row.name in close else len(close)
+        )
+        more = ", …" if len(rows) > _SHOWN else ""
+        return f"Tags: {', '.join(row.title for row in rows[:_SHOWN]) or 'none'}{more}"
 
     def new_name(self, name: str | None) -> str:
         """``name``, or the first free one of ``tag1``, ``tag2``, ….

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,12 @@ from taxpr_jupyter._session._hints import LEAKED
 from taxpr_jupyter._states._adaptors import pure_call
 from taxpr_jupyter._states._model import PureCall
 from taxpr_jupyter._states._traced import Statics, traced_pure, with_statics, without_statics
+
+TEXT = (
+    "Hint: text is static, so the function got it as it is: {texts}. Where it needs an array, give "
+    "one, such as jnp.ones(3), or jax.ShapeDtypeStruct((3,), 'float32')."
+)
+_OF_TEXT = re.compile(r"\b(str|bytes)\b|<[US]\d")  # what errors of JAX, NumPy and Python say of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +74,13 @@ def traced(
         notes += (pure.note,) if pure.note else ()
         args, kwargs = with_statics(pure, args, kwargs, statics)
     _check_all_traceable(fn, args, kwargs, statics)
-    program, pure = traced_pure(fn, args, kwargs, statics, pure)
+    try:
+        program, pure = traced_pure(fn, args, kwargs, statics, pure)
+    except (TypeError, ValueError, AttributeError) as error:
+        texts = _texts(fn, args, kwargs)
+        if texts and _OF_TEXT.search(str(error)):
+            error.add_note(TEXT.format(texts=texts))
+        raise
     # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
     if any(isinstance(const, Tracer) for const in program.consts):
         raise PanelError(LEAKED)
@@ -168,6 +181,16 @@ def _labels(fn: Callable[..., Any], args: Sequence[Any]) -> list[str]:
         parameters = ()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [names[k] if k < len(names) else f"{k} (counted from 0)" for k in range(len(args))]
+
+
+def _texts(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The arguments that are text, in words: ``x='a'``."""
+    given = [*zip(_labels(fn, args), args, strict=True), *kwargs.items()]
+    return ", ".join(
+        f"{label}={shortened(repr(value), 40)}"
+        for label, value in given
+        if isinstance(value, (str, bytes))
+    )
 
 
 def _position(number: int, args: Sequence[Any]) -> int:

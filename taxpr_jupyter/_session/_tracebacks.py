@@ -70,7 +70,10 @@ def rendered(error: Exception, shell: Any, caller: FrameType | None = None) -> l
                 type(error), error, frames, tb_offset=0
             )
     text = hint(error)
-    return [*lines, f"Hint: {text}"] if text else list(lines)
+    hints = [note for note in getattr(error, "__notes__", ()) if note.startswith("Hint: ")]
+    hints += [f"Hint: {text}"] if text else []
+    shown = "\n".join(lines)  # IPython 7 shows no notes
+    return [*lines, *(one for one in hints if one not in shown)]
 
 
 @contextlib.contextmanager

@@ -169,6 +169,18 @@ def test_what_is_open(folder, capsys):
         (["model.nothing:f"], r"There is no module 'model.nothing'|'model' is not a package", 2),
         (["nothing.py:f"], r"There is no file nothing.py", 2),
         (["model:nothing"], r"The module model has no 'nothing'. It has loss, dict_loss, exam", 2),
+        (["model:dict_lss"], r"has no 'dict_lss'. It has dict_loss, loss, example, with_names,", 2),
+        (["jax.numpy:sinn"], r"has no 'sinn'. It has sin, .*, …$", 2),
+        (
+            [*LOSS, "--unfold", "99:scan"],
+            r"99:scan holds nothing .* closed. Nothing in the pict",
+            2,
+        ),
+        (
+            ["model:dict_loss", "--args", "{w: f32[4,3], b: f32[3]} f32[2,4]", "--unfold", "9:jit"],
+            r"9:jit holds nothing that could be drawn open or closed. These do: 0:jit$",
+            2,
+        ),
         (["model:model.nothing"], r"Model has no 'nothing'", 2),
         (["model:table"], r"`\{'a': 1\}` cannot be called", 2),
         (
@@ -189,12 +201,26 @@ def test_what_is_open(folder, capsys):
             2,
         ),
         (["model:traced", "--args", "f32"], r"model:traced is traced already: it takes no arg", 2),
-        (["model:loss"], r"TypeError: loss\(\) missing 2 required positional arguments", 1),
+        (
+            ["model:loss"],
+            r"model:loss: missing a required argument: 'w'. It is loss\(w, x\). None are given: "
+            r'write --args "f32.*, or --args-from a function that returns them$',
+            2,
+        ),
+        (
+            ["model:loss", "--args", "f32[3] rate=0.1", "--grad"],
+            r"model:loss: .*It is loss\(w, x\). Given are 1 by position, rate=: write --args",
+            2,
+        ),
         (["model:bad", "--args", "f32"], r"TracerBoolConversionError: .*model.py:34\)$", 1),
         (["model:loss", "--args", "f32[2,2] f32[3,3]"], r"dot_general requires .*model.py:7\)", 1),
         ([*LOSS, "--fold", "7:scan"], r"7:scan holds nothing that could be drawn open or clos", 2),
         ([*LOSS, "-o", "out.gif"], r"out.gif cannot be written: the name must end in .svg", 2),
-        ([*LOSS, "-o", "no/where.dot"], r"FileNotFoundError: .*no/where.dot", 2),
+        (
+            [*LOSS, "-o", "no/where.dot"],
+            r"no/where.dot cannot be written: there is no folder no. Make it first$",
+            2,
+        ),
         (
             [*LOSS, "--timeout", "1e-300", "-o", "a.svg"],
             r"No picture: the layout took longer than",
@@ -211,6 +237,13 @@ def test_mistakes_are_one_line(folder, capsys, argv, message, code):
     assert re.search(message, first)
     assert more == (["taxpr: --traceback shows where it comes from"] if code == 1 else [])
     assert not list(folder.glob("out.*"))
+
+
+def test_a_text_where_an_array_is_needed(folder, capsys):
+    assert main(["draw", "model:loss", "--args", "'x' f32[8,64]", "-o", "out.dot"]) == 1
+    first, second, _ = capsys.readouterr().err.splitlines()
+    assert "str" in first
+    assert second.startswith("taxpr: Hint: text is static, so the function got it as it is: w='x'.")
 
 
 def test_a_traceback_for_those_who_ask(folder, capsys):

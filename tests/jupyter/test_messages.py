@@ -210,6 +210,9 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
         (lambda s: s.set_value("tag1", "by", 1), "scale has factor, and no parameter 'by' to set"),
         (lambda s: s.set_value("tag1", "factor", None), "scale: factor must be a number, not None"),
         (lambda s: s.unfold("in0"), "in0 holds nothing that could be drawn open or closed"),
+        (lambda s: s.unfold("99:scan"), r"99:scan holds nothing .* closed. These do: 0:scan"),
+        (lambda s: s.attach("hh", "scale"), r"no value 'hh' in the program.*\. Tags: 'h' \("),
+        (lambda s: s.tag("nowhere_at_all"), r"no value 'nowhere_at_all' .*\. Tags: 't.*'h' \("),
         (lambda s: s.save("p.gif"), r"p.gif cannot be written: the name must end in .svg, .png"),
     ],
 )
