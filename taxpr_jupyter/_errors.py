@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
+from collections.abc import Iterable, Mapping
 
 from taxpr import TaxprError
 
@@ -31,3 +33,21 @@ def one_line(error: BaseException) -> str:
     if not isinstance(error, TaxprError) or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= 500 else f"{text[:200]} … {text[-300:]}"
+
+
+def nearest(wanted: str, known: Mapping[str, str] | Iterable[str], most: int = 10) -> str:
+    """The first ``most`` of what is known, in words; those first that are spelt like ``wanted``.
+
+    Args:
+        wanted: What was asked for.
+        known: What there is; for each, if it is a mapping, what ``wanted`` is compared with.
+        most: How many are named.
+
+    Example:
+        >>> nearest("los", ["eqns[0]", "loss", "eqns[1]"], most=2)
+        'loss, eqns[0], …'
+    """
+    spelt = dict(known) if isinstance(known, Mapping) else {one: one for one in known}
+    close = difflib.get_close_matches(wanted, spelt.values(), n=most)
+    ranked = sorted(spelt, key=lambda one: close.index(spelt[one]) if spelt[one] in close else most)
+    return f"{', '.join(ranked[:most])}{', …' if len(ranked) > most else ''}"

@@ -209,18 +209,13 @@ def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        name = getattr(fn, "__name__", target)
-        given = "None are given" if not args and not kwargs else f"Given are {_count(args, kwargs)}"
+        params = ", ".join(map(str, signature.parameters.values()))
+        given = [f"{len(args)} by position", *(f"{name}=" for name in kwargs)]
         raise PanelError(
-            f"{target}: {error}. It is {name}({', '.join(map(str, signature.parameters.values()))}). "
-            f'{given}: write --args "f32[8,16] f32[16]", or --args-from a function that returns them'
+            f"{target}: {error}. It is {getattr(fn, '__name__', target)}({params}), and given are "
+            f'{", ".join(given)}: write --args "f32[8,16] f32[16]", or --args-from a function '
+            "that returns them"
         ) from None
-
-
-def _count(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """``2 arguments and rate=``."""
-    words = [f"{len(args)} by position", *(f"{name}=" for name in kwargs)]
-    return ", ".join(words if args else words[1:])
 
 
 def _made(made: Any, target: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

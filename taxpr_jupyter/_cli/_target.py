@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import pathlib
 import sys
 from typing import Any
 
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._errors import PanelError, nearest
 
 FORMS = "package.module:function, path/to/file.py:function or module:object.method"
-_SHOWN = 10  # names in a message
 
 
 def load(target: str) -> Any:
@@ -29,18 +27,11 @@ def load(target: str) -> Any:
     for name in names.split("."):
         if not hasattr(found, name):
             what = "The module" if found is sys.modules.get(getattr(found, "__name__", "")) else ""
+            known = nearest(name, [own for own in vars_of(found) if not own.startswith("_")])
             where = f"{what or type(found).__name__} {getattr(found, '__name__', '')}".strip()
-            raise PanelError(f"{where} has no {name!r}. It has {_names(found, name)}")
+            raise PanelError(f"{where} has no {name!r}. It has {known or 'nothing'}")
         found = getattr(found, name)
     return found
-
-
-def _names(found: Any, wanted: str) -> str:
-    """The public names of an object, those first that are spelt like the one that is missing."""
-    public = [name for name in vars_of(found) if not name.startswith("_")]
-    close = difflib.get_close_matches(wanted, public, n=3, cutoff=0.6)
-    every = list(dict.fromkeys([*close, *public]))
-    return f"{', '.join(every[:_SHOWN]) or 'nothing'}{', …' if len(every) > _SHOWN else ''}"
 
 
 def vars_of(found: Any) -> list[str]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._picture._model import Picture
-
-_SHOWN = 8  # addresses in a message
 
 
 def refolded(picture: Picture, address: str, opened: bool) -> frozenset[str]:
@@ -25,17 +21,9 @@ def refolded(picture: Picture, address: str, opened: bool) -> frozenset[str]:
     if address not in picture.foldable:
         target = getattr(picture.find(address), "fold", None) or ""
     if target not in picture.foldable:
+        those = nearest(address, picture.foldable)
         raise PanelError(
-            f"{address} holds nothing that could be drawn open or closed. {_those(picture, address)}"
+            f"{address} holds nothing that could be drawn open or closed. "
+            + (f"These do: {those}" if those else "Nothing in the picture does")
         )
     return picture.unfolded | {target} if opened else picture.unfolded - {target}
-
-
-def _those(picture: Picture, address: str) -> str:
-    """What can be opened and closed, what is spelt alike first."""
-    known = list(picture.foldable)
-    first = difflib.get_close_matches(address, known, n=_SHOWN, cutoff=0.4)
-    every = list(dict.fromkeys([*first, *known]))
-    if not every:
-        return "Nothing in the picture does"
-    return f"These do: {', '.join(every[:_SHOWN])}{', …' if len(every) > _SHOWN else ''}"

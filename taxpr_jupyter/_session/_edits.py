@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._picture._find import Finder
 from taxpr_jupyter._picture._index import Index
 from taxpr_jupyter._picture._lines import Line, Lines
@@ -22,8 +21,6 @@ from taxpr_jupyter._session import _outline
 from taxpr_jupyter._session._attach import Attached, noted_already, refreshed, tried
 from taxpr_jupyter._session._inspect import Inspector
 from taxpr_jupyter._session._sites import SiteRow, site_rows
-
-_SHOWN = 10  # tags in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,13 +181,8 @@ class Edited:
 
     def _near(self, address: str) -> str:
         """The tags, those first whose names are spelt alike, in words."""
-        names = [site.name or "" for site in self.sites]
-        close = difflib.get_close_matches(address, names, n=_SHOWN, cutoff=0.4)
-        rows = sorted(
-            self.sites, key=lambda row: close.index(row.name) if row.name in close else len(close)
-        )
-        more = ", …" if len(rows) > _SHOWN else ""
-        return f"Tags: {', '.join(row.title for row in rows[:_SHOWN]) or 'none'}{more}"
+        titles = {site.title: site.name or site.address for site in self.sites}
+        return f"Tags: {nearest(address, titles) or 'none'}"
 
     def new_name(self, name: str | None) -> str:
         """``name``, or the first free one of ``tag1``, ``tag2``, ….

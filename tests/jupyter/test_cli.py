@@ -203,13 +203,13 @@ def test_what_is_open(folder, capsys):
         (["model:traced", "--args", "f32"], r"model:traced is traced already: it takes no arg", 2),
         (
             ["model:loss"],
-            r"model:loss: missing a required argument: 'w'. It is loss\(w, x\). None are given: "
+            r"model:loss: missing a required argument: 'w'. It is loss\(w, x\), and given are 0 by position: "
             r'write --args "f32.*, or --args-from a function that returns them$',
             2,
         ),
         (
             ["model:loss", "--args", "f32[3] rate=0.1", "--grad"],
-            r"model:loss: .*It is loss\(w, x\). Given are 1 by position, rate=: write --args",
+            r"model:loss: .*It is loss\(w, x\), and given are 1 by position, rate=: write --args",
             2,
         ),
         (["model:bad", "--args", "f32"], r"TracerBoolConversionError: .*model.py:34\)$", 1),

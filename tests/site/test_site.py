@@ -107,5 +107,5 @@ def test_the_table_is_that_of_the_readme(site, pages):
 def test_ready_injectors_are_shown_as_they_are_called(site, pages):
     text = "".join(pages[site / "reference" / "injectors.html"].text)
     assert "clip(low=-inf, high=inf)" in text
-    assert "The smallest value let through." in text
+    assert "The smallest value let through; -inf: no bound." in text
     assert ">>> from taxpr import clip, tag, trace" in text
