@@ -203,8 +203,8 @@ def test_what_is_open(folder, capsys):
         (["model:traced", "--args", "f32"], r"model:traced is traced already: it takes no arg", 2),
         (
             ["model:loss"],
-            r"model:loss: missing a required argument: 'w'. It is loss\(w, x\), and given are 0 by position: "
-            r'write --args "f32.*, or --args-from a function that returns them$',
+            r"model:loss: missing a required argument: 'w'. It is loss\(w, x\), "
+            r'and given are 0 by position: write --args "f32.*, or --args-from a function that returns them$',
             2,
         ),
         (
