@@ -45,7 +45,7 @@ fuzz: N ?= 10000
 fuzz: SEED := $(or $(SEED),$(shell od -An -N2 -tu2 /dev/urandom | tr -d ' '))
 fuzz: $(UV)
 	$(PYTHON) tools/envs.py install newest
-	TAXPR_FUZZ=$(N) TAXPR_FUZZ_SEED=$(SEED) $(NEWEST)/python -m pytest tests/fuzz -n 2 -rP
+	TAXPR_FUZZ=$(N) TAXPR_FUZZ_SEED=$(SEED) $(NEWEST)/python -m pytest tests/fuzz -n 2 --dist worksteal -rP
 
 gallery: $(UV)
 	$(PYTHON) tools/envs.py install clients

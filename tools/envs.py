@@ -37,6 +37,8 @@ class Env:
         return ENVS / self.name / "bin" / "python"
 
 
+# The slow tests stand together, so a worker that has nothing left takes half of the other's.
+TWO = "-n 2 --dist worksteal"
 NBVAL = (
     "--nbval --nbval-current-env --nbval-cell-timeout=300"
     " --nbval-sanitize-with=tests/nbval_sanitize.cfg"
@@ -50,23 +52,23 @@ NEWEST = Env(
     extra="dev",
     runs=(
         "tests taxpr taxpr_jupyter README.md docs --ignore=tests/browser --ignore=tests/clients"
-        " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py -n 2"
+        " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py"
         # These import other people's libraries; their examples are tests/clients.
         " --ignore=tests/client_states.py --ignore=taxpr_jupyter/_states/_libraries"
-        " --doctest-modules --doctest-glob=*.md",
-        "tests/devices -n 2",
-        "tests/browser",
+        f" --doctest-modules --doctest-glob=*.md {TWO}",
+        f"tests/devices {TWO}",
+        f"tests/browser {TWO}",
         f"notebooks --ignore={LIBRARIES} {NBVAL}",
     ),
 )
 CORE = (
-    "tests/core -n 2 -m 'not newest_only'",
-    "tests/devices -n 2 -m 'not newest_only'",
-    "tests/fuzz -n 2",
+    f"tests/core {TWO} -m 'not newest_only'",
+    f"tests/devices {TWO} -m 'not newest_only'",
+    f"tests/fuzz {TWO}",
 )
 # Between the oldest and the newest jax little is a thing of its own: each program once.
 SELECTION = (
-    "tests/core/test_meaning.py tests/core/test_hops.py tests/core/test_table.py -n 2"
+    f"tests/core/test_meaning.py tests/core/test_hops.py tests/core/test_table.py {TWO}"
     " -m 'not newest_only' -k 'not of_jit and not of_vmap and not of_grad'",
 )
 JAX_0_10 = Env(
@@ -110,7 +112,11 @@ COLAB = Env(
         "traitlets==5.7.1",
     ),
     extra="test-core",
-    runs=("tests/jupyter -n 2 -m 'not newest_only'", "tests/core -m smoke", "tests/notebooks -n 2"),
+    runs=(
+        f"tests/jupyter {TWO} -m 'not newest_only'",
+        "tests/core -m smoke",
+        f"tests/notebooks {TWO}",
+    ),
 )
 # Programs of others. They follow JAX at their own pace, so the extra pins its version, too: a pin
 # here would say that the environment is about an old one.
@@ -119,7 +125,7 @@ CLIENTS = Env(
     pythons=("3.13",),
     pins=(),
     extra="test-clients",
-    runs=("tests/clients -n 2", f"{LIBRARIES} {NBVAL}"),
+    runs=(f"tests/clients {TWO}", f"{LIBRARIES} {NBVAL}"),
 )
 DOCS = Env(
     name="docs",
