@@ -116,6 +116,16 @@ class Drawing:
         """
         return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
 
+    def part(self, address: str, path: Collection[str]) -> Picture | None:
+        """What is inside of an address, and next to it; see `Builder.part`.
+
+        Args:
+            address: Of an equation, a group, or inputs or outputs that share a node.
+            path: What must be open to see it, itself included.
+        """
+        marks = self.injected, self.added, self.heat
+        return self.builder.part(address, path, *marks, only=self.only)
+
     @functools.cached_property
     def dot(self) -> str:
         """The picture in the DOT language, the same in every process."""

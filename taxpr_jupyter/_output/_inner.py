@@ -35,7 +35,7 @@ class Inner:
 
 def walk(
     picture: Picture,
-    opened: Callable[[Collection[str]], Picture],
+    part: Callable[[str, Collection[str]], Picture | None],
     levels: int,
     until: float,
     room: Callable[[], bool],
@@ -44,7 +44,8 @@ def walk(
 
     Args:
         picture: The picture.
-        opened: Makes the picture of the whole program with just these addresses open.
+        part: Draws at least what is inside of an address, and next to it, given what must be open
+            to see it; None where that is too large.
         levels: How deep to go.
         until: When to stop, by `time.monotonic`.
         room: Whether there is room for more.
@@ -68,7 +69,9 @@ def walk(
             elif not room():
                 reason = "it would have made the file too large"
             else:
-                found = inside(opened(path), node.fold, outer.picture.counts.folded.get(node.id, 0))
+                drawn = part(node.fold, path)
+                total = outer.picture.counts.folded.get(node.id, 0)
+                found = inside(drawn, node.fold, total) if drawn else None
                 reason = "" if found else "it is too large to be drawn open"
             inner = Inner(node.fold, outer.address, node.lines[0], found, path, reason)
             yield inner

@@ -60,7 +60,7 @@ def page(
     def room() -> bool:
         return size < max_bytes
 
-    for inner in walk(drawing.picture, drawing.opened, levels, until, room):
+    for inner in walk(drawing.picture, drawing.part, levels, until, room):
         if cancel is not None and cancel.is_set():
             raise PanelError("No page: it was cancelled.")
         shown = _inner_svg(inner.picture, until, cancel) if inner.picture else None

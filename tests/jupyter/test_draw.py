@@ -415,7 +415,7 @@ class TestPage:
         assert len(drawing.html(max_bytes=1)) < len(drawing.html())
         reasons = {one["reason"] for one in data_of(drawing.html(max_bytes=1))["left"].values()}
         assert reasons == {"it would have made the file too large"}
-        late = walk(drawing.picture, drawing.opened, 5, 0.0, lambda: True)
+        late = walk(drawing.picture, drawing.part, 5, 0.0, lambda: True)
         assert {one.reason for one in late} == {"there was no time to draw it"}
 
     @pytest.mark.parametrize("name", ["grad_scan_nested", "long_and_flat", "deep", "hostile"])
@@ -427,7 +427,7 @@ class TestPage:
                 drawing = drawing.fold(address)
         seen = 0
         counts = {"": drawing.picture.counts}
-        for inner in walk(drawing.picture, drawing.opened, 9, float("inf"), lambda: True):
+        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True):
             assert inner.picture is not None, inner.reason
             here = inner.picture.counts
             counts[inner.address] = here
