@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from taxpr_jupyter._picture._model import Counts, Node, Picture
 
+NO_TIME = "there was no time to draw it"
+NO_ROOM = "it would have made the file too large"
 OUTSIDE = "outside"  # mark of a node that stands next to what a picture is about
 
 
@@ -65,9 +67,9 @@ def walk(
             if level[node.fold] > levels:
                 reason = "it is too deep inside"
             elif time.monotonic() > until:
-                reason = "there was no time to draw it"
+                reason = NO_TIME
             elif not room():
-                reason = "it would have made the file too large"
+                reason = NO_ROOM
             else:
                 drawn = part(node.fold, path)
                 total = outer.picture.counts.folded.get(node.id, 0)

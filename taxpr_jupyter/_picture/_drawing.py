@@ -217,10 +217,11 @@ class Drawing:
             address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
         )
         self.canvas.add(node, merging=True)
-        for atom in ends.ins:
+        for atom in filter(scope.wants, ends.ins):
             scope.use(atom, address, address, cluster)
         for value, var in ends.outs:
-            scope.define(var, Origin(address, value, self._tips.value(var)), address)
+            if scope.wants(var):
+                scope.define(var, Origin(address, value, self._tips.value(var)), address)
         self._items(scope, block, item.tags, cluster)
 
     # --- open equations ---------------------------------------------------------------------------
