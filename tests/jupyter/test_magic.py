@@ -302,7 +302,7 @@ def test_a_cell_run_again_keeps_tags_injectors_and_folding(notebook, metadata):
     assert "0:scan" in new.unfolded
     assert new.view_state == {"zoom": 2}
     assert new.notes == (
-        "Kept from the last run of this cell: 1 added tag and 1 injector. "
+        "Kept from the last run of this cell: 1 added tag (s); 1 injector (scale at s). "
         "`session.untag(name)` and `session.detach(name)`, or the panel, drop them.",
     )
 
@@ -313,7 +313,7 @@ def test_what_cannot_be_kept_is_said(notebook):
     old.tag("in0", "x")
     new = notebook.good(SCAN.replace("jnp.sin(c)", "jnp.cos(c)"), cell_id="one")
     assert list(new.tags) == ["in0"]
-    assert new.notes[0].startswith("Kept from the last run of this cell: 1 added tag. ")
+    assert new.notes[0].startswith("Kept from the last run of this cell: 1 added tag (x). ")
     assert new.notes[1:] == (
         f"Dropped, since the program has changed: the tag 'tag1' at {SIN}, "
         f"the injector zero at {SIN}.",
