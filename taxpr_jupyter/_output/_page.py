@@ -25,6 +25,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output._inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._picture._collection import without_collection
 from taxpr_jupyter._picture._dot import plain, to_dot
+from taxpr_jupyter._picture._kinds import legend_rows
 from taxpr_jupyter._picture._layout import lay_out_all
 from taxpr_jupyter._picture._model import Picture, count_of
 from taxpr_jupyter._picture._svg import finish_svg
@@ -65,6 +66,7 @@ def _page(
         "pages": {"": {"ends": _ends(drawing.picture), "counts": str(drawing.picture.counts)}},
         "left": {},
         "call": drawing.call,
+        "legend": legend_rows(),
     }
     until = time.monotonic() + drawing.timeout
 
@@ -149,19 +151,21 @@ def _embedded(data: Any) -> str:
 
 
 def _script() -> str:
-    """The two modules as one: a page opened from a file may load no other.
+    """The modules as one: a page opened from a file may load no other.
 
-    The first becomes a function that returns what it exports, and the import a call of it.
+    Each but the first becomes a function that returns what it exports, its import a call of that.
     """
-    picture, own = (
-        folder.joinpath(name).read_text("utf-8")
-        for folder, name in ((_PANEL, "picture.js"), (_STATIC, "page.js"))
-    )
-    exports = re.findall(r"^export (?:class|function) (\w+)", picture, re.MULTILINE)
-    body = re.sub(r"^export ", "", picture, flags=re.MULTILINE)
-    module = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
-    imported = re.compile(r"^import (.*) from .*;$", re.MULTILINE)
-    return imported.sub(lambda match: f"const {match[1]} = {module};", own)
+
+    def module(match: re.Match[str]) -> str:
+        folder = _PANEL if "/_view/" in match[2] else _STATIC
+        text = folder.joinpath(match[2].rpartition("/")[2]).read_text("utf-8")
+        exports = re.findall(r"^export (?:class|function|const) (\w+)", text, re.MULTILINE)
+        body = re.sub(r"^export ", "", text, flags=re.MULTILINE)
+        inside = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
+        return f"const {match[1]} = {inside};"
+
+    own = _STATIC.joinpath("page.js").read_text("utf-8")
+    return re.sub(r'^import (.*) from "(.*)";$', module, own, flags=re.MULTILINE)
 
 
 def _looks(svg_style: str) -> str:

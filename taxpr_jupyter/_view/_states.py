@@ -56,15 +56,22 @@ def actions(
     }
 
 
-def states_state(session: Session, refused: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """The states with what the last run made of them, as `static/states.js` takes them."""
+def states_state(
+    session: Session, refused: Mapping[str, tuple[str, str]] | None = None
+) -> dict[str, Any]:
+    """The states with what the last run made of them, as `static/states.js` takes them.
+
+    Args:
+        session: The session.
+        refused: See `Refused.texts`.
+    """
     rows, last = session.states(), session.last
     if not rows:
         return {}
     runs = {run.name: run for run in last.states} if last is not None else {}
     return {
         "run": f"Run {last.number}" if last is not None and runs else "",
-        "states": [_state(row, runs.get(row.name), refused) for row in rows],
+        "states": [_state(row, runs.get(row.name), refused or {}) for row in rows],
     }
 
 

@@ -336,11 +336,12 @@ async function render({ model, el }) {
   const ranLine = h("div", { class: "tx-ran", role: "status", "aria-live": "polite" }, ran);
 
   const modules = new Modules(model.get("_modules"));
-  const { Picture } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
+  const { Picture, parseSvg } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
   const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
   const { States } = /** @type {typeof import("./states.js")} */ (await modules.load("states.js"));
   const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
   const { Compare } = /** @type {typeof import("./compare.js")} */ (await modules.load("compare.js"));
+  const { drawLegend } = /** @type {typeof import("./legend.js")} */ (await modules.load("legend.js"));
   modules.close();
   let saving = 0;
   const act = {
@@ -367,6 +368,12 @@ async function render({ model, el }) {
       h("option", { value: "flops" }, "Colour by FLOPs"),
       h("option", { value: "bytes" }, "Colour by bytes"),
     )
+  );
+  const legend = h(
+    "details",
+    { class: "tx-folded" },
+    h("summary", {}, "What the nodes and lines of the picture are"),
+    drawLegend(h, parseSvg, model.get("_legend")),
   );
   const find = new Find({ h, button, send, picture });
   const states = new States({ h, button, table, send, select });
@@ -412,7 +419,7 @@ async function render({ model, el }) {
     h("div", { class: "tx-status" }, progress, message),
     states.element,
     results,
-    h("div", { class: "tx-more" }, code),
+    h("div", { class: "tx-more" }, legend, code),
   );
 
   const say = (/** @type {string} */ words, error = false) => {
