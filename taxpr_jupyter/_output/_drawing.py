@@ -21,6 +21,7 @@ from taxpr_jupyter._picture._model import HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._raster import raster
 from taxpr_jupyter._picture._refold import refolded
+from taxpr_jupyter._picture._style import for_outputs
 from taxpr_jupyter._picture._svg import finish_svg
 
 OUTPUT_LINES = 100  # of the program in the output of a cell
@@ -290,7 +291,7 @@ class Drawing:
         data: dict[str, Any] = {}
         notes = [*self.notes, self.picture.note]
         try:
-            data["image/svg+xml"] = self.svg()
+            data["image/svg+xml"] = for_outputs(self.svg())
         except PanelError as error:
             notes.append(str(error))
         data["text/plain"] = "\n\n".join(filter(None, [self.text(OUTPUT_LINES), *notes]))

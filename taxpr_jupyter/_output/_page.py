@@ -52,9 +52,7 @@ def page(
         return _page(drawing, levels, max_bytes, cancel)
 
 
-def _page(
-    drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None
-) -> str:
+def _page(drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None) -> str:
     svg = drawing.svg(cancel)
     style = _STYLE.search(svg)
     lines = drawing.outline(_LINES)

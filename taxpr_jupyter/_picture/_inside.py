@@ -282,10 +282,7 @@ def _addresses_in(part: Item | End) -> frozenset[str]:
 def _vars(eqns: Any) -> dict[Any, None]:
     """The variables that these make or use."""
     return dict.fromkeys(
-        atom
-        for eqn in eqns
-        for atom in (*eqn.invars, *eqn.outvars)
-        if not taxpr.is_literal(atom)
+        atom for eqn in eqns for atom in (*eqn.invars, *eqn.outvars) if not taxpr.is_literal(atom)
     )
 
 

@@ -134,9 +134,7 @@ def lay_out_all(
             return [LaidOut(f"{_DOCUMENT}{svg}", "dot", 0.0, "") for svg in svgs]
     except (LayoutStopped, _Unavailable):
         pass
-    return [
-        lay_out(dot, max(0.0, start + timeout - time.monotonic()), cancel) for dot in dots
-    ]
+    return [lay_out(dot, max(0.0, start + timeout - time.monotonic()), cancel) for dot in dots]
 
 
 _DOCUMENT = "<?xml "  # how an SVG of `dot` begins; in its labels there is no <

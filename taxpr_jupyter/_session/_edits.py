@@ -136,9 +136,7 @@ class Edited:
     def _length(self) -> tuple[int, int]:
         return length_of(self.program)
 
-    def rows(
-        self, call: str, limit: int | None, color: bool = False
-    ) -> list[tuple[str, str]]:
+    def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
         """The lines of the program as text, each with the address of what it is about.
 
         Args:

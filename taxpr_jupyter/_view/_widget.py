@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._picture._style import for_outputs
 from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._view import _states, _wire
 from taxpr_jupyter._view._background import Task
@@ -309,7 +310,7 @@ class PanelView(ipywidgets.VBox):
         text = self.session.text(limit=TEXT_LINES)
         data = {**data, WIDGET_MIME: view, "text/plain": text}
         if self.graph.svg:
-            data["image/svg+xml"] = self.graph.svg
+            data["image/svg+xml"] = for_outputs(self.graph.svg)
         return data, metadata
 
     def close(self) -> None:

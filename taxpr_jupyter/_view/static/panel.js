@@ -401,6 +401,9 @@ async function render({ model, el }) {
   ]);
   el.classList.add("taxpr-view");
   el.append(
+    // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
+    find.element,
+    ranLine,
     h(
       "div",
       { class: "tx-bar" },
@@ -409,8 +412,6 @@ async function render({ model, el }) {
       heat,
       tools,
     ),
-    find.element,
-    ranLine,
     stage,
     text.panel,
     outline.panel,
