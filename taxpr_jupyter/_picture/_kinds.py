@@ -1,4 +1,4 @@
-"""What the kinds of nodes and lines of a picture are, in words: the legend of the panel and pages."""
+"""What the kinds of nodes and lines are, in words: the legend of the panel and of pages."""
 
 from __future__ import annotations
 

@@ -124,8 +124,10 @@ def for_outputs(svg: str) -> str:
     stands in the page itself, its style says the same.
 
     Example:
-        >>> [for_outputs(f'<svg width="{w}" height="100">')[:26] for w in (500, 1200, 4000)]
-        ['<svg width="500" height="10', '<svg width="960" height="80', '<svg width="2400" height="6']
+        >>> for_outputs('<svg width="500" height="100">')
+        '<svg width="500" height="100">'
+        >>> for_outputs('<svg width="1200" height="100">')[:30]
+        '<svg width="960" height="80" s'
     """
     size = re.search(r' width="(\d+)" height="(\d+)"', svg)
     if size is None:

@@ -24,10 +24,10 @@ from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
 from taxpr_jupyter import Drawing, PanelError, Session, draw
-from taxpr_jupyter._picture._scope import Scope
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
 from taxpr_jupyter._picture import _layout, _raster
 from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._picture._scope import Scope
 from taxpr_jupyter._picture._style import for_converters
 
 ROOT = pathlib.Path(__file__).parents[2]
