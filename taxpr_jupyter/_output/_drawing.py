@@ -21,6 +21,7 @@ from taxpr_jupyter._picture._model import HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._raster import raster
 from taxpr_jupyter._picture._refold import refolded
+from taxpr_jupyter._picture._style import for_outputs
 from taxpr_jupyter._picture._svg import finish_svg
 
 OUTPUT_LINES = 100  # of the program in the output of a cell
@@ -115,6 +116,16 @@ class Drawing:
             unfolded: The addresses of what is open; None leaves it to the budget.
         """
         return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
+
+    def part(self, address: str, path: Collection[str]) -> Picture | None:
+        """What is inside of an address, and next to it; see `Builder.part`.
+
+        Args:
+            address: Of an equation, a group, or inputs or outputs that share a node.
+            path: What must be open to see it, itself included.
+        """
+        marks = self.injected, self.added, self.heat
+        return self.builder.part(address, path, *marks, only=self.only)
 
     @functools.cached_property
     def dot(self) -> str:
@@ -280,7 +291,7 @@ class Drawing:
         data: dict[str, Any] = {}
         notes = [*self.notes, self.picture.note]
         try:
-            data["image/svg+xml"] = self.svg()
+            data["image/svg+xml"] = for_outputs(self.svg())
         except PanelError as error:
             notes.append(str(error))
         data["text/plain"] = "\n\n".join(filter(None, [self.text(OUTPUT_LINES), *notes]))

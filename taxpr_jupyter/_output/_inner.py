@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from taxpr_jupyter._picture._model import Counts, Node, Picture
 
+NO_TIME = "there was no time to draw it"
+NO_ROOM = "it would have made the file too large"
 OUTSIDE = "outside"  # mark of a node that stands next to what a picture is about
 
 
@@ -35,7 +37,7 @@ class Inner:
 
 def walk(
     picture: Picture,
-    opened: Callable[[Collection[str]], Picture],
+    part: Callable[[str, Collection[str]], Picture | None],
     levels: int,
     until: float,
     room: Callable[[], bool],
@@ -44,7 +46,8 @@ def walk(
 
     Args:
         picture: The picture.
-        opened: Makes the picture of the whole program with just these addresses open.
+        part: Draws at least what is inside of an address, and next to it, given what must be open
+            to see it; None where that is too large.
         levels: How deep to go.
         until: When to stop, by `time.monotonic`.
         room: Whether there is room for more.
@@ -64,11 +67,13 @@ def walk(
             if level[node.fold] > levels:
                 reason = "it is too deep inside"
             elif time.monotonic() > until:
-                reason = "there was no time to draw it"
+                reason = NO_TIME
             elif not room():
-                reason = "it would have made the file too large"
+                reason = NO_ROOM
             else:
-                found = inside(opened(path), node.fold, outer.picture.counts.folded.get(node.id, 0))
+                drawn = part(node.fold, path)
+                total = outer.picture.counts.folded.get(node.id, 0)
+                found = inside(drawn, node.fold, total) if drawn else None
                 reason = "" if found else "it is too large to be drawn open"
             inner = Inner(node.fold, outer.address, node.lines[0], found, path, reason)
             yield inner

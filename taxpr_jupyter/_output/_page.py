@@ -11,18 +11,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import itertools
 import json
 import pathlib
 import re
 import string
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._output._inner import walk
+from taxpr_jupyter._output._inner import NO_ROOM, NO_TIME, Inner, walk
+from taxpr_jupyter._picture._collection import without_collection
 from taxpr_jupyter._picture._dot import plain, to_dot
-from taxpr_jupyter._picture._layout import lay_out
+from taxpr_jupyter._picture._kinds import legend_rows
+from taxpr_jupyter._picture._layout import lay_out_all
 from taxpr_jupyter._picture._model import Picture, count_of
 from taxpr_jupyter._picture._svg import finish_svg
 from taxpr_jupyter._picture._text import visible
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 LEVELS = 6  # how deep one can walk
 MAX_BYTES = 2_000_000
 _LINES = 2000  # of the program as text
+_TOGETHER = 16  # pictures that are laid out in one go
 
 _STATIC = pathlib.Path(__file__).parent / "static"
 _PANEL = pathlib.Path(__file__).parents[1] / "_view" / "static"
@@ -43,6 +48,11 @@ def page(
     drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None = None
 ) -> str:
     """Writes the page; see `Drawing.html`."""
+    with without_collection():
+        return _page(drawing, levels, max_bytes, cancel)
+
+
+def _page(drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None) -> str:
     svg = drawing.svg(cancel)
     style = _STYLE.search(svg)
     lines = drawing.outline(_LINES)
@@ -54,18 +64,21 @@ def page(
         "pages": {"": {"ends": _ends(drawing.picture), "counts": str(drawing.picture.counts)}},
         "left": {},
         "call": drawing.call,
+        "legend": legend_rows(),
     }
     until = time.monotonic() + drawing.timeout
 
     def room() -> bool:
         return size < max_bytes
 
-    for inner in walk(drawing.picture, drawing.opened, levels, until, room):
+    found = walk(drawing.picture, drawing.part, levels, until, room)
+    for inner, shown in _laid_out(found, until, cancel):
         if cancel is not None and cancel.is_set():
             raise PanelError("No page: it was cancelled.")
-        shown = _inner_svg(inner.picture, until, cancel) if inner.picture else None
-        if shown is None or inner.picture is None:
-            reason = inner.reason or "there was no time to draw it"
+        reason = inner.reason
+        if inner.picture is not None:
+            reason = ("" if shown else NO_TIME) if room() else NO_ROOM
+        if inner.picture is None or shown is None or reason:
             data["left"][inner.address] = {"reason": reason, "path": inner.path}
             continue
         data["pages"][inner.address] = {
@@ -89,10 +102,19 @@ def page(
     )
 
 
-def _inner_svg(picture: Picture, until: float, cancel: threading.Event | None) -> str | None:
-    """The SVG of a picture without its style sheet, which the page has; None without the time."""
-    laid_out = lay_out(to_dot(picture), max(0.0, until - time.monotonic()), cancel)
-    return None if laid_out.svg is None else _STYLE.sub("", finish_svg(laid_out.svg, picture))
+def _laid_out(
+    found: Iterable[Inner], until: float, cancel: threading.Event | None
+) -> Iterator[tuple[Inner, str | None]]:
+    """Each with its SVG, but for the style sheet, which the page has; None without the time."""
+    found = iter(found)
+    while part := list(itertools.islice(found, _TOGETHER)):
+        pictures = [inner.picture for inner in part if inner.picture]
+        left = max(0.0, until - time.monotonic())
+        svgs = iter(lay_out_all([to_dot(picture) for picture in pictures], left, cancel))
+        for inner in part:
+            raw = next(svgs).svg if inner.picture else None
+            shown = raw and inner.picture and _STYLE.sub("", finish_svg(raw, inner.picture))
+            yield inner, shown
 
 
 def _ends(picture: Picture) -> list[tuple[int, int]]:
@@ -127,19 +149,21 @@ def _embedded(data: Any) -> str:
 
 
 def _script() -> str:
-    """The two modules as one: a page opened from a file may load no other.
+    """The modules as one: a page opened from a file may load no other.
 
-    The first becomes a function that returns what it exports, and the import a call of it.
+    Each but the first becomes a function that returns what it exports, its import a call of that.
     """
-    picture, own = (
-        folder.joinpath(name).read_text("utf-8")
-        for folder, name in ((_PANEL, "picture.js"), (_STATIC, "page.js"))
-    )
-    exports = re.findall(r"^export (?:class|function) (\w+)", picture, re.MULTILINE)
-    body = re.sub(r"^export ", "", picture, flags=re.MULTILINE)
-    module = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
-    imported = re.compile(r"^import (.*) from .*;$", re.MULTILINE)
-    return imported.sub(lambda match: f"const {match[1]} = {module};", own)
+
+    def module(match: re.Match[str]) -> str:
+        folder = _PANEL if "/_view/" in match[2] else _STATIC
+        text = folder.joinpath(match[2].rpartition("/")[2]).read_text("utf-8")
+        exports = re.findall(r"^export (?:class|function|const) (\w+)", text, re.MULTILINE)
+        body = re.sub(r"^export ", "", text, flags=re.MULTILINE)
+        inside = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
+        return f"const {match[1]} = {inside};"
+
+    own = _STATIC.joinpath("page.js").read_text("utf-8")
+    return re.sub(r'^import (.*) from "(.*)";$', module, own, flags=re.MULTILINE)
 
 
 def _looks(svg_style: str) -> str:

@@ -56,14 +56,16 @@ class Borders:
             kind: NodeKind = "state" if end.state else "input"
             node = self._end(kind, block, end, list(end.indices), names, around)
             for i in end.indices:
+                ids[i] = node.id
                 var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
+                if not scope.wants(var):
+                    continue
                 stub = node
                 if end.children:
                     lines, tip = (_labels.short_path(names[i]),), f"{value}\n{names[i]}"
                     stub = Node(value, value, kind, lines, tip, cluster)
                 shown = self._tips.value(var)
                 scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
-                ids[i] = node.id
         return [ids[i] for i in range(len(ids))]
 
     def outputs(

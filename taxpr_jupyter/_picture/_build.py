@@ -12,6 +12,7 @@ from taxpr_jupyter._picture._collection import without_collection
 from taxpr_jupyter._picture._compared import Compared
 from taxpr_jupyter._picture._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET, MORE_THAN, Fold
+from taxpr_jupyter._picture._inside import Parts
 from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
@@ -40,6 +41,7 @@ class Builder:
         self._keys = Keys()
         self._facts = Facts(self._keys)
         self._folds: dict[Only | None, Fold] = {}
+        self._parts: tuple[Fold, Parts] | None = None  # of the last fold that was asked for
         # Found by drawing, for what is shown and what is open.
         self._extras: dict[tuple[Only | None, frozenset[str] | None], int] = {}
         self._lock = threading.RLock()  # what is open is noted in the tree
@@ -77,6 +79,50 @@ class Builder:
             extra = self._extras.get(key, 0)
             drawing, self._extras[key] = self._within(fold, unfolded, injected, added, extra=extra)
             return self._finished(fold, drawing, unfolded, heat)
+
+    def part(
+        self,
+        address: str,
+        path: Collection[str],
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+        heat: HeatKind | None = None,
+        only: Only | None = None,
+    ) -> Picture | None:
+        """What is open at an address, and what it touches, in the time that the part takes.
+
+        The picture may have more of what is around the part; its counts mean nothing.
+
+        Args:
+            address: Of an equation, a group, or inputs or outputs that share a node.
+            path: What must be open to see it, itself included.
+            injected: Addresses of tags that have an injector.
+            added: Addresses of tags that were added interactively.
+            heat: As for `picture`; the hottest node is one of this part.
+            only: As for `picture`.
+
+        Returns:
+            The picture; None where the part is too large to be drawn open.
+        """
+        with self._lock, without_collection():
+            fold = self._fold(only)
+            if self._parts is None or self._parts[0] is not fold:
+                self._parts = fold, Parts(fold, self._tooltips)
+            drawing = self._parts[1].drawn(address, path, injected, added)
+            if drawing is None or len(drawing.canvas.nodes) > fold.limit(path):
+                return None
+            annotator = Annotator(fold.root, self._facts)
+            nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
+            return Picture(
+                name=visible(self.program.name),
+                nodes=nodes,
+                edges=tuple(drawing.canvas.edges),
+                clusters=annotator.clusters(drawing.canvas.clusters),
+                counts=Counts(0, drawing.folded, 0, 0),
+                unfolded=frozenset(drawing.unfolded),
+                foldable=frozenset(drawing.foldable),
+                heat=scale,
+            )
 
     def _within(
         self,

@@ -66,7 +66,7 @@ class Drawing:
         injected: Collection[str],
         added: Collection[str],
     ):
-        self.canvas = Canvas()
+        self.canvas = self._canvas()
         self.drawn: set[str] = set()
         self.folded: dict[str, int] = {}
         self.unfolded: set[str] = set()
@@ -77,6 +77,9 @@ class Drawing:
         self._borders = Borders(self.canvas, tooltips)
         self._injected = injected
         self._added = added
+
+    def _canvas(self) -> Canvas:
+        return Canvas()
 
     # --- jaxprs -----------------------------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class Drawing:
         consts: Sequence[Any],
         cluster: str | None,
     ) -> _Ends:
-        scope, start = Scope(), len(self.canvas.nodes)
+        scope, start = self._scope(block), len(self.canvas.nodes)
         self._borders.consts(scope, block, consts, cluster)
         ins = self._borders.inputs(scope, block, in_names, cluster)
         self._items(scope, block, block.items, cluster)
@@ -128,6 +131,10 @@ class Drawing:
             address = f"{block.prefix}empty"
             self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
         return _Ends(self.canvas.nodes[start].id, ins, outs)
+
+    def _scope(self, block: Block) -> Scope:
+        del block  # a drawing of a part of a program has another one around it
+        return Scope()
 
     # --- equations --------------------------------------------------------------------------------
 
@@ -210,10 +217,11 @@ class Drawing:
             address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
         )
         self.canvas.add(node, merging=True)
-        for atom in ends.ins:
+        for atom in filter(scope.wants, ends.ins):
             scope.use(atom, address, address, cluster)
         for value, var in ends.outs:
-            scope.define(var, Origin(address, value, self._tips.value(var)), address)
+            if scope.wants(var):
+                scope.define(var, Origin(address, value, self._tips.value(var)), address)
         self._items(scope, block, item.tags, cluster)
 
     # --- open equations ---------------------------------------------------------------------------

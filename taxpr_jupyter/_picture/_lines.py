@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -93,9 +94,10 @@ class Lines:
         """What is open of the tree of a program, and what is folded."""
         return self._block(root, *shown_names(program), program.consts, 0)
 
-    def all(self, program: taxpr.Program) -> Iterator[Line]:
-        """Every equation of a program, in no groups."""
-        return self.folded(_plain("", program, None), program)
+    def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
+        """Every equation of a program, in no groups; at most so many lines."""
+        lines = self.folded(_plain("", program, None, limit), program)
+        return itertools.islice(lines, limit)
 
     # --- jaxprs -----------------------------------------------------------------------------------
 
@@ -250,18 +252,39 @@ class Lines:
         )
 
 
+def length_of(jaxpr: Any) -> tuple[int, int]:
+    """How many lines `Lines.all` makes of a jaxpr, and how many of them are equations."""
+    known: dict[int, tuple[int, int]] = {}
+
+    def of(jaxpr: Any) -> tuple[int, int]:
+        ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
+        lines, eqns = ends + len(jaxpr.eqns), 0
+        for eqn in jaxpr.eqns:
+            eqns += not taxpr.is_tag(eqn)
+            for nested in taxpr.nested_jaxprs(eqn):
+                if id(nested.jaxpr) not in known:
+                    known[id(nested.jaxpr)] = of(nested.jaxpr)
+                inside = known[id(nested.jaxpr)]
+                lines, eqns = lines + 1 + inside[0], eqns + inside[1]
+        return lines, eqns
+
+    return of(jaxpr)
+
+
 def _marks(item: Item) -> tuple[str, ...]:
     return ("backward",) if pass_of(item.eqns[0][1]) == "backward" else ()
 
 
-def _plain(address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
-    """A jaxpr with everything open and nothing in groups."""
+def _plain(
+    address: str, jaxpr: Any, nested: taxpr.Nested | None, limit: int | None = None
+) -> Block:
+    """A jaxpr with everything open and nothing in groups, or the first so many equations of it."""
     prefix = f"{address}/" if address else ""
     items = []
-    for local, eqn in taxpr.numbered(jaxpr):
+    for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
         place = f"{prefix}{local}"
         blocks = [
-            (_plain(f"{place}/{inner.label}", inner.jaxpr, inner), inner)
+            (_plain(f"{place}/{inner.label}", inner.jaxpr, inner, limit), inner)
             for inner in taxpr.nested_jaxprs(eqn)
         ]
         items.append(Item(place, [(place, eqn)], blocks=blocks, open=bool(blocks)))

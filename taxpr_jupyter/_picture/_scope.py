@@ -64,6 +64,11 @@ class Scope:
     uses: list[Use] = field(default_factory=list)
     _made_by: dict[Any, str] = field(default_factory=dict)
 
+    def wants(self, var: Any) -> bool:
+        """Whether it is to be known where a variable comes from."""
+        del var
+        return True
+
     def define(self, var: Any, origin: Origin, item: str = "") -> None:
         """Says where a variable comes from, and which equation or group makes it, if any."""
         self.origins[var] = origin
@@ -101,7 +106,7 @@ class Scope:
         for index, use in enumerate(self.uses):
             maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
             if use.node in bundles and maker is not None:
-                makers.setdefault(use.node, {})[index] = self._steps[maker]
+                makers.setdefault(use.node, {})[index] = self._steps.get(maker, 0)
         early: set[int] = set()
         for steps in makers.values():
             last = max(steps.values())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._picture._model import HeatKind, checked_heat, count_of
 from taxpr_jupyter._picture._refold import refolded
+from taxpr_jupyter._picture._text import visible
 from taxpr_jupyter._session import _attach
 from taxpr_jupyter._session._attach import Attached
 from taxpr_jupyter._session._drawn import Drawn
@@ -267,9 +268,10 @@ class Editor:
             self._set(unfolded=None, by_hand=frozenset(), note="")
 
     def take_over(self, old: Editor) -> None:
-        """Takes tags, injectors and folding of an older session, as far as addresses still exist.
+        """Takes over what an older session has, as far as addresses still exist.
 
-        What could not be taken over is said in `notes`.
+        These are tags, injectors, folding, and the initial values of states that were set. What
+        was taken over, and what could not be, is said in `notes`.
 
         Args:
             old: The older session.
@@ -278,19 +280,36 @@ class Editor:
             self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
             self.view_state = dict(old.view_state)
             self._drawn.heat = self._drawn.heat or old.heat
-            edits = self._edited.edits
-            counts = [
-                count_of(len(found), word)
-                for found, word in ((edits.tags, "added tag"), (edits.attached, "injector"))
-                if found
-            ]
-            if counts:
+            kept, ways = self._kept(self._take_states(old))
+            if kept:
                 self.notes += (
-                    f"Kept from the last run of this cell: {' and '.join(counts)}. "
-                    "`session.untag(name)` and `session.detach(name)`, or the panel, drop them.",
+                    f"Kept from the last run of this cell: {'; '.join(kept)}. "
+                    f"{_listed(ways)}, or the panel, {'drops' if len(ways) == 1 else 'drop'} them.",
                 )
             if dropped:
                 self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
+
+    def _take_states(self, old: Editor) -> list[str]:
+        """Takes over what was set of states; returns their names."""
+        del old  # an editor knows no states
+        return []
+
+    def _kept(self, states: Sequence[str]) -> tuple[list[str], list[str]]:
+        """What was taken over of an older session, in words, and the calls that drop it."""
+        sites = self._edited.sites
+        added = [_called(site) for site in sites if site.added]
+        attached = [f"{s.injector.name} at {_called(s)}" for s in sites if s.injector]
+        kept, ways = [], []
+        if added:
+            kept.append(f"{count_of(len(added), 'added tag')} ({_few(added)})")
+            ways.append("`session.untag(name)`")
+        if attached:
+            kept.append(f"{count_of(len(attached), 'injector')} ({_few(attached)})")
+            ways.append("`session.detach(name)`")
+        if states:
+            kept.append(f"{count_of(len(states), 'initial value')} ({_few(states)})")
+            ways.append("`session.reset_state(name)`")
+        return kept, ways
 
     def close(self) -> None:
         """Takes the views away; the session itself stays usable."""
@@ -384,3 +403,18 @@ class Editor:
 
 def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {other: value for other, value in mapping.items() if other != key}
+
+
+def _called(site: SiteRow) -> str:
+    return visible(site.name or site.address)
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    """Some names: `h, loss, 3 more`."""
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
+
+
+def _listed(words: Sequence[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

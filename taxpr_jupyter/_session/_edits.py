@@ -12,7 +12,7 @@ import taxpr
 from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._picture._find import Finder
 from taxpr_jupyter._picture._index import Index
-from taxpr_jupyter._picture._lines import Line, Lines
+from taxpr_jupyter._picture._lines import Line, Lines, length_of
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._slices import Slices
 from taxpr_jupyter._picture._stateful import injected_program
@@ -63,7 +63,7 @@ class Edited:
         self.edits = edits
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
-            kept = ("index", "finder", "slices")
+            kept = ("index", "finder", "slices", "_letters", "_length")
             self.__dict__.update(
                 (name, known) for name, known in vars(before).items() if name in kept
             )
@@ -96,6 +96,8 @@ class Edited:
     @functools.cached_property
     def sites(self) -> tuple[SiteRow, ...]:
         """All tags, in program order."""
+        if not self.program.tags():  # then nobody need know all places
+            return ()
         return site_rows(self.program, self.index, self.edits.tags, self.edits.attached)
 
     @functools.cached_property
@@ -119,16 +121,34 @@ class Edited:
             injected = self.program.inject({site: one.injector for site, one in attached.items()})
         return injected_program(injected, self.program)
 
-    def lines(self) -> list[Line]:
-        """Every equation as a line, whatever is folded in the picture."""
+    def lines(self, limit: int | None = None) -> list[Line]:
+        """Every equation as a line, whatever is folded in the picture; at most so many lines."""
         injected = {site.address for site in self.sites if site.injector}
         added = {site.address for site in self.sites if site.added}
-        names = Tooltips(taxpr.var_names(self.program))
-        return list(Lines(names, injected=injected, added=added).all(self.program))
+        names = Tooltips(self._letters)
+        return list(Lines(names, injected=injected, added=added).all(self.program, limit))
 
-    def rows(self, call: str, limit: int | None) -> list[tuple[str, str]]:
-        """The lines of the program as text, each with the address of what it is about."""
-        return _outline.rows(self.lines(), self.sites, call=call, limit=limit)
+    @functools.cached_property
+    def _letters(self) -> Mapping[Any, str]:
+        return taxpr.var_names(self.program)
+
+    @functools.cached_property
+    def _length(self) -> tuple[int, int]:
+        return length_of(self.program)
+
+    def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
+        """The lines of the program as text, each with the address of what it is about.
+
+        Args:
+            call: What was traced.
+            limit: At most this many lines of the program; None for all.
+            color: Whether to use the colours of a terminal.
+        """
+        lines = self.lines(limit)
+        total, eqns = self._length
+        return _outline.rows(
+            lines, self.sites, call=call, color=color, eqns=eqns, more=total - len(lines)
+        )
 
     def site(self, address: str) -> SiteRow | None:
         """The tag that a key, an address or a name means; None where it means none.

@@ -50,8 +50,12 @@ class Inspection:
         params: The params of the equation, as name and text.
         inputs: The operands, such as ``a:f32[3]``.
         outputs: The results.
-        source: Where the user's code made it; may be empty.
+        source: Where the user's code made it; may be empty. Of a tag that was added interactively
+            the place of the value.
         source_line: The text of that line; may be empty.
+        value_source: Of a tag in the source, where the value was made, if that is another line.
+        value_line: The text of that line.
+        added_by: Of a tag that was added interactively, the call that adds it.
         scope: The name stack, such as ``block_0/attention``.
         tag_params: The user's params of a tag, or None.
         site: The tag, where it is one.
@@ -71,6 +75,9 @@ class Inspection:
     outputs: tuple[str, ...] = ()
     source: str = ""
     source_line: str = ""
+    value_source: str = ""
+    value_line: str = ""
+    added_by: str = ""
     scope: str = ""
     tag_params: Mapping[str, Any] | None = None
     site: SiteRow | None = None
@@ -133,6 +140,8 @@ class Inspector:
     def _equation(self, address: str, eqn: Any, home: Home) -> Inspection:
         source = taxpr.source_of(eqn)
         site = self._by_address.get(address)
+        made = self._maker_source(site) if site and not site.added else None
+        made = None if made == source else made
         return Inspection(
             address=address,
             kind="tag" if site else "eqn",
@@ -143,6 +152,9 @@ class Inspector:
             outputs=tuple(self._text(var) for var in eqn.outvars),
             source=source_text(source),
             source_line=source_line(source),
+            value_source=source_text(made),
+            value_line=source_line(made),
+            added_by=_call_of(site) if site and site.added else "",
             scope=taxpr.scope_of(eqn),
             tag_params=site.params if site else None,
             site=site,
@@ -150,6 +162,11 @@ class Inspector:
             refused=home.refused,
             cost=() if site else self._costs.of_eqn(eqn).lines(eqn),
         )
+
+    def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
+        """Where the value was made that a tag marks."""
+        eqn = self._index.eqns.get(site.key.rpartition(".")[0])
+        return taxpr.source_of(eqn) if eqn is not None and not taxpr.is_tag(eqn) else None
 
     def _jaxpr(self, home: Home) -> Inspection:
         return Inspection(
@@ -194,6 +211,12 @@ class Inspector:
             return literal_text(atom)
         letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "_")
         return f"{letter}:{aval_text(atom.aval)}"
+
+
+def _call_of(site: SiteRow) -> str:
+    """How Python adds a tag that was added by a click."""
+    params = "".join(f", {key}={value!r}" for key, value in site.params.items())
+    return f"session.tag({site.key!r}{params})"
 
 
 def _untaggable(variable: Any) -> str | None:

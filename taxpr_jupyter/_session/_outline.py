@@ -16,40 +16,29 @@ _STYLES = {"tag": "\x1b[1;35m", "injected": "\x1b[1;32m", "dim": "\x1b[2m", "hea
 _RESET = "\x1b[0m"
 
 
-def listing(
-    lines: Sequence[Line],
-    sites: Sequence[SiteRow],
-    *,
-    call: str,
-    color: bool = False,
-    limit: int | None = None,
-) -> str:
-    """The equations, one in a line, nested ones indented; tags are marked with ● or ◆.
-
-    Args:
-        lines: All of the program.
-        sites: Its tags.
-        call: What was traced.
-        color: Whether to use the colours of a terminal.
-        limit: At most this many lines of the program; None for all.
-    """
-    made = rows(lines, sites, call=call, color=color, limit=limit)
-    return "\n".join(text for _, text in made)
-
-
 def rows(
     lines: Sequence[Line],
     sites: Sequence[SiteRow],
     *,
     call: str,
-    color: bool = False,
-    limit: int | None = None,
+    color: bool,
+    eqns: int,
+    more: int,
 ) -> list[tuple[str, str]]:
-    """The lines of `listing`, each with the address of what it is about, or ""."""
+    """The equations, one in a line, nested ones indented; tags are marked with ● or ◆.
+
+    Args:
+        lines: The first ones of the program.
+        sites: Its tags.
+        call: What was traced.
+        color: Whether to use the colours of a terminal.
+        eqns: How many equations the program has.
+        more: How many lines there are besides these.
+
+    Returns:
+        For each line the address of what it is about, or "", and the text.
+    """
     injectors = {site.address: _injector_text(site) for site in sites if site.injector}
-    eqns = sum(line.kind in ("eqn", "hop") for line in lines)
-    more = 0 if limit is None else max(0, len(lines) - limit)
-    lines = lines[: len(lines) - more]
     places = [f"{'  ' * line.depth}{_place(line)}" for line in lines]
     width = max(map(len, places), default=0)
     out = [("", _headed(call, eqns, len(sites), color))]

@@ -272,8 +272,8 @@ class Session(WithStates):
         if folded:
             return self._folded_text(False, color, limit)
         with self._lock:
-            lines, sites = self._edited.lines(), self._edited.sites
-        return _outline.listing(lines, sites, call=self.call, color=color, limit=limit)
+            rows = self._edited.rows(self.call, limit, color)
+        return "\n".join(text for _, text in rows)
 
     def outline(self, color: bool = False, limit: int | None = None) -> str:
         """What the picture shows, as a list of what is in what; for screen readers, too.

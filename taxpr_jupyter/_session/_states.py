@@ -224,25 +224,21 @@ class WithStates(Finding):
             self._pure.write(values)
             return values
 
-    def take_over(self, old: Editor) -> None:
-        """Takes over what an older session has, with initial values that were set.
-
-        Args:
-            old: The older session.
-        """
-        super().take_over(old)
-        with self._change("states"):
-            edits, names = old._edited.edits, {ends.name for ends, *_ in self._ends()}
-            watched = {name: keys for name, keys in edits.watched.items() if name in names}
-            self._set(watched=watched)
-            for ends, now, _ in self._ends():
-                if ends.name in edits.states:
-                    try:
-                        self._set_one(ends.name, fitted(ends.name, edits.states[ends.name], now))
-                    except PanelError:
-                        self.notes += (f"Dropped: the initial value of {ends.name}.",)
-
     # ---- within ------------------------------------------------------------------
+
+    def _take_states(self, old: Editor) -> list[str]:
+        edits, kept = old._edited.edits, []
+        names = {ends.name for ends, *_ in self._ends()}
+        watched = {name: keys for name, keys in edits.watched.items() if name in names}
+        self._set(watched=watched)
+        for ends, now, _ in self._ends():
+            if ends.name in edits.states:
+                try:
+                    self._set_one(ends.name, fitted(ends.name, edits.states[ends.name], now))
+                    kept.append(ends.name)
+                except PanelError:
+                    self.notes += (f"Dropped: the initial value of {ends.name}.",)
+        return kept
 
     def _ends(self) -> Iterator[tuple[StateEnds, Any, Any]]:
         """The states, with the initial values as they are, and as they were."""

@@ -19,6 +19,7 @@ from taxpr_jupyter._picture._keys import is_jaxpr, open_jaxpr
 from taxpr_jupyter._picture._layout import lay_out
 from taxpr_jupyter._picture._model import Picture
 from taxpr_jupyter._picture._side_by_side import side_by_side
+from taxpr_jupyter._picture._style import for_outputs
 from taxpr_jupyter._picture._svg import finish_svg
 from taxpr_jupyter._picture._text import shortened
 from taxpr_jupyter._session._sources import source_text
@@ -216,7 +217,7 @@ class Comparison:
         if _show.shows(_show.running_shell(), _show.SVG):
             svg = self.svg()
             if svg is not None:
-                data[_show.SVG] = svg
+                data[_show.SVG] = for_outputs(svg)
             lines += [self.note] if self.note else []
         return {**data, "text/plain": "\n".join(lines)}
 

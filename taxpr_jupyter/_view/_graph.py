@@ -9,11 +9,13 @@ from typing import Any
 import anywidget
 import traitlets
 
+from taxpr_jupyter._picture._kinds import legend_rows
+
 STATIC = pathlib.Path(__file__).parent / "static"
 # What panel.js loads besides, by name.
 MODULES = {
     name: (STATIC / name).read_text("utf-8")
-    for name in ("compare.js", "find.js", "picture.js", "states.js", "text.js")
+    for name in ("compare.js", "find.js", "legend.js", "picture.js", "states.js", "text.js")
 }
 
 
@@ -35,6 +37,7 @@ class Graph(anywidget.AnyWidget):
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
     _modules = traitlets.Dict(MODULES).tag(sync=True)
+    _legend = traitlets.List([list(row) for row in legend_rows()]).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
     call = traitlets.Unicode().tag(sync=True)

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from taxpr_jupyter._errors import LOG, one_line
+from taxpr_jupyter._picture._style import for_outputs
 
 SVG = "image/svg+xml"
 _LINES = 100  # of the program in an output; `session.text()` shows all
@@ -36,7 +37,7 @@ def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, A
                 LOG.warning("There is no panel for %r", session, exc_info=True)
                 notes.append(f"There is no panel: {one_line(error)}")
         if svg is not None:
-            data[SVG] = svg
+            data[SVG] = for_outputs(svg)
     parts = [session.text(color=color, limit=_LINES), session.tags_table(color=color), *notes]
     data["text/plain"] = "\n\n".join(part for part in parts if part)
     return data, metadata

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._picture._style import for_outputs
 from taxpr_jupyter._session._session import Session
 from taxpr_jupyter._view import _states, _wire
 from taxpr_jupyter._view._background import Task
@@ -39,6 +40,7 @@ class PanelView(ipywidgets.VBox):
         self._layout_task: Task | None = None
         self._run_task: Task | None = None
         self._selected_key = ""  # of the selected tag, whose address can move
+        self._refused = _states.Refused(session)
         self._instead = False  # whether the outline is shown because there is no picture
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = Graph(self._lock, **kept)
@@ -101,7 +103,7 @@ class PanelView(ipywidgets.VBox):
         self._show_rows()
 
     def _show_states(self) -> None:
-        self.graph.states = _states.states_state(self.session)
+        self.graph.states = _states.states_state(self.session, self._refused.texts)
 
     def _show_rows(self) -> None:
         """Sends the view that is looked at, if it is not the picture."""
@@ -203,12 +205,15 @@ class PanelView(ipywidgets.VBox):
             "heat": self._set_heat,
             "cancel": lambda _: self.cancel(),
             **self.finding.actions(content),
-            **_states.actions(session, content),
+            **_states.actions(session, content, self._refused),
         }
-        action = actions.get(content.get("do", ""))
-        if action:
+        what = content.get("do", "")
+        if what in actions:
             with self._lock:
-                self._attempt(action, content.get("address", ""))
+                self._attempt(actions[what], content.get("address", ""))
+                if what in ("state", "keepState"):  # what is wrong stands beside the field
+                    self._show_states()
+                    self._say("")
 
     def _toggle(self, address: str) -> None:
         node = self.session.inspect(address)
@@ -305,7 +310,7 @@ class PanelView(ipywidgets.VBox):
         text = self.session.text(limit=TEXT_LINES)
         data = {**data, WIDGET_MIME: view, "text/plain": text}
         if self.graph.svg:
-            data["image/svg+xml"] = self.graph.svg
+            data["image/svg+xml"] = for_outputs(self.graph.svg)
         return data, metadata
 
     def close(self) -> None:

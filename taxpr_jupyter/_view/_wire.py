@@ -14,11 +14,13 @@ from taxpr_jupyter._picture._jaxpr_text import jaxpr_rows
 from taxpr_jupyter._picture._lines import Line
 from taxpr_jupyter._picture._model import count_of
 from taxpr_jupyter._picture._rows import outline_rows
+from taxpr_jupyter._picture._text import shortened
 from taxpr_jupyter._session._inspect import Inspection, ValueRow
 from taxpr_jupyter._session._run import Difference, Record, Run
 from taxpr_jupyter._session._session import Attached, SiteRow
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
+SUMMARY = 40  # characters of an error beside the Run button
 MOST_LINES = 2000  # of a program in one view
 
 
@@ -35,6 +37,9 @@ def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
         "values": [_value(row) for row in node.values],
         "source": node.source,
         "line": node.source_line.strip(),
+        "valueSource": node.value_source,
+        "valueLine": node.value_line.strip(),
+        "addedBy": _short(node.added_by),
         "scope": node.scope,
         "tag": tag_state(node.site) if node.site else None,
         "tagParams": [
@@ -69,6 +74,7 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
     """
     return {
         "title": f"Run {run.number} on {run.device}",
+        "summary": f"Run {run.number}: {summary(run)}",
         "status": "error" if run.error else "cancelled" if run.cancelled else "done",
         "error": run.error or "",
         "injectors": [
@@ -80,6 +86,22 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
         "outputs": [_output(row) for row in run.differences],
         "records": [_record(record) for record in run.records.values()],
     }
+
+
+def summary(run: Run) -> str:
+    """What came of a run, in a few words."""
+    if run.error:
+        return f"failed: {shortened(' '.join(run.error.split()), SUMMARY)}"
+    if run.cancelled:
+        return "cancelled"
+    changed = [row for row in run.differences if not row.equal]
+    if not run.differences:
+        return "done"
+    if not changed:
+        return "no output changed"
+    numbers = [row.max for row in changed if row.max is not None and not math.isnan(row.max)]
+    by = f", by {max(numbers):.3g} at most" if numbers else ""
+    return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}"
 
 
 def describe(injector: Attached) -> str:

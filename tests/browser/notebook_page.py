@@ -141,7 +141,7 @@ class Panel:
         self.address = self.inspector.locator(".tx-address")
         self.message = root.locator(".tx-message")
         self.results = root.locator(".tx-results")
-        self.code = root.locator("details pre").first
+        self.code = root.locator("details pre.tx-code").first
         self.injector = root.locator(".taxpr-controls .widget-dropdown:visible select").last
         self.run_button = root.locator(".taxpr-run button")  # its icon is a part of its name
         self.slider = root.locator(".taxpr-param .noUi-handle")

@@ -8,7 +8,9 @@ import pytest
 from browser.conftest import BUILD, MISSING
 from drawn_programs import HOSTILE, PROGRAMS
 
+import taxpr
 from taxpr_jupyter import draw
+from taxpr_jupyter._picture._kinds import KINDS
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
@@ -226,14 +228,94 @@ def test_lines_of_all_kinds_are_thin_where_they_are_wide_to_the_mouse(opened):
         assert {tuple(stroke) for stroke in strokes} == {("rgba(0, 0, 0, 0)", "7px", "none")}, kind
 
 
-def test_what_kept_means_and_long_lines_of_the_text(opened):
+def test_what_kept_means(opened):
+    def loss(params, x):
+        for k, w in enumerate(params):
+            with jax.named_scope(f"layer_{k}"):
+                x = jnp.tanh(jnp.sin(x @ w) * jnp.cos(x @ w))
+        return jnp.sum(x**2)
+
+    drawing = draw(jax.grad(loss), [jnp.ones((3, 3))] * 4, jnp.ones((2, 3)), budget=16)
+    kept = [node for node in drawing.picture.nodes if "kept" in node.marks]
+    assert kept
+    page = opened(drawing)
+    expect(page.node(kept[0].address)).to_contain_text("[kept]")
+    expect(page.inspector).to_contain_text("keeps values of this node for the backward pass.")
+
+
+def test_the_legend_is_folded_and_shows_each_kind(opened):
+    page = opened(drawing())
+    legend = page.inspector.locator(".tx-legend")
+    expect(legend).to_be_hidden()
+    page.inspector.get_by_text("What nodes and lines are").click()
+    expect(legend.locator("li").first).to_be_visible()
+    assert legend.locator("li").all_inner_texts() == [kind.words for kind in KINDS]
+    fills = legend.locator("svg g.node > *").evaluate_all(
+        "all => all.map(e => getComputedStyle(e).fill)"
+    )
+    assert len(set(fills)) > 6
+    assert "rgb(0, 0, 0)" not in fills  # which is what no rule gives
+
+
+def searched(x, params):
+    with jax.named_scope("outer"):
+        y = taxpr.tag(jnp.exp(x @ params["weight"]), name="loss one")
+    return jnp.sum(y.astype(jnp.float16))
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        ("prim:exp", "1:exp"),
+        ("name:weight", "in1"),
+        ("tag:loss", "t0"),
+        ('tag:"loss one"', "t0"),
+        ("dtype:f16 prim:convert", "2:convert_element_type"),
+        ("dtype:float16 prim:convert", "2:convert_element_type"),
+        ("shape:[3,2]", "in1"),
+        ("shape:3,*", "in1"),
+        ("shape:...,3", "in0"),
+        ("f32[*,2] prim:dot", "0:dot_general"),
+        ("source:test_html.py prim:exp", "1:exp"),
+        ("fn:searched prim:exp", "1:exp"),
+        ("scope:outer prim:exp", "1:exp"),
+        (f"line:{searched.__code__.co_firstlineno + 3} prim:reduce", "4:reduce_sum"),
+    ],
+)
+def test_search_knows_what_a_word_is_about(opened, words, address):
+    page = opened(draw(searched, jnp.ones((5, 3)), {"weight": jnp.ones((3, 2))}))
+    field = page.page.get_by_role("searchbox")
+    field.fill(words)
+    expect(page.inspector.locator(".tx-address")).to_have_text(address)
+    for wrong in (
+        "prim:loss",
+        "tag:exp",
+        "dtype:f",
+        "shape:[9]",
+        "line:1",
+        "name:nothing",
+        "fn:exp",
+    ):
+        field.fill(wrong)
+        expect(page.found).to_have_text("none")
+
+
+def test_the_page_says_what_a_search_can_ask_for(opened):
+    page = opened(drawing())
+    page.inspector.get_by_text("What a search can ask for").click()
+    for word in ("prim:", "name:", "tag:", "dtype:", "shape:", "source:", "line:", "fn:", "scope:"):
+        expect(page.inspector.locator("kbd", has_text=word)).to_be_visible()
+        assert word in page.page.get_by_role("searchbox").get_attribute("title")
+
+
+def test_long_lines_of_the_text(opened):
     def loss(params):
         return jnp.sum(jnp.tanh(jnp.sin(params["a_rather_long_name_of_a_layer"]["another_name"])))
 
     params = {"a_rather_long_name_of_a_layer": {"another_name": jnp.ones(3)}}
     page = opened(draw(jax.grad(loss), params))
-    if page.page.locator(".tx-stage", has_text="[kept]").count():
-        expect(page.inspector).to_contain_text("keeps values of this node for the backward pass")
+    assert page.page.locator(".tx-stage", has_text="[kept]").count() == 0
+    expect(page.inspector).not_to_contain_text("for the backward pass.")
     outline = page.page.locator(".tx-outline")
     assert outline.evaluate("e => e.scrollWidth <= e.clientWidth")
 

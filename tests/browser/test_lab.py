@@ -81,6 +81,71 @@ def test_a_picture_that_could_run_something_is_cleaned(page, opened):
     assert not any(":9/" in address for address in asked)
 
 
+def test_the_header_is_two_rows_and_its_texts_are_whole(page, opened):
+    page.set_viewport_size({"width": 1500, "height": 900})
+    _, panel = opened()
+    tops = set()
+    for part in (".tx-title", ".tx-tabs", ".tx-heat", ".tx-tools", ".tx-search"):
+        box = panel.root.locator(part).bounding_box()
+        tops.add(round((box["y"] + box["height"] / 2) / 20))
+    assert len(tops) <= 2
+    field = panel.root.get_by_role("searchbox")
+    wide = field.evaluate(
+        """field => {
+          const context = document.createElement("canvas").getContext("2d");
+          context.font = getComputedStyle(field).font;
+          return context.measureText(field.placeholder).width + 16 <= field.clientWidth;
+        }"""
+    )
+    assert wide
+
+
+def test_beside_run_stands_what_came_of_it(page, opened):
+    page.set_viewport_size({"width": 1400, "height": 700})
+    _, panel = opened()
+    line = panel.root.locator(".tx-ran")
+    expect(line.locator("button")).to_be_hidden()
+    panel.select(TANH)
+    panel.attach("zero")
+    panel.run(1)
+    expect(line).to_have_text(re.compile(r"^Run 1: 2 of 2 outputs changed, by \S+ at most ↓$"))
+    panel.run_button.scroll_into_view_if_needed()
+    heading = panel.results.locator("h3")
+    expect(heading).not_to_be_in_viewport()
+    line.locator("button").click()
+    expect(heading).to_be_in_viewport()
+    panel.injector.select_option("none")
+    panel.run(2)
+    expect(line).to_have_text("Run 2: no output changed ↓")
+
+
+def test_where_a_tag_and_its_value_come_from(opened):
+    _, panel = opened()
+    panel.select(TANH)
+    panel.tag("h")
+    panel.node(kind="added").locator("text").first.click()
+    sections = panel.inspector.locator("section")
+    value = sections.filter(has_text="Source of the value")
+    expect(value).to_contain_text("h = jnp.tanh(w @ h + x)")
+    own = sections.filter(has_text="Source of the tag")
+    expect(own).to_contain_text(f"session.tag('{TANH}.0', name='h')")
+    panel.node(kind="tag").filter(has_text="sum").locator("text").first.click()
+    expect(own).to_contain_text('taxpr.tag(h.sum(), name="sum")')
+
+
+def test_the_legend_is_folded(opened):
+    _, panel = opened()
+    legend = panel.root.locator(".tx-legend")
+    expect(legend).to_be_hidden()
+    panel.root.get_by_text("What the nodes and lines of the picture are").click()
+    expect(legend).to_contain_text("a tag with an injector")
+    fills = legend.locator("svg g.node > *").evaluate_all(
+        "all => all.map(e => getComputedStyle(e).fill)"
+    )
+    assert len(set(fills)) > 6
+    assert "rgb(0, 0, 0)" not in fills  # which is what no rule gives
+
+
 def test_folding_and_unfolding(opened):
     book, panel = opened(in_python("sorted(p.picture().unfolded)"))
     panel.node(f"{SCANNED}/body", "cluster").locator("text").dblclick()

@@ -37,10 +37,23 @@ def test_states_are_edited_and_shown_after_each_iteration(page, server):
     states = panel.root.locator(".tx-states")
     assert panel.node(kind="state").count() == 2
     expect(states.locator("tbody th")).to_contain_text(["<b>unit</b>", "total"])
-    # What does not fit is refused in our words, and the old value stays.
+    # What does not fit is refused in our words, beside the field, and the old value stays.
+    field = states.get_by_label("Initial value of total", exact=True)
+    wrong = states.get_by_role("alert")
     fill(states, "Initial value of total", "[1, 2]")
-    expect(panel.message).to_have_text("total is f32[], and the value is f32[2]")
+    expect(wrong).to_have_text(
+        "total is f32[], and the value is f32[2]. Runs begin with 0.0 still."
+    )
+    expect(field).to_have_value("[1, 2]")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).not_to_have_css("font-weight", "600")
+    expect(panel.message).to_have_text("")
     expect(panel.code).not_to_contain_text("states[")
+    field.press("Escape")
+    expect(wrong).to_have_count(0)
+    expect(field).to_have_value("0.0")
+    fill(states, "Initial value of total", "x")
+    expect(wrong).to_contain_text("`x` is no number")
     fill(states, "Initial value of total", "40")
     expect(panel.code).to_contain_text("states['total'] = np.array(40.0")
     expect(panel.message).to_have_text("")
@@ -49,6 +62,7 @@ def test_states_are_edited_and_shown_after_each_iteration(page, server):
     states.get_by_label("Show each write of total").click()
     expect(panel.node(kind="tag")).to_have_count(1)
     panel.run(1)
+    expect(wrong).to_have_count(0)
     cells = states.locator("tbody tr").filter(has_text="total").locator("td")
     expect(cells.nth(1)).to_have_text("46")
     expect(cells.nth(2)).to_have_text("the same")

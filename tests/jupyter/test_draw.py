@@ -27,6 +27,7 @@ from taxpr_jupyter import Drawing, PanelError, Session, draw
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
 from taxpr_jupyter._picture import _layout, _raster
 from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._picture._scope import Scope
 from taxpr_jupyter._picture._style import for_converters
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -415,7 +416,7 @@ class TestPage:
         assert len(drawing.html(max_bytes=1)) < len(drawing.html())
         reasons = {one["reason"] for one in data_of(drawing.html(max_bytes=1))["left"].values()}
         assert reasons == {"it would have made the file too large"}
-        late = walk(drawing.picture, drawing.opened, 5, 0.0, lambda: True)
+        late = walk(drawing.picture, drawing.part, 5, 0.0, lambda: True)
         assert {one.reason for one in late} == {"there was no time to draw it"}
 
     @pytest.mark.parametrize("name", ["grad_scan_nested", "long_and_flat", "deep", "hostile"])
@@ -427,7 +428,7 @@ class TestPage:
                 drawing = drawing.fold(address)
         seen = 0
         counts = {"": drawing.picture.counts}
-        for inner in walk(drawing.picture, drawing.opened, 9, float("inf"), lambda: True):
+        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True):
             assert inner.picture is not None, inner.reason
             here = inner.picture.counts
             counts[inner.address] = here
@@ -438,6 +439,63 @@ class TestPage:
             assert len(eqns) + len({c.fold for c in inner.picture.clusters}) >= here.drawn
             seen += 1
         assert seen == len(counts) - 1 > 0
+
+    @pytest.mark.parametrize("name", ["grad_scan_nested", "deep", "state", "mlp_step"])
+    def test_a_part_has_what_the_whole_picture_has_of_it(self, name):
+        drawing = draw(PROGRAMS[name](), budget=20)
+        for address in [a for a in drawing.picture.unfolded if "/" not in a]:
+            if address in drawing.picture.foldable:
+                drawing = drawing.fold(address)
+
+        def own(picture):
+            """Nodes that are no stubs, and what is between them."""
+            ids = {
+                node.id: (node.address, node.kind, node.lines)
+                for node in picture.nodes
+                if not {OUTSIDE, "stub"} & set(node.marks)
+            }
+            edges = [
+                (ids[e.source], ids[e.target], e.kind, e.value, e.tail, e.head)
+                for e in picture.edges
+                if e.source in ids and e.target in ids
+            ]
+            return sorted(ids.values()), sorted(edges)
+
+        def beside(picture):
+            known = {node.id: node.address for node in picture.nodes if OUTSIDE in node.marks}
+            return {known[e.target] for e in picture.edges if e.target in known}
+
+        seen = 0
+        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True):
+            whole = inside(drawing.opened(inner.path), inner.address, inner.picture.counts.total)
+            assert own(inner.picture) == own(whole), inner.address
+            assert beside(inner.picture) == beside(whole), inner.address
+            seen += 1
+        assert seen
+
+    def test_a_part_costs_what_is_in_it(self, monkeypatch):
+        """However large the program around it is."""
+
+        def work(length):
+            def f(x):
+                first = jax.jit(lambda x: jnp.sin(x) * 2, inline=False)(x)
+                for _ in range(length):
+                    x = jnp.cos(x) + first
+                return x
+
+            drawing = draw(f, 1.0, budget=20)
+            address = next(a for a in drawing.picture.foldable if a.endswith(":jit"))
+            drawing.part(address, [address])
+            calls = []
+            plain = Scope.use
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    Scope, "use", lambda self, *a, **k: (calls.append(1), plain(self, *a, **k))
+                )
+                drawing.part(address, [address])
+            return len(calls)
+
+        assert work(400) < 3 * work(40)
 
     def test_only_what_is_open_has_an_inside(self, folded):
         drawing, scan, _ = folded

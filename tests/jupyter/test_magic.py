@@ -302,9 +302,37 @@ def test_a_cell_run_again_keeps_tags_injectors_and_folding(notebook, metadata):
     assert "0:scan" in new.unfolded
     assert new.view_state == {"zoom": 2}
     assert new.notes == (
-        "Kept from the last run of this cell: 1 added tag and 1 injector. "
+        "Kept from the last run of this cell: 1 added tag (s); 1 injector (scale at s). "
         "`session.untag(name)` and `session.detach(name)`, or the panel, drop them.",
     )
+
+
+def test_initial_values_that_are_kept_are_said(notebook):
+    cell = """%%taxpr
+import taxpr, jax.numpy as jnp
+total = taxpr.State(0.0, name="total")
+def add(x):
+    total.value += x
+    return total.value
+add(2.0)"""
+    old = notebook.good(cell, cell_id="one")
+    old.set_state("total", 40)
+    new = notebook.good(cell, cell_id="one")
+    assert new.run().outputs == 42.0
+    assert new.notes == (
+        "Kept from the last run of this cell: 1 initial value (total). "
+        "`session.reset_state(name)`, or the panel, drops them.",
+    )
+
+
+def test_what_is_kept_is_named_up_to_a_few(notebook):
+    old = notebook.good(SCAN, cell_id="one")
+    for number, address in enumerate(["in0", "in1", SIN, "0:scan/body/0:add.0", "0:scan.0"]):
+        old.tag(address, f"n{number}")
+    note = notebook.good(SCAN, cell_id="one").notes[0]
+    assert note.startswith("Kept from the last run of this cell: 5 added tags (")
+    assert ", 1 more)" in note
+    assert len(note) < 200
 
 
 def test_what_cannot_be_kept_is_said(notebook):
@@ -313,7 +341,7 @@ def test_what_cannot_be_kept_is_said(notebook):
     old.tag("in0", "x")
     new = notebook.good(SCAN.replace("jnp.sin(c)", "jnp.cos(c)"), cell_id="one")
     assert list(new.tags) == ["in0"]
-    assert new.notes[0].startswith("Kept from the last run of this cell: 1 added tag. ")
+    assert new.notes[0].startswith("Kept from the last run of this cell: 1 added tag (x). ")
     assert new.notes[1:] == (
         f"Dropped, since the program has changed: the tag 'tag1' at {SIN}, "
         f"the injector zero at {SIN}.",

@@ -603,3 +603,24 @@ def test_a_function_that_needs_a_ctx_is_told_how_to_get_one(session):
     assert "Its ctx is ()" not in broken.error
     assert session.attach("h", counts, ctx=0).error is None
     assert session.run().ok
+
+
+def test_where_a_tag_and_its_value_come_from():
+    def f(x):
+        y = jnp.sin(x)
+        return taxpr.tag(y, name="own") * 2
+
+    session = Session(f, (0.5,))
+    own = session.inspect("t0")
+    assert own.source_line == 'return taxpr.tag(y, name="own") * 2'
+    assert own.value_line == "y = jnp.sin(x)"
+    assert own.value_source != own.source
+    assert own.added_by == ""
+    session.tag("1:mul", "mine")
+    added = session.inspect("t1")
+    assert added.source_line == 'return taxpr.tag(y, name="own") * 2'  # of the product
+    assert added.added_by == "session.tag('1:mul.0', name='mine')"
+    assert added.value_source == ""
+    session.untag("mine")
+    assert eval(added.added_by, {"session": session}) == "1:mul.0"
+    assert session.inspect("0:sin").added_by == ""

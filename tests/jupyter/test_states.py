@@ -678,9 +678,12 @@ def test_the_panel_shows_states_and_edits_them():
 
     assert send(do="state", address="total", value="41")["leaves"][0]["text"] == "41.0"
     assert "states['total'] = np.array(41.0" in view.graph.code
-    send(do="state", address="total", value="x")
-    assert view.graph.message["error"]
-    assert "is no number" in view.graph.message["text"]
+    (leaf,) = send(do="state", address="total", value="x")["leaves"]
+    assert (leaf["text"], leaf["typed"]) == ("41.0", "x")
+    assert leaf["error"].startswith("`x` is no number")
+    assert not view.graph.message["text"]  # it stands beside the field
+    (leaf,) = send(do="keepState", address="total")["leaves"]
+    assert (leaf["text"], leaf["typed"], leaf["error"]) == ("41.0", "", "")
     assert send(do="watch", address="total")["watched"]
     assert len(view.graph.tags) == 1
     view.session.run()

@@ -5,6 +5,7 @@ import shutil
 from importlib import resources
 from xml.etree import ElementTree
 
+import jax.numpy as jnp
 import pytest
 from documented_programs import PROGRAMS as DOCUMENTED
 from drawn_hops import HOPS
@@ -12,10 +13,12 @@ from drawn_programs import HOSTILE
 from drawn_programs import PROGRAMS as HARD
 
 import taxpr
+from taxpr_jupyter import draw
 from taxpr_jupyter._picture import _layout, _style
 from taxpr_jupyter._picture._build import build_picture
 from taxpr_jupyter._picture._dot import plain, to_dot
 from taxpr_jupyter._picture._layout import lay_out
+from taxpr_jupyter._picture._style import READABLE, for_outputs
 from taxpr_jupyter._picture._svg import finish_svg
 
 # All of the gallery but the programs of other libraries.
@@ -132,6 +135,36 @@ def test_it_scales_and_is_accessible():
     assert root.findtext(f"{NS}title") == "flat"
     assert root.findtext(f"{NS}desc") == ("A program of 3 equations, 2 tags.")
     assert "max-width:100%" in root.findtext(f"{NS}style")
+
+
+@pytest.mark.parametrize(
+    ("wide", "shown"),
+    [(300, 300), (960, 960), (1200, 960), (1600, 960), (2000, 1200), (4040, 2424)],
+)
+def test_in_an_output_a_wide_picture_fits_a_page_or_can_be_read(wide, shown):
+    size = f'width="{wide}" height="{wide // 2}"'
+    text = f'<svg class="taxpr-svg" viewBox="0 0 9 3" {size}><g/></svg>'
+    made = ElementTree.fromstring(for_outputs(text))
+    assert int(made.get("width")) == shown >= READABLE * wide
+    assert abs(int(made.get("height")) - shown / 2) <= 1
+    assert made.get("viewBox") == "0 0 9 3"
+    if shown == wide:
+        assert for_outputs(text) == text
+    else:
+        least = int(re.search(r"max-width:max\(100%,(\d+)px\)", made.get("style"))[1])
+        assert least == round(READABLE * wide)
+
+
+def test_the_output_of_a_drawing_fits_and_its_file_does_not_change():
+    def wide(x):
+        return [jnp.tanh(jnp.sin(x + k)) @ x for k in range(20)]
+
+    drawing = draw(wide, jnp.ones((3, 3)), budget=400)
+    whole = ElementTree.fromstring(drawing.svg())
+    output = ElementTree.fromstring(drawing._repr_mimebundle_()["image/svg+xml"])
+    assert int(output.get("width")) < int(whole.get("width"))
+    assert output.get("viewBox") == whole.get("viewBox")
+    assert ElementTree.tostring(output[0]) == ElementTree.tostring(whole[0])
 
 
 def test_styles_touch_nothing_else_and_work_without_variables():

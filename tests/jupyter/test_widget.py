@@ -1,5 +1,6 @@
 """The panel with no browser attached: what it would show, and what messages to it do."""
 
+import re
 import sys
 import threading
 import time
@@ -267,6 +268,7 @@ def test_a_derivative_that_stays_as_it_was_is_said_with_the_injector():
     view.start_run()
     assert view.wait(SECONDS)
     assert view.graph.results["status"] == "done"
+    assert view.graph.results["summary"].startswith("Run 1: ")
     controls._injector.value = "count"
     assert controls._remark.value == ""
     view.close()
@@ -287,6 +289,8 @@ def test_an_injector_that_changes_a_shape_is_marked(session, view, remote):
     assert view.wait(SECONDS)
     assert view.graph.results["status"] == "error"
     assert "cut" in view.graph.results["error"]
+    assert re.match(r"Run \d+: failed: .*", view.graph.results["summary"])
+    assert len(view.graph.results["summary"]) < 70
     view.injector_controls._injector.value = "scale"
     assert view.graph.marks == {}
 

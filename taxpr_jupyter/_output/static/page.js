@@ -7,16 +7,16 @@
  *
  * @typedef {{ ends: [number, number][], counts: string, svg?: string, outer?: string,
  *   title?: string }} Page
- * @typedef {{ pages: Record<string, Page>, call: string,
+ * @typedef {{ pages: Record<string, Page>, call: string, legend: [string, string][],
  *   left: Record<string, { reason: string, path: string[] }> }} Data
- * @typedef {{ page: string, address: string, label: string, text: string }} Entry something that
- *   can be found: by what stands on it, or by all that is known of it
+ * @typedef {import("./search.js").Entry} Entry
  */
 
 import { parseSvg, Picture } from "../../_view/static/picture.js";
+import { drawLegend } from "../../_view/static/legend.js";
+import { CRITERIA, NO_MATCH, fit, rank, wordsOf } from "./search.js";
 
 const FEW = 12; // ends of a value that are listed at first
-const NO_MATCH = 4; // the rank of what does not match a search
 const TYPING = 120; // milliseconds without a key before the search begins
 
 const byId = /** @type {(id: string) => HTMLElement} */ ((id) => document.getElementById(id));
@@ -285,6 +285,10 @@ function inspect() {
   );
 }
 
+/** @param {string} title @param {...Node} children */
+const folded = (title, ...children) =>
+  h("details", { class: "tx-folded" }, h("summary", {}, title), ...children);
+
 function help() {
   const key = (/** @type {string} */ name, /** @type {string} */ what) =>
     h("div", {}, h("kbd", {}, name), ` ${what}`);
@@ -294,12 +298,14 @@ function help() {
       "Folded nodes",
       h("p", {}, "Double-click a node with a number of equations on it to see what is inside."),
     ),
-    nodes.some((node) => labelOf(node)[0]?.endsWith("[kept]"))
+    nodes.some((node) => labelOf(node)[0]?.includes("[kept]"))
       ? section(
           "[kept]",
           h("p", {}, "The forward pass keeps values of this node for the backward pass."),
         )
       : "",
+    folded("What nodes and lines are", drawLegend(h, parseSvg, data.legend)),
+    folded("What a search can ask for", ...CRITERIA.map(([word, what]) => key(word, what))),
     section(
       "Keys",
       key("Tab", "to the picture, the text, the search"),
@@ -334,14 +340,14 @@ function entries() {
       const address = addressOf(node);
       if (drawn.has(address) || node.classList.contains("outside")) continue;
       drawn.add(address);
-      const label = labelOf(node).join("\n");
-      index.push({ page, address, label, text: [label, address, tipOf(node)].join("\n") });
+      const [label, kind] = [labelOf(node).join("\n"), node.classList[1] ?? ""];
+      index.push({ page, address, kind, label, tip: tipOf(node) });
     }
   }
   for (const line of lines) {
     const address = line.dataset.line ?? "";
     if (!address || drawn.has(address)) continue;
-    index.push({ page: "-", address, label: "", text: line.textContent ?? "" });
+    index.push({ page: "-", address, kind: "", label: "", tip: line.textContent ?? "" });
   }
   return index;
 }
@@ -350,8 +356,8 @@ const field = /** @type {HTMLInputElement} */ (
   h("input", {
     class: "tx-field",
     type: "search",
-    placeholder: "Search: exp, f32[8,16]",
-    title: "Words of names, types, addresses and lines of the source, or prim:dot; all must match",
+    placeholder: "Search: exp, prim:dot, f32[*,64], tag:loss",
+    title: `All words must match. What a word is about can stand before it:\n${CRITERIA.map((one) => one.join("  ")).join("\n")}`,
     "aria-label": "Search names, types, addresses",
     spellcheck: "false",
     autocomplete: "off",
@@ -360,35 +366,18 @@ const field = /** @type {HTMLInputElement} */ (
 const number = h("span", { class: "tx-found", "aria-live": "polite" });
 let typing = 0;
 
-/** The name of an entry's primitive, from its address. @param {Entry} entry */
-const primitiveOf = ({ address }) => (/(?:^|\/)\d+:([^/]+)$/.exec(address)?.[1] ?? "").toLowerCase();
-
-/** How well a word fits: 0 is the primitive itself. @param {Entry} entry @param {string} word */
-function fit(entry, word) {
-  const primitive = primitiveOf(entry);
-  if (word.startsWith("prim:")) return primitive.includes(word.slice(5)) ? 0 : NO_MATCH;
-  if (primitive === word) return 0;
-  if (primitive.includes(word)) return 1;
-  if (entry.label.toLowerCase().includes(word)) return 2;
-  return entry.text.toLowerCase().includes(word) ? 3 : NO_MATCH;
-}
-
-/** How well all words fit: as the worst of them. @param {Entry} entry @param {string[]} words */
-const rank = (entry, words) => Math.max(...words.map((word) => fit(entry, word)));
-
 /** Where a node matches that does not show it. @param {Entry} entry */
 function why(entry) {
-  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const hidden = words.find((word) => fit(entry, word) === 3);
+  const hidden = wordsOf(field.value).find((word) => fit(entry, word) === 3);
   const has = (/** @type {string} */ text) => Boolean(hidden && text.toLowerCase().includes(hidden));
-  const line = entry.text.split("\n").find(has);
+  const line = entry.tip.split("\n").find(has);
   return line ? `It matches in: ${line.trim()}` : "";
 }
 
 function search() {
   clearTimeout(typing);
   typing = 0;
-  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(field.value);
   const ranked = (words.length ? entries() : []).map((entry) => ({ entry, rank: rank(entry, words) }));
   const here = (/** @type {Entry} */ entry) => Number(entry.page !== shown);
   // The best first; among equals what can be seen, and then in the order of the program.

@@ -17,12 +17,12 @@
  * @typedef {{ address: string, text: string, tag: Tag | null, refused: string }} Value
  * @typedef {[string, string][]} Facts
  * @typedef {{ address: string, title: string, kind: string, facts: Facts, inputs: string[],
- *   outputs: string[], values: Value[], source: string, line: string, scope: string,
- *   cost: string[], tag: Tag | null, tagParams: Facts, toggle: "" | "fold" | "unfold", note: string }} Inspection
+ *   outputs: string[], values: Value[], source: string, line: string,
+ *   valueSource: string, valueLine: string, addedBy: string, scope: string, cost: string[], tag: Tag | null, tagParams: Facts, toggle: "" | "fold" | "unfold", note: string }} Inspection
  * @typedef {{ name: string, type: string, before: string, after: string, largest: string,
  *   mean: string, same: boolean, note: string }} Output
  * @typedef {{ name: string, address: string, facts: Facts, values: string, note: string }} Recorded
- * @typedef {{ title: string, status: string, error: string, times: [string, number][],
+ * @typedef {{ title: string, summary: string, status: string, error: string, times: [string, number][],
  *   xla: string[], injectors: { address: string, text: string }[], outputs: Output[], records: Recorded[] }} Results
  */
 
@@ -134,6 +134,23 @@ function drawValue({ address, text, tag, refused }, send) {
   return h("div", { class: "tx-value" }, line(text), form);
 }
 
+/** Where the user's code is: of a tag, that of its value apart from that of the tag itself. */
+function drawSources(/** @type {Inspection} */ node) {
+  const lines = (/** @type {string} */ title, /** @type {string} */ code, /** @type {string} */ place) =>
+    code || place ? section(title, code ? line(code) : null, place) : null;
+  if (!node.tag) return [lines("Source", node.line, node.source)];
+  if (node.addedBy) {
+    return [
+      lines("Source of the value", node.line, node.source),
+      section("Source of the tag", "Added here. In Python:", line(node.addedBy)),
+    ];
+  }
+  return [
+    lines("Source of the value", node.valueLine, node.valueSource),
+    lines("Source of the tag", node.line, node.source),
+  ];
+}
+
 /**
  * @param {Inspection} node
  * @param {(message: object) => void} send
@@ -166,7 +183,7 @@ function drawInspection(node, send, close, paths) {
     node.inputs.length ? section("In", ...node.inputs.map(line)) : null,
     node.facts.length ? section("Params", facts(node.facts)) : null,
     node.cost.length ? section("Cost", ...node.cost.map((words) => h("div", {}, words))) : null,
-    node.source ? section("Source", node.line ? line(node.line) : null, node.source) : null,
+    ...drawSources(node),
     node.scope ? section("Scope", line(node.scope)) : null,
   ];
 }
@@ -312,13 +329,19 @@ async function render({ model, el }) {
   const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
   const results = h("section", { class: "tx-results", "aria-label": "Results" });
   const code = h("details", {});
+  const ran = button("", () => results.scrollIntoView({ block: "nearest" }), {
+    title: "Show the results",
+  });
+  // What a run gives stands below the picture, which may be out of sight.
+  const ranLine = h("div", { class: "tx-ran", role: "status", "aria-live": "polite" }, ran);
 
   const modules = new Modules(model.get("_modules"));
-  const { Picture } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
+  const { Picture, parseSvg } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
   const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
   const { States } = /** @type {typeof import("./states.js")} */ (await modules.load("states.js"));
   const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
   const { Compare } = /** @type {typeof import("./compare.js")} */ (await modules.load("compare.js"));
+  const { drawLegend } = /** @type {typeof import("./legend.js")} */ (await modules.load("legend.js"));
   modules.close();
   let saving = 0;
   const act = {
@@ -346,6 +369,12 @@ async function render({ model, el }) {
       h("option", { value: "bytes" }, "Colour by bytes"),
     )
   );
+  const legend = h(
+    "details",
+    { class: "tx-folded" },
+    h("summary", {}, "What the nodes and lines of the picture are"),
+    drawLegend(h, parseSvg, model.get("_legend")),
+  );
   const find = new Find({ h, button, send, picture });
   const states = new States({ h, button, table, send, select });
   const placed = (/** @type {Place} */ { scale: now }) => {
@@ -372,11 +401,13 @@ async function render({ model, el }) {
   ]);
   el.classList.add("taxpr-view");
   el.append(
+    // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
+    find.element,
+    ranLine,
     h(
       "div",
       { class: "tx-bar" },
       h("span", { class: "tx-title" }, call, counts),
-      find.element,
       tabs.list,
       heat,
       tools,
@@ -389,7 +420,7 @@ async function render({ model, el }) {
     h("div", { class: "tx-status" }, progress, message),
     states.element,
     results,
-    h("div", { class: "tx-more" }, code),
+    h("div", { class: "tx-more" }, legend, code),
   );
 
   const say = (/** @type {string} */ words, error = false) => {
@@ -416,7 +447,10 @@ async function render({ model, el }) {
       find.shown();
     },
     note: (words) => (note.textContent = words),
-    call: (words) => (call.textContent = words),
+    call: (words) => {
+      call.textContent = words;
+      call.title = words; // it may be cut
+    },
     counts: (words) => (counts.textContent = words),
     heat: (kind) => (heat.value = kind),
     marks: (marks) => picture.mark(marks),
@@ -442,8 +476,15 @@ async function render({ model, el }) {
     tags: () => model.get("selected") || inspect(),
     message: (said) => say(said.text ?? "", said.error),
     code: (words) => code.replaceChildren(...drawCode(words, say)),
-    stale: (stale) => results.classList.toggle("tx-stale", stale),
-    results: (run) => fill(results, run.title ? drawResults(run) : []),
+    stale: (stale) => {
+      for (const part of [results, ran]) part.classList.toggle("tx-stale", stale);
+    },
+    results: (run) => {
+      fill(results, run.title ? drawResults(run) : []);
+      ran.hidden = !run.summary;
+      ran.textContent = run.summary ? `${run.summary} ↓` : "";
+      ran.classList.toggle("tx-error", run.status === "error");
+    },
     progress: ({ running, label: doing, fraction, elapsed, cancelling }) => {
       progress.hidden = !running;
       cancel.toggleAttribute("disabled", Boolean(cancelling));

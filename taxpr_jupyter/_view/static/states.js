@@ -5,6 +5,7 @@
  *
  * @typedef {{ address: string, text: string, note: string }} Write
  * @typedef {{ name: string, type: string, text: string, editable: boolean, edited: boolean,
+ *   typed: string, error: string,
  *   before: string, after: string, same: boolean, writes: Write[] }} Leaf
  * @typedef {{ name: string, address: string, written: boolean, edited: boolean, watched: boolean,
  *   more: string, leaves: Leaf[] }} State
@@ -79,20 +80,38 @@ export class States {
 
   /** @param {Leaf} leaf */
   #initial(leaf) {
-    const { h, send } = this.tools;
+    const { h, button, send } = this.tools;
     if (!leaf.editable) return h("pre", {}, leaf.text);
-    const sent = () => field.value !== leaf.text && send({ do: "state", address: leaf.name, value: field.value });
+    const keep = () => send({ do: "keepState", address: leaf.name });
+    const sent = () => {
+      if (field.value === leaf.text) leaf.error && keep();
+      else send({ do: "state", address: leaf.name, value: field.value });
+    };
     const field = /** @type {HTMLInputElement} */ (
       h("input", {
-        class: `tx-field${leaf.edited ? " tx-edited" : ""}`,
+        class: `tx-field${leaf.error ? " tx-refused" : leaf.edited ? " tx-edited" : ""}`,
         "aria-label": `Initial value of ${leaf.name}`,
         "data-focus": `value ${leaf.name}`,
         spellcheck: "false",
         autocomplete: "off",
+        "aria-invalid": String(Boolean(leaf.error)),
         change: sent, // Enter, or the focus goes elsewhere
+        keydown: (/** @type {KeyboardEvent} */ event) => {
+          if (event.key !== "Escape" || (field.value === leaf.text && !leaf.error)) return;
+          event.stopPropagation(); // a second one leaves the panel
+          field.value = leaf.text;
+          if (leaf.error) keep();
+        },
       })
     );
-    field.value = leaf.text;
-    return field;
+    field.value = leaf.error ? leaf.typed : leaf.text;
+    if (!leaf.error) return field;
+    const back = button("Undo", keep, {
+      "aria-label": `Back to the value of ${leaf.name}`,
+      title: "Key Escape",
+      "data-focus": `undo ${leaf.name}`,
+    });
+    const still = `${leaf.error}. Runs begin with ${leaf.text} still.`;
+    return h("div", { class: "tx-wrong" }, h("div", { class: "tx-name" }, field, back), h("p", { class: "tx-error", role: "alert" }, still));
   }
 }
