@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture import _labels, _paths, _text
 from taxpr_jupyter._picture._around import Around
 from taxpr_jupyter._picture._model import Cluster, Edge, EdgeKind, Node
 from taxpr_jupyter._picture._roles import Role, joined
@@ -220,7 +220,7 @@ class Canvas:
         name = f"{node.id}@{origin.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            line = _labels.short_path(_labels.shared_title(list(names)))
+            line = _labels.short_path(_paths.shared_title(list(names)))
             cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
             marks = (*node.marks, "stub")
             stub = replace(node, id=name, lines=(line,), cluster=cluster, marks=marks)
@@ -240,7 +240,7 @@ class Canvas:
         name = f"{node.id}@{use.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            lines = (_labels.short_path(_labels.shared_title(list(names))),) if bundle else ()
+            lines = (_labels.short_path(_paths.shared_title(list(names))),) if bundle else ()
             marks = (*node.marks, "stub")
             lines = lines or node.lines[:1]
             stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)

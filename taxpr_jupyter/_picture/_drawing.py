@@ -22,7 +22,6 @@ from taxpr_jupyter._picture._loops import ways_to_others
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
-from taxpr_jupyter._picture._stateful import shown_names
 from taxpr_jupyter._picture._tree import Block, Item
 
 
@@ -83,10 +82,9 @@ class Drawing:
     def program(self, program: taxpr.Program) -> None:
         """Draws it all."""
         root = self._fold.root
-        names = shown_names(program)
         own = [True] * len(program.out_names)
         box = _state_nodes.around_function(self.canvas, root, program.name, self._fold.visible)
-        self._jaxpr(root, *names, own, program.consts, box)
+        self._jaxpr(root, own, program.consts, box)
         self.unfolded |= self._borders.unfolded
         self.foldable |= self._borders.foldable
         self.hidden |= self._borders.hidden
@@ -99,8 +97,7 @@ class Drawing:
             result is None or role != "out"
             for result, role in zip(nested.results, nested.out_roles, strict=True)
         ]
-        ins, outs = _roles.in_names(nested), _roles.out_names(nested)
-        ends = self._jaxpr(block, ins, outs, own, nested.consts, block.address)
+        ends = self._jaxpr(block, own, nested.consts, block.address)
         self.canvas.back(
             [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
         )
@@ -109,17 +106,15 @@ class Drawing:
     def _jaxpr(
         self,
         block: Block,
-        in_names: Sequence[str],
-        out_names: Sequence[str],
         own_outs: Sequence[bool],
         consts: Sequence[Any],
         cluster: str | None,
     ) -> _Ends:
         scope, start = Scope(), len(self.canvas.nodes)
         self._borders.consts(scope, block, consts, cluster)
-        ins = self._borders.inputs(scope, block, in_names, cluster)
+        ins = self._borders.inputs(scope, block, cluster)
         self._items(scope, block, block.items, cluster)
-        outs = self._borders.outputs(scope, block, out_names, own_outs, cluster)
+        outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._picture._flow import Flow
+from taxpr_jupyter._picture._names import Names
 from taxpr_jupyter._picture._stateful import StateEnds
 
 GroupKind = Literal[
@@ -112,6 +113,7 @@ class Block:
         outs: Its outputs.
         items: What it consists of.
         flow: Which values its groups take and give.
+        names: What its inputs and outputs are called.
     """
 
     address: str
@@ -121,6 +123,7 @@ class Block:
     outs: Sequence[End]
     items: Sequence[Item]
     flow: Flow
+    names: Names
 
     @property
     def prefix(self) -> str:
