@@ -29,6 +29,8 @@ class Canvas:
         self._edge_ids: Counter[str] = Counter()
         self._stubs: set[str] = set()
         self._merging: dict[str, Node] = {}
+        # By the equation that takes them and the ids of the literals.
+        self._literal_nodes: dict[tuple[Any, ...], str] = {}
         self._forward: set[str] = set()  # what computes, before or outside of a backward pass
         self._backward: set[str] = set()
         self._states: set[str] = set()
@@ -149,7 +151,18 @@ class Canvas:
         return done
 
     def finished_nodes(self) -> list[Node]:
-        """All nodes; those whose value goes along the edge of another one say so."""
+        """All nodes; those whose value goes along the edge of another one say so.
+
+        A literal that nothing takes is left out: a result of a jaxpr that is not used outside.
+        """
+        ends = {end for edge in self.edges for end in (edge.source, edge.target)}
+        room = Counter(node.cluster for node in self.nodes)
+        nodes = []
+        for node in self.nodes:
+            if node.kind == "literal" and node.id not in ends and room[node.cluster] > 1:
+                room[node.cluster] -= 1
+            else:
+                nodes.append(node)
         return [
             replace(
                 node,
@@ -159,7 +172,7 @@ class Canvas:
             )
             if node.id in self._kept
             else node
-            for node in self.nodes
+            for node in nodes
         ]
 
     def back(self, outs: Sequence[Origin], ins: Sequence[str]) -> None:
@@ -208,7 +221,13 @@ class Canvas:
                 texts = [f"{head.name} = {text}" if head else text for text, head in named]
             if len(texts) > _LITERALS:
                 texts[_LITERALS - 1 :] = [f"{len(texts) - _LITERALS + 1} more"]
+            # Two jaxprs of one equation take the same one.
+            shared = (part[0].item, *(id(use.atom) for use in part))
+            if target != part[0].item and shared in self._literal_nodes:
+                self.edge(self._literal_nodes[shared], target, tooltip=_text.tooltip(tips))
+                continue
             tip, name = _text.tooltip(tips), f"{target}~{number}"
+            self._literal_nodes[shared] = name
             lines = tuple(_text.shortened(text, _text.LINE) for text in texts)
             self.add(Node(name, name, "literal", lines, tip, part[0].cluster))
             head = heads[0].name if len(part) == 1 and heads[0] else ""

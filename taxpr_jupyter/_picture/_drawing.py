@@ -25,6 +25,10 @@ from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, Item
 
 
+_LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
+_SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
+
+
 @dataclass(frozen=True)
 class _Ends:
     """The ends of a drawn jaxpr.
@@ -116,6 +120,10 @@ class Drawing:
         self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
+        if block.loss and scope.first:
+            made = scope.origins[block.loss.var].node
+            if made != scope.first:
+                self.canvas.edge(made, scope.first, "seed", tooltip=_SEED)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
@@ -130,14 +138,18 @@ class Drawing:
         self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None
     ) -> None:
         for item in items:
+            at = len(self.canvas.nodes)
             if item.is_group:
                 self._group(scope, block, item, cluster)
             elif item.open:
                 self._open_eqn(scope, item, cluster)
             else:
-                self._eqn(scope, item, cluster)
+                self._eqn(scope, block, item, cluster)
+            if block.loss and not (item.is_group and item.open):
+                if any(eqn is block.loss.first for _, eqn in item.eqns):
+                    scope.first = self.canvas.nodes[at].id
 
-    def _eqn(self, scope: Scope, item: Item, cluster: str | None) -> None:
+    def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""
         address, eqn = item.address, item.eqn
         self.drawn.add(address)
@@ -158,6 +170,12 @@ class Drawing:
             lines = _labels.eqn_lines(eqn)
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
+        if block.loss and block.loss.eqn is eqn:
+            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{_LOSS}"
+            marks += ("loss",)
+        elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
+            lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
+            marks += ("unused",)
         node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
         # All that goes from one node into a folded equation is one edge.
         self.canvas.add(node, merging=kind == "hop")

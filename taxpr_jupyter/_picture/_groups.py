@@ -24,6 +24,7 @@ from taxpr_jupyter._picture._tree import GroupKind, Item
 from taxpr_jupyter._picture._units import Units
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
+_ALIKE = 3  # so many in a row that fill an array with a number
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
@@ -106,7 +107,7 @@ class Groups:
     def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
         """Groups long code without scopes, by what repeats itself and by calls of functions."""
         if stop - start <= self._few:
-            return self._units.items(start, stop)
+            return self._loose(start, stop)
         repeat = repeat_in([self._units.key(unit) for unit in range(start, stop)])
         covered = repeat.period * repeat.times if repeat else 0
         if repeat and covered > max(self._few // 2, (stop - start) // 4):
@@ -133,6 +134,16 @@ class Groups:
                 self._note(group, a, self._units.calls(a)[: level + 1])
                 made.append(group)
         return self._arranged(made, start)
+
+    def _loose(self, start: int, stop: int) -> list[Item]:
+        """Equations one by one; those in a row that fill arrays with one number are together."""
+        made: list[Item] = []
+        for filling, a, b in _runs(start, stop, self._units.filling):
+            items = self._units.items(a, b)
+            if filling and b - a >= _ALIKE and b - a < stop - start:
+                items = [self._group("run", filling, a, b, items)]
+            made += items
+        return made
 
     def _call_runs(self, start: int, stop: int, level: int) -> list[tuple[Any, int, int]]:
         return _runs(start, stop, lambda unit: self._units.call(unit, level))

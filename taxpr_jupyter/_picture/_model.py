@@ -32,6 +32,7 @@ NodeKind = Literal[
 EdgeKind = Literal[
     "value",  # a value, from where it is made to where it is used
     "residual",  # a value that the forward pass keeps for the backward pass
+    "seed",  # from the loss to where the backward pass begins; no value goes along it
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
     "read",  # the value of a state, from there to where it is used
@@ -74,7 +75,8 @@ class Node:
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
-            "rest" (it stands for what the reader left out), "batched", "donated", "effect",
+            "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
+            what it makes), "rest" (it stands for what the reader left out), "batched", "donated", "effect",
             "sharded" (what its equation or value is), "written" (a state that is). In a
             comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.

@@ -162,7 +162,7 @@ def _out_names(
         if role == "y":
             name = "" if k is None else outer.results.get(eqn.outvars[k], "")
             if not name and own[j]:
-                shown.append(f"{_WORDS[role]}{own[j]}")
+                shown.append(f"{_word(outer, nested, role)}{own[j]}")
                 continue
         shown.append(_shown(role, name, numbers[j]))
     once = Counter(shown)
@@ -182,13 +182,14 @@ def _shown(role: str, name: str, number: str) -> str:
     """A name with its role, or the role and a number."""
     if not name:
         return number
-    return name if role == "arg" else f"{_WORDS.get(role, role)} {name}"
+    word = _WORDS.get(role, role)
+    return name if role == "arg" or path_parts(name)[0] == word else f"{word} {name}"
 
 
 def _word(outer: Names, nested: taxpr.Nested, role: str) -> str:
     """The role; where the user calls an argument the same, also whose it is: `scan ys`."""
     word = _WORDS.get(role, role)
-    return f"{nested.title.split()[0]} {word}" if word in outer.taken else role
+    return f"{nested.title.split()[0]} {word}" if word in outer.taken else word
 
 
 def _tagged(jaxpr: Any, known: dict[Any, str]) -> dict[Any, str]:

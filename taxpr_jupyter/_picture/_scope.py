@@ -58,10 +58,17 @@ class Use(NamedTuple):
 
 @dataclass
 class Scope:
-    """The values of one jaxpr in its place: where they come from and where they go."""
+    """The values of one jaxpr in its place: where they come from and where they go.
+
+    Attributes:
+        origins: Where they come from.
+        uses: Where they go.
+        first: The id of the node where the backward pass of a gradient begins, "" for none.
+    """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
+    first: str = ""
     _made_by: dict[Any, str] = field(default_factory=dict)
 
     def define(self, var: Any, origin: Origin, item: str = "") -> None:

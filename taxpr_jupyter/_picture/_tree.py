@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._picture._flow import Flow
+from taxpr_jupyter._picture._loss import Loss, loss_of
 from taxpr_jupyter._picture._names import Names
 from taxpr_jupyter._picture._stateful import StateEnds
 
@@ -124,6 +126,11 @@ class Block:
     items: Sequence[Item]
     flow: Flow
     names: Names
+
+    @functools.cached_property
+    def loss(self) -> Loss | None:
+        """Where the backward pass of a gradient begins; None where there is none."""
+        return loss_of(self.jaxpr)
 
     @property
     def prefix(self) -> str:
