@@ -120,10 +120,8 @@ class Drawing:
         self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
-        if block.loss and scope.first:
-            made = scope.origins[block.loss.var].node
-            if made != scope.first:
-                self.canvas.edge(made, scope.first, "seed", tooltip=_SEED)
+        if block.loss and len(set(scope.turn)) == 2:
+            self.canvas.edge(*scope.turn, "seed", tooltip=_SEED)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
@@ -146,8 +144,9 @@ class Drawing:
             else:
                 self._eqn(scope, block, item, cluster)
             if block.loss and not (item.is_group and item.open):
-                if any(eqn is block.loss.first for _, eqn in item.eqns):
-                    scope.first = self.canvas.nodes[at].id
+                for _, eqn in item.eqns:
+                    if eqn is block.loss.eqn or eqn is block.loss.first:
+                        scope.turn.append(self.canvas.nodes[at].id)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""

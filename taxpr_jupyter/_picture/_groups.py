@@ -105,11 +105,12 @@ class Groups:
     # --- loose code -------------------------------------------------------------------------------
 
     def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
-        """Groups long code without scopes, by what repeats itself and by calls of functions."""
-        if stop - start <= self._few:
-            return self._loose(start, stop)
+        """Groups code without scopes by what repeats itself and, if it is long, by calls."""
         repeat = repeat_in([self._units.key(unit) for unit in range(start, stop)])
         covered = repeat.period * repeat.times if repeat else 0
+        short = stop - start <= self._few
+        if repeat and short and repeat.period == 1:  # a chain of equations, which can be read
+            repeat = None
         if repeat and covered > max(self._few // 2, (stop - start) // 4):
             first, period = start + repeat.start, repeat.period
             spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
@@ -118,6 +119,8 @@ class Groups:
             after = self._by_call(start + repeat.stop, stop, depth)
             whole = self._repeat(parts, spans, self._units.common_function(first, spans[-1][1]))
             return self._arranged([*before, whole, *after], start)
+        if short:
+            return self._loose(start, stop)
         level = depth
         runs = self._call_runs(start, stop, level)
         while len(runs) == 1 and runs[0][0] is not None:

@@ -63,12 +63,12 @@ class Scope:
     Attributes:
         origins: Where they come from.
         uses: Where they go.
-        first: The id of the node where the backward pass of a gradient begins, "" for none.
+        turn: The ids of the nodes where a forward pass ends and its backward pass begins.
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
-    first: str = ""
+    turn: list[str] = field(default_factory=list)
     _made_by: dict[Any, str] = field(default_factory=dict)
 
     def define(self, var: Any, origin: Origin, item: str = "") -> None:
