@@ -60,7 +60,7 @@ class Borders:
                 if end.children:
                     lines, tip = (_labels.short_path(names[i]),), f"{value}\n{names[i]}"
                     stub = Node(value, value, kind, lines, tip, cluster)
-                shown = self._tips.value(var)
+                shown = f"{names[i]} = {self._tips.value(var)}"
                 scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
                 ids[i] = node.id
         return [ids[i] for i in range(len(ids))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _paths, _text
@@ -77,15 +77,17 @@ class Canvas:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
         far = scope.far_uses()
         early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
-        # Of what a stub stands for; the values mean nothing.
-        names: dict[tuple[str, str], dict[str, None]] = {}
+        # What a stub stands for: names, and lines of its tooltip.
+        names: dict[tuple[str, str], dict[str, str]] = {}
         for index in sorted(far | early):
             use = scope.uses[index]
             origin = scope.origins[use.atom]
-            name = origin.name if index in far else use.name
-            names.setdefault((origin.node, use.node), {})[name] = None
-        merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
-        single: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
+            name, tip = origin.name, origin.tooltip
+            if index in early:
+                name, tip = use.name, _named(use, origin)
+            names.setdefault((origin.node, use.node), {})[name] = tip
+        merged: dict[tuple[str, str], list[_Part]] = {}
+        single: dict[tuple[str, str], list[_Part]] = {}
         literals: dict[str, list[Use]] = {}
         merging = self._merging
         for index, use in enumerate(scope.uses):
@@ -99,13 +101,13 @@ class Canvas:
             if index in far:
                 source = self._stub(origin, use, names[source, use.node])
             if source in merging or target in merging:
-                merged.setdefault((source, target), []).append((origin, use.head))
+                merged.setdefault((source, target), []).append(_Part(origin, use))
             else:
-                single.setdefault((source, target), []).append((origin, use.head))
+                single.setdefault((source, target), []).append(_Part(origin, use))
         for ends, parts in single.items():
             if len(parts) < _MANY_ALIKE:
-                for origin, head in parts:
-                    self._value(origin, *ends, head)
+                for part in parts:
+                    self._value(part, *ends)
             else:
                 merged[ends] = parts
         for uses in literals.values():
@@ -116,7 +118,7 @@ class Canvas:
                 self._merged(parts, source, target)
 
     def _residuals(
-        self, merged: Mapping[tuple[str, str], list[tuple[Origin, Role | None]]]
+        self, merged: Mapping[tuple[str, str], list[_Part]]
     ) -> set[tuple[str, str]]:
         """Draws what many nodes of one cluster keep for one of the backward pass as one edge.
 
@@ -133,16 +135,15 @@ class Canvas:
         for (_, target), sources in by_cluster.items():
             if len(sources) < _MANY_KEPT:
                 continue
-            origins = [o for source in sources for o, _ in merged[source, target]]
-            roles = [head for source in sources for _, head in merged[source, target] if head]
-            distinct = _distinct(origins)
-            tip = _text.tooltip(o.tooltip for o in distinct)
+            parts = [part for source in sources for part in merged[source, target]]
+            distinct = _distinct(parts)
+            tip = _text.tooltip(part.tooltip for part in distinct)
             self.edge(
                 sources[-1],
                 target,
                 tooltip=tip,
                 tail=f"×{len(distinct)}",
-                head=joined(roles),
+                head=joined(_heads(parts)),
                 out_of=around.common(sources),
                 also=tuple(sources[:-1]),
             )
@@ -184,28 +185,27 @@ class Canvas:
             tip = "to the next iteration: " + ", ".join(o.tooltip for o in origins)
             self.edge(source, target, "back", tooltip=_text.tooltip([tip]))
 
-    def _value(self, origin: Origin, source: str, target: str, head: Role | None) -> None:
+    def _value(self, part: _Part, source: str, target: str) -> None:
+        origin, head = part.origin, part.use.head
         self.edge(
             source,
             target,
             value=origin.value,
-            tooltip=origin.tooltip,
+            tooltip=part.tooltip,
             tail=origin.tail.name if origin.tail else "",
             head=head.name if head else "",
         )
 
-    def _merged(
-        self, parts: Sequence[tuple[Origin, Role | None]], source: str, target: str
-    ) -> None:
-        distinct = _distinct([origin for origin, _ in parts])
-        head = joined([role for _, role in parts if role])
+    def _merged(self, parts: Sequence[_Part], source: str, target: str) -> None:
+        distinct = _distinct(parts)
+        head = joined(_heads(parts))
         first = distinct[0]
-        tails = [origin.tail for origin in distinct if origin.tail]
+        tails = [part.origin.tail for part in distinct if part.origin.tail]
         if len(distinct) == 1:
-            tail, value, tip = joined(tails), first.value, first.tooltip
+            tail, value, tip = joined(tails), first.origin.value, first.tooltip
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
-            value, tip = "", _text.tooltip(origin.tooltip for origin in distinct)
+            value, tip = "", _text.tooltip(part.tooltip for part in distinct)
         self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head)
 
     def _literals(self, uses: Sequence[Use]) -> None:
@@ -233,7 +233,7 @@ class Canvas:
             head = heads[0].name if len(part) == 1 and heads[0] else ""
             self.edge(name, target, tooltip=tip, head=head)
 
-    def _output_stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
+    def _output_stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
         """The id of a stub for outputs, next to the node that makes them."""
         node = self._merging[use.node]
         name = f"{node.id}@{origin.node}"
@@ -242,11 +242,14 @@ class Canvas:
             line = _labels.short_path(_paths.shared_title(list(names)))
             cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
             marks = (*node.marks, "stub")
-            stub = replace(node, id=name, lines=(line,), cluster=cluster, marks=marks)
+            tip = _text.tooltip([node.address, *names.values()])
+            stub = replace(
+                node, id=name, lines=(line,), tooltip=tip, cluster=cluster, marks=marks
+            )
             self.add(stub, merging=True)
         return name
 
-    def _stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
+    def _stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
         """The id of a stub for a value at a use; it is drawn if it is not there yet.
 
         What takes many values of one node takes them from one stub, which says what they share.
@@ -259,14 +262,40 @@ class Canvas:
         name = f"{node.id}@{use.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            lines = (_labels.short_path(_paths.shared_title(list(names))),) if bundle else ()
-            marks = (*node.marks, "stub")
-            lines = lines or node.lines[:1]
-            stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)
+            lines, tip, marks = node.lines[:1], node.tooltip, (*node.marks, "stub")
+            if bundle:
+                lines = (_labels.short_path(_paths.shared_title(list(names))),)
+                tip = _text.tooltip([node.address, *names.values()])
+            stub = replace(
+                node, id=name, lines=lines, tooltip=tip, cluster=use.cluster, marks=marks
+            )
             self.add(stub, merging=node.id in self._merging)
         return name
 
 
-def _distinct(origins: Sequence[Origin]) -> list[Origin]:
-    """Each once: every value has one `Origin`, and to compare them takes long."""
-    return list({id(origin): origin for origin in origins}.values())
+class _Part(NamedTuple):
+    """A value on its way along an edge."""
+
+    origin: Origin
+    use: Use
+
+    @property
+    def tooltip(self) -> str:
+        return _named(self.use, self.origin)
+
+
+def _named(use: Use, origin: Origin) -> str:
+    """The value for people; what an output is called says more than its letter."""
+    return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
+
+
+def _heads(parts: Sequence[_Part]) -> list[Role]:
+    return [part.use.head for part in parts if part.use.head]
+
+
+def _distinct(parts: Sequence[_Part]) -> list[_Part]:
+    """Each value once: it has one `Origin`, and to compare them takes long."""
+    found: dict[int, _Part] = {}
+    for part in parts:
+        found.setdefault(id(part.origin), part)
+    return list(found.values())
