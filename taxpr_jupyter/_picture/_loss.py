@@ -8,7 +8,7 @@ no loss.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax.extend.core.primitives as p
@@ -20,6 +20,7 @@ from taxpr_jupyter._picture._text import scalar_text
 
 # Their transpose is no equation: what they get, or a part of it, goes on.
 _PASSING = frozenset({p.add_p, p.sub_p, p.convert_element_type_p, p.reshape_p, p.squeeze_p})
+_LINEAR = _PASSING | {p.reduce_sum_p, p.neg_p, p.dot_general_p}
 _TRANSPOSES = frozenset({(p.reduce_sum_p, p.broadcast_in_dim_p)})
 _MOST = 64  # terms of a sum that are looked at
 
@@ -40,28 +41,42 @@ class Loss(NamedTuple):
 
 def loss_of(jaxpr: Any) -> Loss | None:
     """The loss of a jaxpr that holds a forward and a backward pass; None where it is not known."""
-    firsts = [eqn for eqn in jaxpr.eqns if _is_first(eqn)]
+    firsts: dict[taxpr.Source, list[Any]] = {}
+    for eqn in jaxpr.eqns:
+        source = taxpr.source_of(eqn) if _is_first(eqn) else None
+        if source is not None:
+            firsts.setdefault(source, []).append(eqn)
     if not firsts:
         return None
     makers: dict[Any, Any] = {}
     tagged: dict[Any, Any] = {}  # what is a tag of what
     used: set[Any] = set()
-    finals: list[tuple[Any, Any]] = []
+    begins: dict[int, Any] = {}  # by the id of an equation the one that may be its transpose
+    finals: list[Any] = []
     for eqn in jaxpr.eqns:
         if taxpr.is_tag(eqn):
             tagged |= zip(eqn.outvars, eqn.invars, strict=True)
             continue
-        makers |= dict.fromkeys(eqn.outvars, eqn)
         name = pass_of(eqn)
         if name:
             used.update(_values(eqn, tagged))
-        if name == "forward":
-            finals += [(eqn, var) for var in eqn.outvars if _is_scalar(var.aval)]
-    found = [
-        Loss(eqn, var, first)
-        for eqn, var in finals
-        if var not in used and (first := _first_of(var, makers, tagged, firsts)) is not None
-    ]
+        scalars = [var for var in eqn.outvars if name == "forward" and _is_scalar(var.aval)]
+        if not scalars:
+            continue
+        makers |= dict.fromkeys(scalars, eqn)
+        finals += scalars
+        for first in firsts.get(taxpr.source_of(eqn), ()):
+            if _is_transpose(first, eqn):
+                begins.setdefault(id(eqn), first)
+    found: list[Loss] = []
+    for var in finals:
+        summed = () if var in used else _summed(var, makers, tagged)
+        begun = [eqn for eqn in summed if id(eqn) in begins]
+        if begun:
+            found.append(Loss(makers[var], var, begins[id(begun[0])]))
+            # Another value at which it may begin makes all of this a guess.
+            if begins.keys() != set(map(id, begun)):
+                return None
     return found[0] if len(found) == 1 else None
 
 
@@ -79,39 +94,31 @@ def _is_scalar(aval: Any) -> bool:
 
 def _values(eqn: Any, tagged: Mapping[Any, Any]) -> list[Any]:
     """The variables that an equation takes, tags left out."""
-    found = [_untagged(atom, tagged) for atom in eqn.invars]
-    return [atom for atom in found if not taxpr.is_literal(atom)]
+    found = []
+    for atom in eqn.invars:
+        while not taxpr.is_literal(atom) and atom in tagged:
+            atom = tagged[atom]
+        found += [] if taxpr.is_literal(atom) else [atom]
+    return found
 
 
-def _untagged(atom: Any, tagged: Mapping[Any, Any]) -> Any:
-    while not taxpr.is_literal(atom) and atom in tagged:
-        atom = tagged[atom]
-    return atom
-
-
-def _first_of(
-    var: Any, makers: Mapping[Any, Any], tagged: Mapping[Any, Any], firsts: Sequence[Any]
-) -> Any | None:
-    """The first equation of the backward pass, if it begins at this value."""
-    todo, seen = [var], 0
-    while todo and seen < _MOST:
-        seen += 1
+def _summed(var: Any, makers: Mapping[Any, Any], tagged: Mapping[Any, Any]) -> list[Any]:
+    """The equation that makes a scalar and, of a sum, those that make its terms."""
+    todo, found = [var], []
+    while todo and len(found) < _MOST:
         eqn = makers.get(todo.pop())
-        if eqn is None or pass_of(eqn) != "forward":
-            continue
-        for first in firsts:
-            if _is_transpose(first, eqn):
-                return first
-        if eqn.primitive in _PASSING:
-            todo += _values(eqn, tagged)
-    return None
+        if eqn is not None:
+            found.append(eqn)
+            todo += _values(eqn, tagged) if eqn.primitive in _PASSING else []
+    return found
 
 
 def _is_transpose(first: Any, eqn: Any) -> bool:
-    source = taxpr.source_of(eqn)
-    if source is None or taxpr.source_of(first) != source:
-        return False
+    """Whether an equation of the same source line may be the transpose of another one."""
     pair = eqn.primitive, first.primitive
+    if pair[0] is pair[1] or pair in _TRANSPOSES:
+        return True
     # Of what is not linear the transpose takes a value that the forward pass keeps for it.
+    linear = eqn.primitive in _LINEAR or any(map(taxpr.is_literal, eqn.invars))
     kept = any(not taxpr.is_literal(atom) for atom in first.invars)
-    return pair[0] is pair[1] or pair in _TRANSPOSES or (kept and not taxpr.is_hop(eqn))
+    return kept and not linear and not taxpr.is_hop(eqn)
