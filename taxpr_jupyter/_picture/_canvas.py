@@ -117,9 +117,7 @@ class Canvas:
             if (source, target) not in bundled:
                 self._merged(parts, source, target)
 
-    def _residuals(
-        self, merged: Mapping[tuple[str, str], list[_Part]]
-    ) -> set[tuple[str, str]]:
+    def _residuals(self, merged: Mapping[tuple[str, str], list[_Part]]) -> set[tuple[str, str]]:
         """Draws what many nodes of one cluster keep for one of the backward pass as one edge.
 
         Returns the ends of the edges that need not be drawn any more.
@@ -243,9 +241,7 @@ class Canvas:
             cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
             marks = (*node.marks, "stub")
             tip = _text.tooltip([node.address, *names.values()])
-            stub = replace(
-                node, id=name, lines=(line,), tooltip=tip, cluster=cluster, marks=marks
-            )
+            stub = replace(node, id=name, lines=(line,), tooltip=tip, cluster=cluster, marks=marks)
             self.add(stub, merging=True)
         return name
 

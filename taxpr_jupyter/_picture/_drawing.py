@@ -24,7 +24,6 @@ from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, Item
 
-
 _LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
 _SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
 

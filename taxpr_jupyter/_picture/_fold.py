@@ -110,9 +110,7 @@ class Fold:
 
     # --- the tree ---------------------------------------------------------------------------------
 
-    def _block(
-        self, address: str, jaxpr: Any, nested: taxpr.Nested | None, names: Names
-    ) -> Block:
+    def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None, names: Names) -> Block:
         prefix = f"{address}/" if address else ""
         self._names[address] = names
         states = () if nested else states_of(jaxpr)

@@ -76,8 +76,8 @@ class Node:
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
-            what it makes), "rest" (it stands for what the reader left out), "batched", "donated", "effect",
-            "sharded" (what its equation or value is), "written" (a state that is). In a
+            what it makes), "rest" (it stands for what the reader left out), "batched", "donated",
+            "effect", "sharded" (what its equation or value is), "written" (a state that is). In a
             comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
@@ -109,7 +109,7 @@ class Edge:
         target: The id of the node where it ends.
         kind: One of `EdgeKind`.
         value: The address of the value that goes along it, "" where it is more than one, or none.
-        tooltip: Its letter, type and role.
+        tooltip: Its letter and type; of inputs and outputs also their names.
         tail: Which output of the source it is, "" where there is one only.
         head: Which operand of the target it is, "" where the order means nothing.
         into: The id of a cluster at whose border it ends, or None.

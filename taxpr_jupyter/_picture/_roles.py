@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture._paths import path_parts
 from taxpr_jupyter._picture._names import argument_names, is_of_library, numbered
+from taxpr_jupyter._picture._paths import path_parts
 from taxpr_jupyter._picture._text import shortened, visible
 
 _WHOLE = 18  # characters: so long may a list of names at an edge be

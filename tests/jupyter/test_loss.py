@@ -100,7 +100,7 @@ def perplexity(w):
 
 
 def two_means_in_a_line(w):
-    return (loss := jnp.mean(w**2)), (jnp.log(loss), jnp.mean(w**3))  # noqa: F841
+    return (loss := jnp.mean(w**2)), (jnp.log(loss), jnp.mean(w**3))
 
 
 @pytest.mark.parametrize(
