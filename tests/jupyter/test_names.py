@@ -41,10 +41,9 @@ def test_what_comes_from_an_argument_is_called_like_it():
         return lax.scan(step, params, ys)
 
     ins, outs = ends(fn, {"b1": X, "w1": X}, X, V)
-    assert ins == ["const rate f32[]", "carry params['b1'] f32[]", "carry params['w1'] f32[]"] + [
-        "xs ys f32[]"
-    ]
-    assert outs == ["carry params['b1'] f32[]", "carry params['w1'] f32[]", "ys out[1] f32[]"]
+    carried = ["carry params['b1'] f32[]", "carry params['w1'] f32[]"]
+    assert ins == ["const rate f32[]", *carried, "xs ys f32[]"]
+    assert outs == [*carried, "ys out[1] f32[]"]
 
 
 def test_what_is_made_before_has_the_name_that_the_body_gives_it():
@@ -248,9 +247,10 @@ def adam(params, xs, ys):
     return params, losses
 
 
-PARAMS = {f"layer_{k}": {"b": np.zeros((1, 4), np.float32)} for k in range(LAYERS)}
-for _layer in PARAMS.values():
-    _layer["w"] = np.ones((4, 4), np.float32)
+PARAMS = {
+    f"layer_{k}": {"b": np.zeros((1, 4), np.float32), "w": np.ones((4, 4), np.float32)}
+    for k in range(LAYERS)
+}
 BATCHES = np.ones((10, 2, 4), np.float32)
 
 
