@@ -120,7 +120,8 @@ class Drawing:
         outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
         if block.loss and len(set(scope.turn)) == 2:
-            self.canvas.edge(*scope.turn, "seed", tooltip=_SEED)
+            made, begins = scope.turn
+            self.canvas.edge(made, begins, "seed", tooltip=_SEED)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:

@@ -65,7 +65,8 @@ def loss_of(jaxpr: Any) -> Loss | None:
             continue
         makers |= dict.fromkeys(scalars, eqn)
         finals += scalars
-        for first in firsts.get(taxpr.source_of(eqn), ()):
+        source = taxpr.source_of(eqn)
+        for first in firsts.get(source, ()) if source else ():
             if _is_transpose(first, eqn):
                 begins.setdefault(id(eqn), first)
     found: list[Loss] = []
@@ -89,7 +90,9 @@ def _is_first(eqn: Any) -> bool:
 
 def _is_scalar(aval: Any) -> bool:
     dtype = getattr(aval, "dtype", None)
-    return getattr(aval, "shape", None) == () and jnp.issubdtype(dtype, jnp.floating)
+    if dtype is None or getattr(aval, "shape", None) != ():
+        return False
+    return jnp.issubdtype(dtype, jnp.floating)
 
 
 def _values(eqn: Any, tagged: Mapping[Any, Any]) -> list[Any]:
