@@ -47,10 +47,9 @@ class Borders:
             node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
             scope.define(var, Origin(address, address, shown, stub=node))
 
-    def inputs(
-        self, scope: Scope, block: Block, names: Sequence[str], cluster: str | None
-    ) -> list[str]:
+    def inputs(self, scope: Scope, block: Block, cluster: str | None) -> list[str]:
         """Draws the inputs; returns for each the id of its node. States stand outside."""
+        names = block.names.ins
         ids: dict[int, str] = {}
         for end, around in self._shown(block.ins, "input", cluster):
             kind: NodeKind = "state" if end.state else "input"
@@ -64,7 +63,7 @@ class Borders:
                 if end.children:
                     lines, tip = (_labels.short_path(names[i]),), f"{value}\n{names[i]}"
                     stub = Node(value, value, kind, lines, tip, cluster)
-                shown = self._tips.value(var)
+                shown = f"{names[i]} = {self._tips.value(var)}"
                 scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
         return [ids[i] for i in range(len(ids))]
 
@@ -72,12 +71,11 @@ class Borders:
         self,
         scope: Scope,
         block: Block,
-        names: Sequence[str],
         own: Sequence[bool],
         cluster: str | None,
     ) -> list[Origin]:
         """Draws the outputs that are to have a node of their own; returns where each comes from."""
-        atoms = block.jaxpr.outvars
+        atoms, names = block.jaxpr.outvars, block.names.outs
         origins: dict[int, Origin] = {}
         for end, around in self._shown(block.outs, "output", cluster):
             indices = [j for j in end.indices if own[j]]

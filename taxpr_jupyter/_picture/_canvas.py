@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _text
+from taxpr_jupyter._picture import _labels, _paths, _text
 from taxpr_jupyter._picture._around import Around
 from taxpr_jupyter._picture._model import Cluster, Edge, EdgeKind, Node
 from taxpr_jupyter._picture._roles import Role, joined
@@ -29,6 +29,8 @@ class Canvas:
         self._edge_ids: Counter[str] = Counter()
         self._stubs: set[str] = set()
         self._merging: dict[str, Node] = {}
+        # By the equation that takes them and the ids of the literals.
+        self._literal_nodes: dict[tuple[Any, ...], str] = {}
         self._forward: set[str] = set()  # what computes, before or outside of a backward pass
         self._backward: set[str] = set()
         self._states: set[str] = set()
@@ -75,15 +77,17 @@ class Canvas:
         """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
         far = scope.far_uses()
         early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
-        # Of what a stub stands for; the values mean nothing.
-        names: dict[tuple[str, str], dict[str, None]] = {}
+        # What a stub stands for: names, and lines of its tooltip.
+        names: dict[tuple[str, str], dict[str, str]] = {}
         for index in sorted(far | early):
             use = scope.uses[index]
             origin = scope.origins[use.atom]
-            name = origin.name if index in far else use.name
-            names.setdefault((origin.node, use.node), {})[name] = None
-        merged: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
-        single: dict[tuple[str, str], list[tuple[Origin, Role | None]]] = {}
+            name, tip = origin.name, origin.tooltip
+            if index in early:
+                name, tip = use.name, _named(use, origin)
+            names.setdefault((origin.node, use.node), {})[name] = tip
+        merged: dict[tuple[str, str], list[_Part]] = {}
+        single: dict[tuple[str, str], list[_Part]] = {}
         literals: dict[str, list[Use]] = {}
         merging = self._merging
         for index, use in enumerate(scope.uses):
@@ -97,13 +101,13 @@ class Canvas:
             if index in far:
                 source = self._stub(origin, use, names[source, use.node])
             if source in merging or target in merging:
-                merged.setdefault((source, target), []).append((origin, use.head))
+                merged.setdefault((source, target), []).append(_Part(origin, use))
             else:
-                single.setdefault((source, target), []).append((origin, use.head))
+                single.setdefault((source, target), []).append(_Part(origin, use))
         for ends, parts in single.items():
             if len(parts) < _MANY_ALIKE:
-                for origin, head in parts:
-                    self._value(origin, *ends, head)
+                for part in parts:
+                    self._value(part, *ends)
             else:
                 merged[ends] = parts
         for uses in literals.values():
@@ -113,9 +117,7 @@ class Canvas:
             if (source, target) not in bundled:
                 self._merged(parts, source, target)
 
-    def _residuals(
-        self, merged: Mapping[tuple[str, str], list[tuple[Origin, Role | None]]]
-    ) -> set[tuple[str, str]]:
+    def _residuals(self, merged: Mapping[tuple[str, str], list[_Part]]) -> set[tuple[str, str]]:
         """Draws what many nodes of one cluster keep for one of the backward pass as one edge.
 
         Returns the ends of the edges that need not be drawn any more.
@@ -131,16 +133,15 @@ class Canvas:
         for (_, target), sources in by_cluster.items():
             if len(sources) < _MANY_KEPT:
                 continue
-            origins = [o for source in sources for o, _ in merged[source, target]]
-            roles = [head for source in sources for _, head in merged[source, target] if head]
-            distinct = _distinct(origins)
-            tip = _text.tooltip(o.tooltip for o in distinct)
+            parts = [part for source in sources for part in merged[source, target]]
+            distinct = _distinct(parts)
+            tip = _text.tooltip(part.tooltip for part in distinct)
             self.edge(
                 sources[-1],
                 target,
                 tooltip=tip,
                 tail=f"×{len(distinct)}",
-                head=joined(roles),
+                head=joined(_heads(parts)),
                 out_of=around.common(sources),
                 also=tuple(sources[:-1]),
             )
@@ -149,7 +150,18 @@ class Canvas:
         return done
 
     def finished_nodes(self) -> list[Node]:
-        """All nodes; those whose value goes along the edge of another one say so."""
+        """All nodes; those whose value goes along the edge of another one say so.
+
+        A literal that nothing takes is left out: a result of a jaxpr that is not used outside.
+        """
+        ends = {end for edge in self.edges for end in (edge.source, edge.target)}
+        room = Counter(node.cluster for node in self.nodes)
+        nodes = []
+        for node in self.nodes:
+            if node.kind == "literal" and node.id not in ends and room[node.cluster] > 1:
+                room[node.cluster] -= 1
+            else:
+                nodes.append(node)
         return [
             replace(
                 node,
@@ -159,7 +171,7 @@ class Canvas:
             )
             if node.id in self._kept
             else node
-            for node in self.nodes
+            for node in nodes
         ]
 
     def back(self, outs: Sequence[Origin], ins: Sequence[str]) -> None:
@@ -171,28 +183,27 @@ class Canvas:
             tip = "to the next iteration: " + ", ".join(o.tooltip for o in origins)
             self.edge(source, target, "back", tooltip=_text.tooltip([tip]))
 
-    def _value(self, origin: Origin, source: str, target: str, head: Role | None) -> None:
+    def _value(self, part: _Part, source: str, target: str) -> None:
+        origin, head = part.origin, part.use.head
         self.edge(
             source,
             target,
             value=origin.value,
-            tooltip=origin.tooltip,
+            tooltip=part.tooltip,
             tail=origin.tail.name if origin.tail else "",
             head=head.name if head else "",
         )
 
-    def _merged(
-        self, parts: Sequence[tuple[Origin, Role | None]], source: str, target: str
-    ) -> None:
-        distinct = _distinct([origin for origin, _ in parts])
-        head = joined([role for _, role in parts if role])
+    def _merged(self, parts: Sequence[_Part], source: str, target: str) -> None:
+        distinct = _distinct(parts)
+        head = joined(_heads(parts))
         first = distinct[0]
-        tails = [origin.tail for origin in distinct if origin.tail]
+        tails = [part.origin.tail for part in distinct if part.origin.tail]
         if len(distinct) == 1:
-            tail, value, tip = joined(tails), first.value, first.tooltip
+            tail, value, tip = joined(tails), first.origin.value, first.tooltip
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
-            value, tip = "", _text.tooltip(origin.tooltip for origin in distinct)
+            value, tip = "", _text.tooltip(part.tooltip for part in distinct)
         self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head)
 
     def _literals(self, uses: Sequence[Use]) -> None:
@@ -208,26 +219,33 @@ class Canvas:
                 texts = [f"{head.name} = {text}" if head else text for text, head in named]
             if len(texts) > _LITERALS:
                 texts[_LITERALS - 1 :] = [f"{len(texts) - _LITERALS + 1} more"]
+            # Two jaxprs of one equation take the same one.
+            shared = (part[0].item, *(id(use.atom) for use in part))
+            if target != part[0].item and shared in self._literal_nodes:
+                self.edge(self._literal_nodes[shared], target, tooltip=_text.tooltip(tips))
+                continue
             tip, name = _text.tooltip(tips), f"{target}~{number}"
+            self._literal_nodes[shared] = name
             lines = tuple(_text.shortened(text, _text.LINE) for text in texts)
             self.add(Node(name, name, "literal", lines, tip, part[0].cluster))
             head = heads[0].name if len(part) == 1 and heads[0] else ""
             self.edge(name, target, tooltip=tip, head=head)
 
-    def _output_stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
+    def _output_stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
         """The id of a stub for outputs, next to the node that makes them."""
         node = self._merging[use.node]
         name = f"{node.id}@{origin.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            line = _labels.short_path(_labels.shared_title(list(names)))
+            line = _labels.short_path(_paths.shared_title(list(names)))
             cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
             marks = (*node.marks, "stub")
-            stub = replace(node, id=name, lines=(line,), cluster=cluster, marks=marks)
+            tip = _text.tooltip([node.address, *names.values()])
+            stub = replace(node, id=name, lines=(line,), tooltip=tip, cluster=cluster, marks=marks)
             self.add(stub, merging=True)
         return name
 
-    def _stub(self, origin: Origin, use: Use, names: Collection[str]) -> str:
+    def _stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
         """The id of a stub for a value at a use; it is drawn if it is not there yet.
 
         What takes many values of one node takes them from one stub, which says what they share.
@@ -240,14 +258,40 @@ class Canvas:
         name = f"{node.id}@{use.node}"
         if name not in self._stubs:
             self._stubs.add(name)
-            lines = (_labels.short_path(_labels.shared_title(list(names))),) if bundle else ()
-            marks = (*node.marks, "stub")
-            lines = lines or node.lines[:1]
-            stub = replace(node, id=name, lines=lines, cluster=use.cluster, marks=marks)
+            lines, tip, marks = node.lines[:1], node.tooltip, (*node.marks, "stub")
+            if bundle:
+                lines = (_labels.short_path(_paths.shared_title(list(names))),)
+                tip = _text.tooltip([node.address, *names.values()])
+            stub = replace(
+                node, id=name, lines=lines, tooltip=tip, cluster=use.cluster, marks=marks
+            )
             self.add(stub, merging=node.id in self._merging)
         return name
 
 
-def _distinct(origins: Sequence[Origin]) -> list[Origin]:
-    """Each once: every value has one `Origin`, and to compare them takes long."""
-    return list({id(origin): origin for origin in origins}.values())
+class _Part(NamedTuple):
+    """A value on its way along an edge."""
+
+    origin: Origin
+    use: Use
+
+    @property
+    def tooltip(self) -> str:
+        return _named(self.use, self.origin)
+
+
+def _named(use: Use, origin: Origin) -> str:
+    """The value for people; what an output is called says more than its letter."""
+    return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
+
+
+def _heads(parts: Sequence[_Part]) -> list[Role]:
+    return [part.use.head for part in parts if part.use.head]
+
+
+def _distinct(parts: Sequence[_Part]) -> list[_Part]:
+    """Each value once: it has one `Origin`, and to compare them takes long."""
+    found: dict[int, _Part] = {}
+    for part in parts:
+        found.setdefault(id(part.origin), part)
+    return list(found.values())

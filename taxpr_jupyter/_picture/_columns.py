@@ -61,7 +61,7 @@ def columns(picture: Picture, sizes: Mapping[str, Size]) -> Columns:
     kept = {
         edge.id
         for edge in picture.edges
-        if edge.kind == "residual" and around[edge.source] != around[edge.target]
+        if edge.kind in ("residual", "seed") and around[edge.source] != around[edge.target]
     }
     whole = _Rows(picture, sizes, back)
     cuts = [whole.cut(0)]

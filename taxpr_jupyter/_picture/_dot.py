@@ -54,6 +54,7 @@ _EDGE = {
 _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
     "residual": {"color": _look.FAINT},
+    "seed": {"style": "dotted", "color": _look.LINE, "penwidth": "1.2"},
     "back": {"style": "dashed"},
     "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
     "read": {"color": _look.STATE, "penwidth": "1.2"},

@@ -22,8 +22,10 @@ from taxpr_jupyter._picture._loops import ways_to_others
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
-from taxpr_jupyter._picture._stateful import shown_names
 from taxpr_jupyter._picture._tree import Block, Item
+
+_LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
+_SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,9 @@ class Drawing:
     def program(self, program: taxpr.Program) -> None:
         """Draws it all."""
         root = self._fold.root
-        names = shown_names(program)
         own = [True] * len(program.out_names)
         box = _state_nodes.around_function(self.canvas, root, program.name, self._fold.visible)
-        self._jaxpr(root, *names, own, program.consts, box)
+        self._jaxpr(root, own, program.consts, box)
         self.unfolded |= self._borders.unfolded
         self.foldable |= self._borders.foldable
         self.hidden |= self._borders.hidden
@@ -102,8 +103,7 @@ class Drawing:
             result is None or role != "out"
             for result, role in zip(nested.results, nested.out_roles, strict=True)
         ]
-        ins, outs = _roles.in_names(nested), _roles.out_names(nested)
-        ends = self._jaxpr(block, ins, outs, own, nested.consts, block.address)
+        ends = self._jaxpr(block, own, nested.consts, block.address)
         self.canvas.back(
             [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
         )
@@ -112,18 +112,19 @@ class Drawing:
     def _jaxpr(
         self,
         block: Block,
-        in_names: Sequence[str],
-        out_names: Sequence[str],
         own_outs: Sequence[bool],
         consts: Sequence[Any],
         cluster: str | None,
     ) -> _Ends:
         scope, start = self._scope(block), len(self.canvas.nodes)
         self._borders.consts(scope, block, consts, cluster)
-        ins = self._borders.inputs(scope, block, in_names, cluster)
+        ins = self._borders.inputs(scope, block, cluster)
         self._items(scope, block, block.items, cluster)
-        outs = self._borders.outputs(scope, block, out_names, own_outs, cluster)
+        outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
+        if block.loss and len(set(scope.turn)) == 2:
+            made, begins = scope.turn
+            self.canvas.edge(made, begins, "seed", tooltip=_SEED)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
@@ -142,14 +143,19 @@ class Drawing:
         self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None
     ) -> None:
         for item in items:
+            at = len(self.canvas.nodes)
             if item.is_group:
                 self._group(scope, block, item, cluster)
             elif item.open:
                 self._open_eqn(scope, item, cluster)
             else:
-                self._eqn(scope, item, cluster)
+                self._eqn(scope, block, item, cluster)
+            if block.loss and not (item.is_group and item.open):
+                for _, eqn in item.eqns:
+                    if eqn is block.loss.eqn or eqn is block.loss.first:
+                        scope.turn.append(self.canvas.nodes[at].id)
 
-    def _eqn(self, scope: Scope, item: Item, cluster: str | None) -> None:
+    def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""
         address, eqn = item.address, item.eqn
         self.drawn.add(address)
@@ -170,6 +176,12 @@ class Drawing:
             lines = _labels.eqn_lines(eqn)
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
+        if block.loss and block.loss.eqn is eqn:
+            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{_LOSS}"
+            marks += ("loss",)
+        elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
+            lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
+            marks += ("unused",)
         node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
         # All that goes from one node into a folded equation is one edge.
         self.canvas.add(node, merging=kind == "hop")

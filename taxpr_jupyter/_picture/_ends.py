@@ -6,27 +6,36 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from taxpr_jupyter._picture._labels import path_parts, shared_title
+from taxpr_jupyter._picture._paths import path_parts, shared_title
 from taxpr_jupyter._picture._stateful import StateEnds
 from taxpr_jupyter._picture._tree import End
 
-_FEW = 12  # so many are drawn one by one
+_FEW = 8  # so many are drawn one by one
 _SMALL = 4  # and always those of an argument that has no more
+_FEW_INSIDE, _SMALL_INSIDE = 6, 2  # the same of a nested jaxpr, whose ends stand twice
+_PARTS = 4  # so many parts of a tuple have a node each
 MANY = 40  # side by side, at most
 
 
 def ends_of(
-    names: Sequence[str], word: str, prefix: str, states: Sequence[StateEnds] = ()
+    names: Sequence[str],
+    word: str,
+    prefix: str,
+    states: Sequence[StateEnds] = (),
+    nested: bool = False,
 ) -> list[End]:
     """The ends of a jaxpr, in order.
 
     Args:
-        names: The names of all inputs, such as `params['w'][0]`, or in a nested jaxpr their roles.
+        names: The names of all inputs, such as `params['w'][0]`, or in a nested jaxpr
+            `carry params['w'][0]`.
         word: "in" or "out".
         prefix: What stands before the addresses.
         states: What enters or leaves as the value of a state: one end for each, or where they are
             many for those whose names begin alike.
+        nested: Whether the jaxpr is nested.
     """
+    most, small = (_FEW_INSIDE, _SMALL_INSIDE) if nested else (_FEW, _SMALL)
     paths = [path_parts(name) for name in names]
     for state in states:  # its name may look like a path
         for i, leaf in zip(state.ins if word == "in" else state.outs, state.leaves, strict=True):
@@ -47,7 +56,7 @@ def ends_of(
         for _, found in itertools.groupby(indices, lambda i: paths[i][: depth + 1]):
             same = list(found)
             part = range(same[0], same[-1] + 1)
-            if len(part) <= _SMALL:
+            if len(part) <= small:
                 made += map(one, part)
                 continue
             made.append(several(part, inside(part, depth + 1)))
@@ -64,13 +73,23 @@ def ends_of(
         return _chunks(ends, lambda part: several(_indices(part), part))
 
     def others(indices: range) -> list[End]:
-        if len(indices) <= _FEW:
+        if len(indices) <= most:
             return [one(i) for i in indices]
         made = split(indices, 0)
         # The only argument: its parts, unless they are many.
         while len(made) == 1 and 0 < len(made[0].children) <= _FEW:
             made = list(made[0].children)
-        return made
+        return [part for end in made for part in parts_of(end)] if nested else made
+
+    def parts_of(end: End) -> list[End]:
+        """Of a carry that is a tuple its parts, such as the params and the optimizer's state."""
+        depth = len(path_parts(end.title))
+        inside_tuple = all(
+            len(paths[i]) > depth and _IN_TUPLE.fullmatch(paths[i][depth]) for i in end.indices
+        )
+        if not (1 < len(end.children) <= _PARTS and inside_tuple):
+            return [end]
+        return [part for child in end.children for part in parts_of(child)]
 
     of_states: list[End] = []
     for state in states:
@@ -92,6 +111,9 @@ def ends_of(
         *of_states,
         *others(range(around.stop, len(names))),
     ]
+
+
+_IN_TUPLE = re.compile(r"\[\d+\]|\.\w+")
 
 
 def _indices(ends: Sequence[End]) -> range:

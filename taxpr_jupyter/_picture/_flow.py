@@ -56,6 +56,11 @@ class Flow:
             known = self._known[id(eqns)] = eqns, self._ends(eqns, stop, others)
         return known[1]
 
+    def is_unused(self, eqn: Any) -> bool:
+        """Whether an equation makes something, and nothing uses it, and it does nothing else."""
+        last, _ = self._last_uses
+        return bool(eqn.outvars) and not eqn.effects and last.keys().isdisjoint(eqn.outvars)
+
     def _ends(self, eqns: Sequence[tuple[str, Any]], stop: int, others: Iterable[Any]) -> Ends:
         made = {var for _, eqn in eqns for var in eqn.outvars}
         ins = dict.fromkeys(

@@ -13,9 +13,9 @@ from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._groups import Groups
 from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._labels import takes_part
+from taxpr_jupyter._picture._names import Names, names_inside, names_of
 from taxpr_jupyter._picture._only import Only
-from taxpr_jupyter._picture._roles import in_paths
-from taxpr_jupyter._picture._stateful import shown_names, states_of
+from taxpr_jupyter._picture._stateful import states_of
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -63,7 +63,8 @@ class Fold:
         self._few = max(4, budget * 2 // 5)
         self._keys = keys
         self.note = ""
-        self.root = self._block("", program, None)
+        self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
+        self.root = self._block("", program, None, names_of(program))
         self._opened: list[Item | End] = []
 
     # --- counting ---------------------------------------------------------------------------------
@@ -109,16 +110,12 @@ class Fold:
 
     # --- the tree ---------------------------------------------------------------------------------
 
-    def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None) -> Block:
+    def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None, names: Names) -> Block:
         prefix = f"{address}/" if address else ""
-        if nested:
-            ins = ends_of(in_paths(nested), "in", prefix)
-            outs = ends_of(nested.out_roles, "out", prefix)
-        else:
-            in_names, out_names = shown_names(jaxpr)
-            states = states_of(jaxpr)
-            ins = ends_of(in_names, "in", prefix, states)
-            outs = ends_of(out_names, "out", prefix, states)
+        self._names[address] = names
+        states = () if nested else states_of(jaxpr)
+        ins = ends_of(names.ins, "in", prefix, states, nested=nested is not None)
+        outs = ends_of(names.outs, "out", prefix, states, nested=nested is not None)
         items = [
             Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])
             for local, eqn in taxpr.numbered(jaxpr)
@@ -127,15 +124,24 @@ class Fold:
         if self._only:
             ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
             grouped = self._only.items(grouped, items, prefix)
-        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr))
+        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr), names)
 
     def unfolded_cost(self, item: Item) -> int:
         """How many nodes more there are when an item is open; makes its blocks."""
         if item.is_group:
             return sum(child.nodes for child in item.children) - item.nodes
         if not item.blocks:
+            names = self._names[item.address.rpartition("/")[0]]
             item.blocks = [
-                (self._block(f"{item.address}/{nested.label}", nested.jaxpr, nested), nested)
+                (
+                    self._block(
+                        f"{item.address}/{nested.label}",
+                        nested.jaxpr,
+                        nested,
+                        names_inside(names, item.eqn, nested),
+                    ),
+                    nested,
+                )
                 for nested in taxpr.nested_jaxprs(item.eqn)
             ]
         return sum(block.nodes for block, _ in item.blocks) - 1

@@ -24,6 +24,7 @@ from taxpr_jupyter._picture._tree import GroupKind, Item
 from taxpr_jupyter._picture._units import Units
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
+_ALIKE = 3  # so many in a row that fill an array with a number
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
@@ -104,11 +105,12 @@ class Groups:
     # --- loose code -------------------------------------------------------------------------------
 
     def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
-        """Groups long code without scopes, by what repeats itself and by calls of functions."""
-        if stop - start <= self._few:
-            return self._units.items(start, stop)
+        """Groups code without scopes by what repeats itself and, if it is long, by calls."""
         repeat = repeat_in([self._units.key(unit) for unit in range(start, stop)])
         covered = repeat.period * repeat.times if repeat else 0
+        short = stop - start <= self._few
+        if repeat and short and repeat.period == 1:  # a chain of equations, which can be read
+            repeat = None
         if repeat and covered > max(self._few // 2, (stop - start) // 4):
             first, period = start + repeat.start, repeat.period
             spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
@@ -117,6 +119,8 @@ class Groups:
             after = self._by_call(start + repeat.stop, stop, depth)
             whole = self._repeat(parts, spans, self._units.common_function(first, spans[-1][1]))
             return self._arranged([*before, whole, *after], start)
+        if short:
+            return self._loose(start, stop)
         level = depth
         runs = self._call_runs(start, stop, level)
         while len(runs) == 1 and runs[0][0] is not None:
@@ -133,6 +137,16 @@ class Groups:
                 self._note(group, a, self._units.calls(a)[: level + 1])
                 made.append(group)
         return self._arranged(made, start)
+
+    def _loose(self, start: int, stop: int) -> list[Item]:
+        """Equations one by one; those in a row that fill arrays with one number are together."""
+        made: list[Item] = []
+        for filling, a, b in _runs(start, stop, self._units.filling):
+            items = self._units.items(a, b)
+            if filling and b - a >= _ALIKE and b - a < stop - start:
+                items = [self._group("run", filling, a, b, items)]
+            made += items
+        return made
 
     def _call_runs(self, start: int, stop: int, level: int) -> list[tuple[Any, int, int]]:
         return _runs(start, stop, lambda unit: self._units.call(unit, level))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import jax.extend.core.primitives as p
 import taxpr
 from taxpr_jupyter._picture import _text
 from taxpr_jupyter._picture._model import count_of
+from taxpr_jupyter._picture._paths import path_parts
 from taxpr_jupyter._picture._tree import Item
 
 # `a op b` is `b op a`, so that the order of their operands need not be shown.
@@ -219,18 +219,6 @@ def short_path(name: str) -> str:
     return _text.shortened(shown, _text.LINE)
 
 
-def path_parts(name: str) -> list[str]:
-    """`params`, `['w']`, `[0]` for `params['w'][0]`; `x`, ` 1` for `x 1`."""
-    return re.findall(r"\[[^\]]*\]|\.?[^\[. ]+| .*", name)
-
-
 def bundle_lines(title: str, number: int) -> list[str]:
     """The label of several inputs or outputs."""
     return [short_path(title), count_of(number, "array")]
-
-
-def shared_title(names: Sequence[str]) -> str:
-    """What names have in common, or the first and the last one."""
-    paths = [path_parts(name) for name in (names[0], names[-1])]
-    shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False))
-    return "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text
+from taxpr_jupyter._picture import _labels, _state_nodes, _text
 from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import count_of
-from taxpr_jupyter._picture._stateful import places_of, shown_names
+from taxpr_jupyter._picture._names import Names, names_inside, names_of
+from taxpr_jupyter._picture._stateful import places_of
 from taxpr_jupyter._picture._tree import Block, End, Item
 
 LineKind = Literal[
@@ -92,11 +93,11 @@ class Lines:
 
     def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
         """What is open of the tree of a program, and what is folded."""
-        return self._block(root, *shown_names(program), program.consts, 0)
+        return self._block(root, program.consts, 0)
 
     def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
         """Every equation of a program, in no groups; at most so many lines."""
-        lines = self.folded(_plain("", program, None, limit), program)
+        lines = self.folded(_plain("", program, None, names_of(program), limit), program)
         return itertools.islice(lines, limit)
 
     # --- jaxprs -----------------------------------------------------------------------------------
@@ -114,20 +115,12 @@ class Lines:
             fold=fold,
             open=True,
         )
-        ins, outs = _roles.in_names(nested), _roles.out_names(nested)
-        yield from self._block(block, ins, outs, nested.consts, depth + 1)
+        yield from self._block(block, nested.consts, depth + 1)
 
     def _content(self, nested: taxpr.Nested) -> list[str]:
         return [_labels.content(*self._fold.size(nested.jaxpr))] if self._fold else []
 
-    def _block(
-        self,
-        block: Block,
-        in_names: Sequence[str],
-        out_names: Sequence[str],
-        consts: Sequence[Any],
-        depth: int,
-    ) -> Iterator[Line]:
+    def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[Line]:
         # Operands of some equations enter as constvars; then there are no values.
         known = dict(zip(block.jaxpr.constvars, consts, strict=False))
         for k, var in enumerate(block.jaxpr.constvars):
@@ -135,10 +128,10 @@ class Lines:
             text = f"const {value}" if value else "const"
             yield self._end_line(f"{block.prefix}const{k}", depth, "const", text, var)
         for end in block.ins:
-            yield from self._end(block, end, "input", in_names, block.jaxpr.invars, depth)
+            yield from self._end(block, end, "input", block.names.ins, block.jaxpr.invars, depth)
         yield from self._items(block, block.items, depth)
         for end in block.outs:
-            yield from self._end(block, end, "output", out_names, block.jaxpr.outvars, depth)
+            yield from self._end(block, end, "output", block.names.outs, block.jaxpr.outvars, depth)
 
     def _end(
         self,
@@ -276,7 +269,11 @@ def _marks(item: Item) -> tuple[str, ...]:
 
 
 def _plain(
-    address: str, jaxpr: Any, nested: taxpr.Nested | None, limit: int | None = None
+    address: str,
+    jaxpr: Any,
+    nested: taxpr.Nested | None,
+    names: Names,
+    limit: int | None = None,
 ) -> Block:
     """A jaxpr with everything open and nothing in groups, or the first so many equations of it."""
     prefix = f"{address}/" if address else ""
@@ -284,7 +281,16 @@ def _plain(
     for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
         place = f"{prefix}{local}"
         blocks = [
-            (_plain(f"{place}/{inner.label}", inner.jaxpr, inner, limit), inner)
+            (
+                _plain(
+                    f"{place}/{inner.label}",
+                    inner.jaxpr,
+                    inner,
+                    names_inside(names, eqn, inner),
+                    limit,
+                ),
+                inner,
+            )
             for inner in taxpr.nested_jaxprs(eqn)
         ]
         items.append(Item(place, [(place, eqn)], blocks=blocks, open=bool(blocks)))
@@ -296,7 +302,7 @@ def _plain(
         ]
         for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))
     )
-    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr))
+    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr), names)
 
 
 def _of_state(line: Line, end: End) -> Line:

@@ -61,7 +61,7 @@ LOOKS: Mapping[str, Look] = {
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
 }
 
-REST_FILL = "#f7f7f7"  # of what was left out
+REST_FILL = "#f7f7f7"  # of what was left out, and of what nothing uses
 # What computes in the backward pass of a derivative; its groups are named, besides.
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
 # From cold to hot, for people who see no red or no green, too; dark text can be read on all.
@@ -109,6 +109,8 @@ def look_of(node: Node) -> Look:
             return replace(look, fill=change.fill, line=change.line, border=change.border)
     if "rest" in node.marks:
         return replace(look, shape="box", fill=REST_FILL, line=FAINT)
+    if "unused" in node.marks:
+        return replace(look, fill=REST_FILL, line=FAINT)
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look

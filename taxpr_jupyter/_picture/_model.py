@@ -32,6 +32,7 @@ NodeKind = Literal[
 EdgeKind = Literal[
     "value",  # a value, from where it is made to where it is used
     "residual",  # a value that the forward pass keeps for the backward pass
+    "seed",  # from the loss to where the backward pass begins; no value goes along it
     "back",  # a carry's way back to the next iteration
     "control",  # decides what runs: a while condition, the index of a cond
     "read",  # the value of a state, from there to where it is used
@@ -74,8 +75,9 @@ class Node:
             "choice" (it decides what runs), "many" (it stands for several inputs or outputs),
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
-            "rest" (it stands for what the reader left out), "batched", "donated", "effect",
-            "sharded" (what its equation or value is), "written" (a state that is). In a
+            "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
+            what it makes), "rest" (it stands for what the reader left out), "batched", "donated",
+            "effect", "sharded" (what its equation or value is), "written" (a state that is). In a
             comparison also "same", "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
@@ -107,7 +109,7 @@ class Edge:
         target: The id of the node where it ends.
         kind: One of `EdgeKind`.
         value: The address of the value that goes along it, "" where it is more than one, or none.
-        tooltip: Its letter, type and role.
+        tooltip: Its letter and type; of inputs and outputs also their names.
         tail: Which output of the source it is, "" where there is one only.
         head: Which operand of the target it is, "" where the order means nothing.
         into: The id of a cluster at whose border it ends, or None.

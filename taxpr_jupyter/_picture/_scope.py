@@ -58,10 +58,17 @@ class Use(NamedTuple):
 
 @dataclass
 class Scope:
-    """The values of one jaxpr in its place: where they come from and where they go."""
+    """The values of one jaxpr in its place: where they come from and where they go.
+
+    Attributes:
+        origins: Where they come from.
+        uses: Where they go.
+        turn: The ids of the nodes where a forward pass ends and its backward pass begins.
+    """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
+    turn: list[str] = field(default_factory=list)
     _made_by: dict[Any, str] = field(default_factory=dict)
 
     def wants(self, var: Any) -> bool:

@@ -45,6 +45,7 @@ def css(heated: bool) -> str:
         ".edge .tip": "stroke:none;" + _colour("fill", "line", _look.LINE),
         ".edge.residual path": _colour("stroke", "faint", _look.FAINT),
         ".edge.residual .tip": "stroke:none;" + _colour("fill", "faint", _look.FAINT),
+        ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",
         ".edge.back path": "stroke-dasharray:4 3",
         ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
         + _colour("stroke", "control", _look.CONTROL),
@@ -82,6 +83,9 @@ def css(heated: bool) -> str:
     rules[rest] = _colour("fill", "literal-fill", _look.REST_FILL) + _colour(
         "stroke", "faint", _look.FAINT
     )
+    unused = ".node.unused.unused rect,.node.unused.unused path"
+    rules[unused] = rules[rest]
+    rules[".node.unused text"] = _colour("fill", "muted", _look.MUTED)
     rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
     return _sheet(rules)
 

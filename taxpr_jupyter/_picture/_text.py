@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -17,6 +16,7 @@ from taxpr_jupyter._picture._flops import n_bytes
 
 LINE = 28  # characters in one line of a label
 TOOLTIP = 160  # characters in one line of a tooltip
+_LINES = 12  # of a tooltip
 
 Where = Callable[[taxpr.Source], str]
 
@@ -175,8 +175,8 @@ def function_name(source: taxpr.Source) -> str:
 
 
 def tooltip(lines: Iterable[str]) -> str:
-    """Lines of a bounded length, and not too many."""
-    lines = list(itertools.islice(lines, 13))
-    if len(lines) > 12:
-        lines[11:] = ["…"]
+    """Lines of a bounded length, and not too many: at last how many more there are."""
+    lines = list(lines)
+    if len(lines) > _LINES:
+        lines[_LINES - 1 :] = [f"and {len(lines) - _LINES + 1:,} more"]
     return "\n".join(shortened(line, TOOLTIP) for line in lines)

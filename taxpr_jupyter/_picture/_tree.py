@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._picture._flow import Flow
+from taxpr_jupyter._picture._loss import Loss, loss_of
+from taxpr_jupyter._picture._names import Names
 from taxpr_jupyter._picture._stateful import StateEnds
 
 GroupKind = Literal[
@@ -112,6 +115,7 @@ class Block:
         outs: Its outputs.
         items: What it consists of.
         flow: Which values its groups take and give.
+        names: What its inputs and outputs are called.
     """
 
     address: str
@@ -121,6 +125,12 @@ class Block:
     outs: Sequence[End]
     items: Sequence[Item]
     flow: Flow
+    names: Names
+
+    @functools.cached_property
+    def loss(self) -> Loss | None:
+        """Where the backward pass of a gradient begins; None where there is none."""
+        return loss_of(self.jaxpr)
 
     @property
     def prefix(self) -> str:

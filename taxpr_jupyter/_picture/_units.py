@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _text
+from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._tree import Item
@@ -57,6 +57,13 @@ class Units:
         ):
             depth += 1
         return depth
+
+    def filling(self, unit: int) -> str:
+        """`broadcast_in_dim(0.0)`, of an equation that fills an array with a number; else ""."""
+        eqn = self.eqns[unit]
+        if taxpr.is_hop(eqn) or eqn.effects or not eqn.invars:
+            return ""
+        return _labels.operation_lines(eqn)[0] if all(map(taxpr.is_literal, eqn.invars)) else ""
 
     # --- calls ------------------------------------------------------------------------------------
 

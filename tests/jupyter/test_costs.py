@@ -331,7 +331,10 @@ def test_nothing_to_compute_is_cold():
 
 def test_values_say_bytes_and_weak_types():
     picture = build_picture(taxpr.trace(lambda x: jnp.sin(x))(1.0))
-    assert [edge.tooltip for edge in picture.edges] == ["a:f32[] weak, 4 B", "b:f32[] weak, 4 B"]
+    assert [edge.tooltip for edge in picture.edges] == [
+        "x = a:f32[] weak, 4 B",
+        "out = b:f32[] weak, 4 B",
+    ]
 
 
 def test_batched_equations_are_marked():

@@ -179,13 +179,15 @@ def test_roles_titles_and_facts():
         return lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2, total)
 
     rows = [plain([row]).strip() for row in jaxpr_rows(all_open(trace(f, V)))]
-    (body,) = [row for row in rows if "# scan body ×4 reverse: carry, x" in row]
+    (body,) = [row for row in rows if "# scan body ×4 reverse: carry x, xs y" in row]
     assert body.startswith("jaxpr={ lambda ; ")
-    assert any(row.startswith("cond_jaxpr={") and "# while condition: carry" in row for row in rows)
+    assert any(
+        row.startswith("cond_jaxpr={") and "# while condition: carry c" in row for row in rows
+    )
     assert any(row.endswith("# predicate") for row in rows)
     outline = plain(outline_rows(all_open(trace(f, V))), gap="  ", twists=True).splitlines()
     assert "▾ scan ×4 reverse  1 equation  f32[3]" in outline
-    assert any(re.fullmatch(r"    in  carry  \w+  f32\[3\]", line) for line in outline)
+    assert any(re.fullmatch(r"    in  carry x  \w+  f32\[3\]", line) for line in outline)
     assert "  ▾ while condition  2 equations" in outline
 
 

@@ -37,8 +37,8 @@ def test_scan():
         return lax.scan(lambda c, x: ((c[0] * w, c[1] + x), c[0]), (c, c), xs)
 
     (eqn,) = taxpr.trace(fn)(X, X, V).eqns
-    assert names(operand_roles(eqn)) == ["const", "carry 0", "carry 1", "x"]
-    assert names(result_roles(eqn)) == ["carry 0", "carry 1", "y"]
+    assert names(operand_roles(eqn)) == ["const", "carry 0", "carry 1", "xs"]
+    assert names(result_roles(eqn)) == ["carry 0", "carry 1", "ys"]
 
 
 def test_while_has_constants_of_both_parts():
@@ -173,10 +173,10 @@ def test_edges_to_a_folded_equation_say_the_role():
         return lax.scan(lambda c, x: (c * w + x, c), c, xs)
 
     picture = folded(fn, X, X, V)
-    assert heads(picture, "0:scan") == {"in0": "const", "in1": "carry", "in2": "x"}
+    assert heads(picture, "0:scan") == {"in0": "const", "in1": "carry", "in2": "xs"}
     assert {e.target: e.tail for e in picture.edges if e.source == "0:scan"} == {
         "out0": "carry",
-        "out1": "y",
+        "out1": "ys",
     }
 
 

@@ -54,8 +54,8 @@ def test_loops_over_tuples_keep_all_of_them():
     address = "0:scan/body"
     inside = [n for n in drawing.picture.nodes if n.cluster == address]
     assert [n.lines[0] for n in inside if n.kind == "input"] == [
-        *(f"carry {k} f32[]" for k in range(3)),
-        "x f32[]",
+        *(f"carry[{k}] f32[]" for k in ("0", "1][0", "1][1")),
+        "xs f32[]",
     ]
     assert len([n for n in inside if n.kind == "output"]) == 5
     assert len([e for e in drawing.picture.edges if e.kind == "back"]) == 3

@@ -1,0 +1,173 @@
+"""Where the backward pass begins, what nothing uses, and what is drawn once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import taxpr
+from taxpr_jupyter import draw
+from taxpr_jupyter._picture._build import build_picture
+
+X = np.float32(0.7)
+V = np.asarray([0.3, -0.8, 1.1], np.float32)
+
+
+def everything(fn, *args):
+    """The picture with all equations."""
+    program = taxpr.trace(fn)(*args)
+    picture = build_picture(program)
+    while picture.unfolded != picture.foldable:
+        picture = build_picture(program, picture.foldable)
+    return picture
+
+
+def marked(picture, mark):
+    return [node.lines[0] for node in picture.nodes if mark in node.marks]
+
+
+def turns(picture):
+    names = {node.id: node.lines[0] for node in picture.nodes}
+    return [(names[e.source], names[e.target]) for e in picture.edges if e.kind == "seed"]
+
+
+def mean_of_squares(w):
+    h = jnp.tanh(w * V)
+    return jnp.mean(h**2)
+
+
+def with_a_metric(w):
+    h = jnp.tanh(w * V)
+    loss = jnp.mean(h**2)
+    return loss, jnp.max(h)
+
+
+def test_the_loss_of_a_gradient():
+    picture = everything(jax.grad(mean_of_squares), V)
+    assert marked(picture, "loss") == ["div(•, 3.0) [loss]"]
+    assert turns(picture) == [("div(•, 3.0) [loss]", "div(1.0, 3.0)")]
+    (loss,) = (node for node in picture.nodes if "loss" in node.marks)
+    assert "backward pass begins with its derivative" in loss.tooltip
+    assert "unused" not in loss.marks
+    (edge,) = (e for e in picture.edges if e.kind == "seed")
+    assert edge.value == ""  # it is no value of the jaxpr
+
+
+@pytest.mark.parametrize(
+    ("fn", "loss"),
+    [
+        (jax.value_and_grad(mean_of_squares), "div(•, 3.0)"),
+        (jax.grad(lambda w: jnp.sum(jnp.sin(w))), "reduce_sum"),
+        (jax.grad(with_a_metric, has_aux=True), "div(•, 3.0)"),
+        (jax.value_and_grad(with_a_metric, has_aux=True), "div(•, 3.0)"),
+        (jax.jit(jax.grad(mean_of_squares)), "div(•, 3.0)"),
+        (lambda w: w - 0.1 * jax.grad(mean_of_squares)(w), "div(•, 3.0)"),
+        (jax.grad(lambda w: taxpr.tag(mean_of_squares(w), name="loss")), "div(•, 3.0)"),
+    ],
+)
+def test_the_loss_is_found(fn, loss):
+    assert marked(everything(fn, V), "loss") == [f"{loss} [loss]"]
+
+
+def test_the_loss_may_be_a_sum():
+    def fn(w):
+        first = jnp.mean(jnp.sin(w))
+        second = jnp.sum(w**2)
+        return first + second
+
+    picture = everything(jax.grad(fn), V)
+    assert marked(picture, "loss") == ["add [loss]"]
+
+
+def test_the_loss_inside_of_a_step_of_a_scan():
+    def fn(w):
+        step = lambda w, _: (w - jax.grad(mean_of_squares)(w), None)
+        return lax.scan(step, w, length=3)[0]
+
+    assert marked(everything(fn, V), "loss") == ["div(•, 3.0) [loss]"]
+
+
+def test_a_folded_pass_is_followed_by_the_other():
+    picture = build_picture(taxpr.trace(jax.grad(mean_of_squares))(V), ())
+    assert turns(picture) == [("forward pass", "backward pass")]
+    assert marked(picture, "loss") == []
+
+
+def perplexity(w):
+    loss = jnp.mean(jnp.sin(w))
+    return loss, jnp.exp(loss)
+
+
+def two_means_in_a_line(w):
+    return (loss := jnp.mean(w**2)), (jnp.log(loss), jnp.mean(w**3))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda w: jax.vjp(mean_of_squares, w)[1](X),  # what it begins with may be anything
+        jax.grad(perplexity, has_aux=True),
+        jax.grad(two_means_in_a_line, has_aux=True),
+        lambda w: jax.jvp(mean_of_squares, (w,), (w,)),
+        mean_of_squares,
+    ],
+)
+def test_nothing_is_called_the_loss_where_it_is_not_known(fn):
+    picture = everything(fn, V)
+    assert marked(picture, "loss") == []
+    assert turns(picture) == []
+
+
+# --- unused ---------------------------------------------------------------------------------------
+
+
+def test_what_nothing_uses_says_so():
+    def fn(x):
+        jnp.cos(x)
+        y = jnp.sin(x)
+        jax.debug.print("{}", y)
+        return y * 2
+
+    picture = everything(fn, X)
+    assert marked(picture, "unused") == ["cos [unused]"]
+    (node,) = (n for n in picture.nodes if "unused" in n.marks)
+    assert "nothing uses what it makes" in node.tooltip
+    assert 'class="node eqn unused"' in draw(fn, X).svg()
+
+
+def test_what_is_returned_or_tagged_is_used():
+    def fn(x):
+        taxpr.tag(jnp.cos(x), name="watched")
+        return jnp.sin(x)
+
+    assert marked(everything(fn, X), "unused") == []
+
+
+# --- literals -------------------------------------------------------------------------------------
+
+
+def test_what_a_loop_begins_with_is_drawn_once():
+    def fn(x):
+        body = lambda s: (s[0] + 1, s[1] * 0.5, s[2] * x)
+        return lax.while_loop(lambda s: (s[0] < 9) & (s[1] > 0.1), body, (0, jnp.inf, x))
+
+    picture = everything(fn, X)
+    literals = {n.id: n.lines[0] for n in picture.nodes if n.kind == "literal"}
+    assert sorted(literals.values()) == ["0", "inf"]
+    for name in literals:
+        targets = [e.target for e in picture.edges if e.source == name]
+        assert len(targets) == 2  # in the condition and in the body
+        assert {target.split("/")[1] for target in targets} == {"cond", "body"}
+
+
+def test_a_constant_result_that_nothing_takes_is_not_drawn():
+    @jax.jit
+    def inner(x):
+        return jnp.sin(x), 0
+
+    picture = everything(lambda x: inner(x)[0] * 2, X)
+    ends = {end for e in picture.edges for end in (e.source, e.target)}
+    assert [n.id for n in picture.nodes if n.kind == "literal" and n.id not in ends] == []
+    alone = everything(lambda x: (jax.jit(lambda y: 0)(x), x)[1], X)
+    assert [c.lines for c in alone.clusters]  # a box is not empty for it
