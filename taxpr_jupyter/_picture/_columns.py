@@ -145,7 +145,7 @@ class _Rows:
         self._loose = loose
         self._nodes = picture.nodes
         self._edges = [edge for edge in picture.edges if edge.id not in loose]
-        self._row, side = _rows([node.id for node in picture.nodes], self._edges)
+        self._row, side = rows_of([node.id for node in picture.nodes], self._edges)
         number = 1 + max(self._row.values(), default=0)
         heights, self._widths = [0.0] * number, [0.0] * number
         for node, (width, height) in sizes.items():
@@ -242,7 +242,7 @@ class _Rows:
                 yield found, left[found][1], right[found][1]
 
 
-def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:
+def rows_of(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:
     """A row for each node: below what it uses; what uses nothing is just above its first use.
 
     And the same, but what uses nothing is in the row of its first use, so that no cut parts them.

@@ -11,17 +11,18 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from taxpr_jupyter._picture import _columns, _look
+from taxpr_jupyter._picture import _aligned, _columns, _look
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 
 _ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
 _LEADING = 1.2  # Graphviz' distance between lines, in ems
 POINTS = 72  # in an inch
+_MARGIN = "6"  # points, inside of the border of a cluster
 
 GRAPH = {
     "rankdir": "TB",
-    "nodesep": "0.16",
-    "ranksep": "0.26",
+    "nodesep": "0.12",
+    "ranksep": "0.22",
     "compound": "true",
     # They bound the passes of the network simplex, which takes minutes where a gradient refers back
     # to its forward pass.
@@ -87,13 +88,21 @@ def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterato
         yield f"  {what} [{listed(attributes)}];"
     sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
     cut = _columns.columns(picture, sizes) if columns else _columns.Columns(frozenset(), ())
-    yield from _contents(None, _by_cluster(picture), cut.beside, 1)
+    steps = _columns.steps(picture, sizes)
+    rows: dict[str | None, list[str]] = {}
+    for around, left, right in cut.beside:
+        pair = f"{quoted(left)} -> {quoted(right)} [style=invis]"
+        rows.setdefault(around, []).append(pair)
+    aligned = list(_aligned.aligned(picture, sizes, cut.loose, steps))
+    steps |= _aligned.lifted(picture, [nodes for _, nodes in aligned])
+    for around, nodes in aligned:
+        rows.setdefault(around, []).append("; ".join(map(quoted, nodes)))
+    yield from _contents(None, _by_cluster(picture), rows, 1)
     heads: dict[str, list[str]] = {}
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
     loose = {edge.id for edge in picture.edges if edge.kind == "back"} | cut.loose
-    steps = _columns.steps(picture, sizes)
     for edge in picture.edges:
         more = {"constraint": "false"} if edge.id in loose else {}
         if edge.id in steps:
@@ -124,7 +133,7 @@ def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
 def _contents(
     cluster_id: str | None,
     inside: Mapping[str | None, Iterable[Node | Cluster]],
-    beside: Iterable[tuple[str | None, str, str]],
+    rows: Mapping[str | None, Iterable[str]],
     depth: int,
 ) -> Iterator[str]:
     indent = "  " * depth
@@ -132,7 +141,7 @@ def _contents(
         if isinstance(part, Node):
             yield f"{indent}{node_text(part)}"
             continue
-        attributes = {"id": part.id, "class": part.kind}
+        attributes = {"id": part.id, "class": part.kind, "margin": _MARGIN}
         if depth > _look.SHADES:
             attributes["fillcolor"] = "transparent"
         # One line is at the left anyway.
@@ -140,11 +149,10 @@ def _contents(
         tooltip = listed({}, {"tooltip": [part.tooltip]})
         yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
         yield f"{indent}  graph [{listed(attributes)} {title} {tooltip}];"
-        yield from _contents(part.id, inside, beside, depth + 1)
+        yield from _contents(part.id, inside, rows, depth + 1)
         yield f"{indent}}}"
-    for around, left, right in beside:
-        if around == cluster_id:
-            yield f"{indent}{{ rank=same; {quoted(left)} -> {quoted(right)} [style=invis]; }}"
+    for row in rows.get(cluster_id, ()):
+        yield f"{indent}{{ rank=same; {row}; }}"
 
 
 def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
