@@ -9,41 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from taxpr_jupyter._picture._columns import Size, rows_of
-from taxpr_jupyter._picture._model import Picture
+from taxpr_jupyter._picture._columns import Columns, Size, in_order
+from taxpr_jupyter._picture._model import NodeKind, Picture
 
 _BROAD = 1500.0  # points; what takes more is not put into one row
 _NEAR = 2  # rows
 
 
 def aligned(
-    picture: Picture,
-    sizes: Mapping[str, Size],
-    loose: Collection[str],
-    apart: Collection[str],
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The ids of a cluster and of the nodes in it that stand in one row.
+    picture: Picture, sizes: Mapping[str, Size], cut: Columns, apart: Collection[str]
+) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+    """The id of a cluster, or None outside of all, and of the nodes in it that stand in one row.
 
     Args:
         picture: The picture.
         sizes: Of its nodes, by id.
-        loose: The ids of the edges that put nothing below anything.
+        cut: How it is cut; what is cut has several columns, so it has no such rows.
         apart: The ids of the edges whose ends are more than a row apart.
     """
-    cut = _cut(picture, loose)
     elsewhere = {
         end for edge in picture.edges if edge.id in apart for end in (edge.source, edge.target)
     }
-    rows: dict[tuple[str, str], list[str]] = {}
-    jaxprs = {cluster.id for cluster in picture.clusters if cluster.kind == "jaxpr"} - cut
+    wanted: set[tuple[str | None, NodeKind]] = set() if cut.beside else {(None, "output")}
+    torn = _torn(picture, cut.loose)
+    for cluster in picture.clusters:
+        if cluster.id in torn:
+            continue
+        if cluster.kind == "jaxpr":
+            wanted.add((cluster.id, "input"))
+        if cluster.kind in ("jaxpr", "function"):
+            wanted.add((cluster.id, "output"))
+    rows: dict[tuple[str | None, NodeKind], list[str]] = {}
     for node in picture.nodes:
-        if (
-            node.cluster in jaxprs
-            and node.kind in ("input", "output")
-            and "stub" not in node.marks
-            and node.id not in elsewhere
-        ):
-            rows.setdefault((node.cluster, node.kind), []).append(node.id)
+        place = node.cluster, node.kind
+        if place in wanted and "stub" not in node.marks and node.id not in elsewhere:
+            rows.setdefault(place, []).append(node.id)
     for (cluster, _), nodes in rows.items():
         if len(nodes) > 1 and sum(sizes[node][0] for node in nodes) < _BROAD:
             yield cluster, tuple(nodes)
@@ -58,8 +58,13 @@ def lifted(picture: Picture, rows: Collection[Sequence[str]]) -> dict[str, int]:
         picture: The picture.
         rows: The ids of nodes that stand in one row.
     """
-    edges = [edge for edge in picture.edges if edge.kind not in ("back", "write", "read")]
-    found, _ = rows_of([node.id for node in picture.nodes], edges)
+    sources: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
+    for edge in picture.edges:
+        if edge.kind not in ("back", "write", "read"):
+            sources[edge.target].append(edge.source)
+    found: dict[str, int] = {}
+    for node in in_order(list(sources), sources):
+        found[node] = max((found.get(source, 0) + 1 for source in sources[node]), default=0)
     lowest = {node: max(found[other] for other in row) for row in rows for node in row}
     down = {
         edge.id: 1 + lowest.get(edge.target, found[edge.target])
@@ -69,7 +74,7 @@ def lifted(picture: Picture, rows: Collection[Sequence[str]]) -> dict[str, int]:
     return {edge: row for edge, row in down.items() if row == _NEAR}
 
 
-def _cut(picture: Picture, loose: Collection[str]) -> set[str]:
+def _torn(picture: Picture, loose: Collection[str]) -> set[str]:
     """The clusters that are cut into columns."""
     parents = {cluster.id: cluster.parent for cluster in picture.clusters}
     homes = {node.id: node.cluster for node in picture.nodes}

@@ -145,7 +145,7 @@ class _Rows:
         self._loose = loose
         self._nodes = picture.nodes
         self._edges = [edge for edge in picture.edges if edge.id not in loose]
-        self._row, side = rows_of([node.id for node in picture.nodes], self._edges)
+        self._row, side = _rows([node.id for node in picture.nodes], self._edges)
         number = 1 + max(self._row.values(), default=0)
         heights, self._widths = [0.0] * number, [0.0] * number
         for node, (width, height) in sizes.items():
@@ -242,7 +242,7 @@ class _Rows:
                 yield found, left[found][1], right[found][1]
 
 
-def rows_of(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:
+def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:
     """A row for each node: below what it uses; what uses nothing is just above its first use.
 
     And the same, but what uses nothing is in the row of its first use, so that no cut parts them.
@@ -252,7 +252,7 @@ def rows_of(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int]
     for edge in edges:
         sources[edge.target].append(edge.source)
         targets[edge.source].append(edge.target)
-    order = list(_in_order(nodes, sources))
+    order = list(in_order(nodes, sources))
     row: dict[str, int] = {}
     movable: dict[str, bool] = {}
     for node in order:
@@ -271,8 +271,13 @@ def rows_of(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int]
     return row, side
 
 
-def _in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What is used before what uses it; a circle is entered anywhere."""
+def in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What is used before what uses it; a circle is entered anywhere.
+
+    Args:
+        nodes: Their ids.
+        sources: For each the ids of those that it uses.
+    """
     entered: set[str] = set()
     done: set[str] = set()
     for start in nodes:

@@ -21,8 +21,8 @@ _MARGIN = "6"  # points, inside of the border of a cluster
 
 GRAPH = {
     "rankdir": "TB",
-    "nodesep": "0.12",
-    "ranksep": "0.22",
+    "nodesep": "0.14",
+    "ranksep": "0.24",
     "compound": "true",
     # They bound the passes of the network simplex, which takes minutes where a gradient refers back
     # to its forward pass.
@@ -93,7 +93,7 @@ def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterato
     for around, left, right in cut.beside:
         pair = f"{quoted(left)} -> {quoted(right)} [style=invis]"
         rows.setdefault(around, []).append(pair)
-    aligned = list(_aligned.aligned(picture, sizes, cut.loose, steps))
+    aligned = list(_aligned.aligned(picture, sizes, cut, steps))
     steps |= _aligned.lifted(picture, [nodes for _, nodes in aligned])
     for around, nodes in aligned:
         rows.setdefault(around, []).append("; ".join(map(quoted, nodes)))

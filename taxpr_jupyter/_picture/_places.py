@@ -13,7 +13,8 @@ from taxpr_jupyter._picture._geometry import Box, Lines, Point
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
 _ALONG = (5.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 70.0, 85.0, 100.0)
-# What a place costs: an overlap its square points, and besides
+# What a place costs
+_OVER = 4.0  # for each square point that is something else's
 _FAR = 0.2  # for each point of that distance
 _LINE = 8.0  # for each line through it
 _REACH = 120.0  # what is farther from an end cannot be in the way
@@ -57,7 +58,8 @@ class Places:
             if far >= least:
                 break
             box = self._box(middle, width)
-            cost = far + sum(_overlap(box, other) for other in near) + self._outside(box)
+            over = sum(_overlap(box, other) for other in near) + self._outside(box)
+            cost = far + _OVER * over
             if cost < least:
                 cost += _LINE * len(self._lines.through(box) - {number})
             if cost < least:
