@@ -204,7 +204,8 @@ def test_what_is_open(folder, capsys):
         (
             ["model:loss"],
             r"model:loss: missing a required argument: 'w'. It is loss\(w, x\), "
-            r'and given are 0 by position: write --args "f32.*, or --args-from a function that returns them$',
+            r'and given are 0 by position: write --args "f32.*, or --args-from a function that '
+            r"returns them$",
             2,
         ),
         (
