@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr_jupyter._picture import _dot, _look
+from taxpr_jupyter._picture._gaps import finer
 from taxpr_jupyter._picture._geometry import Box, Curves, Point
 from taxpr_jupyter._picture._model import Cluster, Edge, Picture
 from taxpr_jupyter._picture._placed import Placed, placed
@@ -71,7 +72,8 @@ def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
 
 
 def _edge(edge: Edge, lines: Sequence[Curves], tips: Sequence[Sequence[Point]]) -> str:
-    parts = [" ".join(map(_point, line)) for line in lines]
+    # Graphviz makes room for the corners of the curves, which in small ones are near the line.
+    parts = [" ".join(map(_point, finer(finer(line)))) for line in lines]
     end = lines[-1][-1]
     if tips and parts:
         # The corner that is farthest from the line is its end.
