@@ -76,6 +76,8 @@ class Drawn:
         ]
         if quality.overlaps:
             words.append(f"{len(quality.overlaps)} texts overlap")
+        if quality.crossed:
+            words.append(f"{len(quality.crossed)} texts are crossed")
         return " · ".join(words)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
@@ -10,6 +12,9 @@ NS = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ADVANCE, _HEIGHT = 0.6, 1.0  # of a character, in ems
 
+_STEPS = 12  # of each curve
+
+Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -22,12 +27,14 @@ class Quality:
         height: In points.
         filled: The share of the picture that nodes, and boxes' titles, cover.
         overlaps: Pairs of texts that lie on each other, or text of an edge on a node.
+        crossed: Titles of boxes, and texts of edges, through which an edge runs.
     """
 
     width: float
     height: float
     filled: float
     overlaps: tuple[tuple[str, str], ...]
+    crossed: tuple[str, ...]
 
     @property
     def aspect(self) -> float:
@@ -47,6 +54,7 @@ def quality_of(svg: str) -> Quality:
     nodes: list[tuple[str, Box]] = []
     titles: list[tuple[str, Box]] = []
     labels: list[tuple[str, Box]] = []
+    lines: list[tuple[Point, Point]] = []
     for group in root.iter(f"{NS}g"):
         kinds = (group.get("class") or "").split()
         if "node" in kinds:
@@ -55,6 +63,7 @@ def quality_of(svg: str) -> Quality:
             titles += _texts(group, 10)
         elif "edge" in kinds:
             labels += _texts(group, 8)
+            lines += _lines(group)
     covered = sum(map(_area, (box for _, box in (*nodes, *titles))))
     found = [
         (text, other)
@@ -69,7 +78,13 @@ def quality_of(svg: str) -> Quality:
         if _meet(box, around)
     ]
     found += [(text, name) for text, box in titles for name, node in nodes if _meet(box, node)]
-    return Quality(width, height, covered / (width * height or 1.0), tuple(found))
+    crossed = [
+        text
+        for text, box in (*titles, *labels)
+        if any(_enters(line, _shrunk(box)) for line in lines)
+    ]
+    filled = covered / (width * height or 1.0)
+    return Quality(width, height, filled, tuple(found), tuple(crossed))
 
 
 def _shape(group: ElementTree.Element) -> Box:
@@ -97,6 +112,42 @@ def _texts(group: ElementTree.Element, size: float) -> list[tuple[str, Box]]:
         box = x - half, y - 0.75 * size * _HEIGHT, x + half, y + 0.15 * size
         found.append((text.text or "", box))
     return found
+
+
+def _lines(group: ElementTree.Element) -> Iterator[tuple[Point, Point]]:
+    """The short straight lines that the line of an edge consists of."""
+    path = next((part for part in group if part.tag == f"{NS}path"), None)
+    for part in (path.get("d") or "" if path is not None else "").split("M")[1:]:
+        numbers = list(map(float, _NUMBER.findall(part)))
+        points = list(zip(numbers[::2], numbers[1::2], strict=True))
+        for k in range(0, len(points) - 3, 3):
+            on_it = [_on_curve(points[k : k + 4], step / _STEPS) for step in range(_STEPS + 1)]
+            yield from itertools.pairwise(on_it)
+
+
+def _on_curve(corners: list[Point], t: float) -> Point:
+    u = 1 - t
+    weights = (u**3, 3 * u * u * t, 3 * u * t * t, t**3)
+    x, y = (sum(w * c[k] for w, c in zip(weights, corners, strict=True)) for k in (0, 1))
+    return x, y
+
+
+def _shrunk(box: Box) -> Box:
+    return box[0] + 1, box[1] + 1, box[2] - 1, box[3] - 1
+
+
+def _enters(line: tuple[Point, Point], box: Box) -> bool:
+    """Whether a line runs through a box."""
+    first, last = 0.0, 1.0
+    for k in (0, 1):
+        at, by = line[0][k], line[1][k] - line[0][k]
+        if by == 0:
+            if not box[k] < at < box[k + 2]:
+                return False
+            continue
+        near, far = sorted(((box[k] - at) / by, (box[k + 2] - at) / by))
+        first, last = max(first, near), min(last, far)
+    return first < last
 
 
 def _area(box: Box) -> float:

@@ -252,7 +252,7 @@ def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], 
     for edge in edges:
         sources[edge.target].append(edge.source)
         targets[edge.source].append(edge.target)
-    order = list(_in_order(nodes, sources))
+    order = list(in_order(nodes, sources))
     row: dict[str, int] = {}
     movable: dict[str, bool] = {}
     for node in order:
@@ -271,8 +271,13 @@ def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], 
     return row, side
 
 
-def _in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What is used before what uses it; a circle is entered anywhere."""
+def in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What is used before what uses it; a circle is entered anywhere.
+
+    Args:
+        nodes: Their ids.
+        sources: For each the ids of those that it uses.
+    """
     entered: set[str] = set()
     done: set[str] = set()
     for start in nodes:

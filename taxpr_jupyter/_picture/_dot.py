@@ -11,17 +11,18 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from taxpr_jupyter._picture import _columns, _look
+from taxpr_jupyter._picture import _aligned, _columns, _look
 from taxpr_jupyter._picture._model import Cluster, Edge, Node, Picture
 
 _ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
 _LEADING = 1.2  # Graphviz' distance between lines, in ems
-_POINTS = 72  # in an inch
+POINTS = 72  # in an inch
+_MARGIN = "6"  # points, inside of the border of a cluster
 
-_GRAPH = {
+GRAPH = {
     "rankdir": "TB",
-    "nodesep": "0.16",
-    "ranksep": "0.26",
+    "nodesep": "0.14",
+    "ranksep": "0.24",
     "compound": "true",
     # They bound the passes of the network simplex, which takes minutes where a gradient refers back
     # to its forward pass.
@@ -36,13 +37,13 @@ _GRAPH = {
     "bgcolor": "transparent",
     "labeljust": "l",
 }
-_NODE = {
+NODE = {
     "fontname": "Courier",
     "fontsize": f"{_look.FONT_SIZE}",
     "fontcolor": _look.TEXT,
     "fixedsize": "true",
 }
-_EDGE = {
+EDGE = {
     "fontname": "Courier",
     "fontsize": "8",
     "fontcolor": _look.MUTED,
@@ -51,17 +52,19 @@ _EDGE = {
     "arrowsize": "0.5",
     "labeldistance": "1.1",
 }
-_EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
+EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
     "residual": {"color": _look.FAINT},
     "seed": {"style": "dotted", "color": _look.LINE, "penwidth": "1.2"},
     "back": {"style": "dashed"},
     "control": {"style": "dotted", "color": _look.CONTROL, "penwidth": "1.5"},
-    "read": {"color": _look.STATE, "penwidth": "1.2"},
+    # A state is read from its lower end and written at its upper one.
+    "read": {"color": _look.STATE, "penwidth": "1.2", "tailport": "s"},
     "write": {
         "style": "dashed",
         "color": _look.STATE,
         "penwidth": "1.2",
+        "headport": "n",
         "constraint": "false",  # from below to above, where the reads begin
     },
 }
@@ -69,7 +72,7 @@ _EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"], *, columns: bool = True) -> str:
+def to_dot(picture: Picture, background: str = GRAPH["bgcolor"], *, columns: bool = True) -> str:
     """Writes a picture in the DOT language.
 
     Args:
@@ -77,22 +80,30 @@ def to_dot(picture: Picture, background: str = _GRAPH["bgcolor"], *, columns: bo
         background: A colour of Graphviz.
         columns: Whether a tall picture may be cut into columns.
     """
-    return "\n".join([*_lines(picture, {**_GRAPH, "bgcolor": background}, columns), ""])
+    return "\n".join([*_lines(picture, {**GRAPH, "bgcolor": background}, columns), ""])
 
 
 def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterator[str]:
     yield f"digraph {quoted(picture.name)} {{"
-    for what, attributes in (("graph", graph), ("node", _NODE), ("edge", _EDGE)):
-        yield f"  {what} [{_attributes(attributes)}];"
+    for what, attributes in (("graph", graph), ("node", NODE), ("edge", EDGE)):
+        yield f"  {what} [{listed(attributes)}];"
     sizes = {node.id: _size(node, _look.look_of(node)) for node in picture.nodes}
     cut = _columns.columns(picture, sizes) if columns else _columns.Columns(frozenset(), ())
-    yield from _contents(None, _by_cluster(picture), cut.beside, 1)
+    steps = _columns.steps(picture, sizes)
+    rows: dict[str | None, list[str]] = {}
+    for around, left, right in cut.beside:
+        pair = f"{quoted(left)} -> {quoted(right)} [style=invis]"
+        rows.setdefault(around, []).append(pair)
+    aligned = list(_aligned.aligned(picture, sizes, cut, steps))
+    steps |= _aligned.lifted(picture, [nodes for _, nodes in aligned])
+    for around, nodes in aligned:
+        rows.setdefault(around, []).append("; ".join(map(quoted, nodes)))
+    yield from _contents(None, _by_cluster(picture), rows, 1)
     heads: dict[str, list[str]] = {}
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
     loose = {edge.id for edge in picture.edges if edge.kind == "back"} | cut.loose
-    steps = _columns.steps(picture, sizes)
     for edge in picture.edges:
         more = {"constraint": "false"} if edge.id in loose else {}
         if edge.id in steps:
@@ -123,30 +134,30 @@ def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
 def _contents(
     cluster_id: str | None,
     inside: Mapping[str | None, Iterable[Node | Cluster]],
-    beside: Iterable[tuple[str | None, str, str]],
+    rows: Mapping[str | None, Iterable[str]],
     depth: int,
 ) -> Iterator[str]:
     indent = "  " * depth
     for part in inside.get(cluster_id, ()):
         if isinstance(part, Node):
-            yield f"{indent}{_node(part)}"
+            yield f"{indent}{node_text(part)}"
             continue
-        attributes = {"id": part.id, "class": part.kind}
+        attributes = {"id": part.id, "class": part.kind, "margin": _MARGIN}
         if depth > _look.SHADES:
             attributes["fillcolor"] = "transparent"
         # One line is at the left anyway.
         title = f"label={_lines_of(part.lines, _LEFT if len(part.lines) > 1 else _BREAK)}"
-        tooltip = _attributes({}, {"tooltip": [part.tooltip]})
+        tooltip = listed({}, {"tooltip": [part.tooltip]})
         yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
-        yield f"{indent}  graph [{_attributes(attributes)} {title} {tooltip}];"
-        yield from _contents(part.id, inside, beside, depth + 1)
+        yield f"{indent}  graph [{listed(attributes)} {title} {tooltip}];"
+        yield from _contents(part.id, inside, rows, depth + 1)
         yield f"{indent}}}"
-    for around, left, right in beside:
-        if around == cluster_id:
-            yield f"{indent}{{ rank=same; {quoted(left)} -> {quoted(right)} [style=invis]; }}"
+    for row in rows.get(cluster_id, ()):
+        yield f"{indent}{{ rank=same; {row}; }}"
 
 
-def _node(node: Node) -> str:
+def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
+    """A node in the DOT language, with more attributes."""
     look = _look.look_of(node)
     width, height = _size(node, look)
     styles = ["filled"] + ["rounded"] * look.rounded + ["dashed"] * _look.is_dashed(node)
@@ -158,13 +169,14 @@ def _node(node: Node) -> str:
         "fillcolor": look.fill,
         "color": look.line,
         "penwidth": f"{look.border:g}",
-        "width": f"{width / _POINTS:.2f}",
-        "height": f"{height / _POINTS:.2f}",
+        "width": f"{width / POINTS:.2f}",
+        "height": f"{height / POINTS:.2f}",
+        **(more or {}),
     }
     if look.double:
         attributes["peripheries"] = "2"
     labels = {"label": node.lines, "tooltip": [node.tooltip]}
-    return f"{quoted(node.id)} [{_attributes(attributes, labels)}];"
+    return f"{quoted(node.id)} [{listed(attributes, labels)}];"
 
 
 def _size(node: Node, look: _look.Look) -> tuple[float, float]:
@@ -205,7 +217,7 @@ def _cells(text: str) -> int:
 
 def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
     """An edge; `heads` are the operand numbers at its target."""
-    attributes = {"id": edge.id, "class": edge.kind, **_EDGE_KINDS[edge.kind], **more}
+    attributes = {"id": edge.id, "class": edge.kind, **EDGE_KINDS[edge.kind], **more}
     ports = _PORTS.get(len(heads))
     if ports and edge.head:
         attributes["headport"] = ports[heads.index(edge.head)]
@@ -216,12 +228,11 @@ def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
     labels = {"tooltip": edge.tooltip, "taillabel": edge.tail, "headlabel": edge.head}
     texts = {name: [text] for name, text in labels.items() if text}
     ends = f"{quoted(edge.source)} -> {quoted(edge.target)}"
-    return f"{ends} [{_attributes(attributes, texts)}];"
+    return f"{ends} [{listed(attributes, texts)}];"
 
 
-def _attributes(
-    values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None = None
-) -> str:
+def listed(values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None = None) -> str:
+    """Attributes in the DOT language; `labels` have lines of text."""
     texts = [f"{name}={quoted(value)}" for name, value in values.items()]
     for name, lines in (labels or {}).items():
         texts.append(f"{name}={_lines_of(lines, _BREAK)}")

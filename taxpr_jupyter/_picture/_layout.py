@@ -141,15 +141,21 @@ _DOCUMENT = "<?xml "  # how an SVG of `dot` begins; in its labels there is no <
 
 
 def convert(
-    dot: str, form: str, timeout: float = TIMEOUT, cancel: threading.Event | None = None
+    dot: str,
+    form: str,
+    timeout: float = TIMEOUT,
+    cancel: threading.Event | None = None,
+    *,
+    placed: bool = False,
 ) -> tuple[bytes | None, str]:
-    """Lays out a graph and writes it in another format than SVG, by the program `dot` only.
+    """Lays out a graph and writes it in any format, by the program `dot` only.
 
     Args:
         dot: The graph in the DOT language.
-        form: "png", with two pixels for one of the SVG, or "pdf".
+        form: "svg", "png", with two pixels for one of the SVG, or "pdf".
         timeout: The limit in seconds.
         cancel: Set it from another thread to stop at once.
+        placed: Whether everything in the graph has a position already.
 
     Returns:
         The file's contents, or None; and why there are none, in a few words.
@@ -160,12 +166,14 @@ def convert(
     deadline = _Deadline(timeout, cancel)
     deadline.check()
     try:
-        return _dot_writes(dot, _OPTIONS[form], _BEGINNINGS[form], deadline), ""
+        options = [*(_AS_PLACED if placed else ()), *_OPTIONS[form]]
+        return _dot_writes(dot, options, _BEGINNINGS[form], deadline), ""
     except _Unavailable as reason:
         return None, str(reason)
 
 
 _OPTIONS = {"svg": ["-Tsvg"], "png": ["-Tpng", "-Gdpi=192"], "pdf": ["-Tpdf"]}
+_AS_PLACED = ["-Kneato", "-n2"]
 _BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 

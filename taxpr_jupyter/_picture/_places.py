@@ -9,12 +9,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-Point = tuple[float, float]
-Box = tuple[float, float, float, float]  # left, top, right, bottom
+from taxpr_jupyter._picture._geometry import Box, Lines, Point
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
 _ALONG = (5.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 70.0, 85.0, 100.0)
-_STEPS = 6  # of each Bézier curve
+# What a place costs
+_OVER = 4.0  # for each square point that is something else's
+_FAR = 0.2  # for each point of that distance
+_LINE = 8.0  # for each line through it
 _REACH = 120.0  # what is farther from an end cannot be in the way
 
 
@@ -25,17 +27,24 @@ class Places:
         taken: What is there already.
         bounds: The picture.
         height: Of a text.
+        lines: What a text should not lie on, where there is another place nearby.
     """
 
-    def __init__(self, taken: Sequence[Box], bounds: Box, height: float):
+    def __init__(self, taken: Sequence[Box], bounds: Box, height: float, lines: Lines):
         self._taken = list(taken)
         self._bounds = bounds
         self._height = height
+        self._lines = lines
 
-    def take(self, path: Sequence[Point], width: float) -> Point:
+    def take(self, path: Sequence[Point], width: float, number: int) -> Point:
         """The middle of a free place for a text this wide, near the first point of a path.
 
         Where there is none, the place that covers least.
+
+        Args:
+            path: Of the edge.
+            width: Of the text.
+            number: That of the edge among the lines.
         """
         x, y = path[0]
         near = [
@@ -44,17 +53,21 @@ class Places:
             if box[0] - _REACH < x < box[2] + _REACH and box[1] - _REACH < y < box[3] + _REACH
         ]
         best, least = path[0], math.inf
-        for middle in self._candidates(path, width):
-            box = self._box(middle, width)
-            covered = sum(_overlap(box, other) for other in near) + self._outside(box)
-            if covered < least:
-                best, least = middle, covered
-            if not covered:
+        for distance, middle in self._candidates(path, width):
+            far = _FAR * distance
+            if far >= least:
                 break
+            box = self._box(middle, width)
+            over = sum(_overlap(box, other) for other in near) + self._outside(box)
+            cost = far + _OVER * over
+            if cost < least:
+                cost += _LINE * len(self._lines.through(box) - {number})
+            if cost < least:
+                best, least = middle, cost
         self._taken.append(self._box(best, width))
         return best
 
-    def _candidates(self, path: Sequence[Point], width: float) -> Iterator[Point]:
+    def _candidates(self, path: Sequence[Point], width: float) -> Iterator[tuple[float, Point]]:
         for distance in _ALONG:
             found = _at(path, distance)
             if found is None:
@@ -63,7 +76,7 @@ class Places:
             # Beside the line: as far as the text reaches in that direction.
             aside = 1.5 + abs(dy) * width / 2 + abs(dx) * self._height / 2
             for side in (aside, -aside):
-                yield x - dy * side, y + dx * side
+                yield distance, (x - dy * side, y + dx * side)
 
     def _box(self, middle: Point, width: float) -> Box:
         x, y = middle
@@ -72,26 +85,6 @@ class Places:
 
     def _outside(self, box: Box) -> float:
         return (box[2] - box[0]) * (box[3] - box[1]) - _overlap(box, self._bounds)
-
-
-def flattened(numbers: Sequence[float]) -> list[Point]:
-    """The points on a row of Bézier curves, given by a start and three points for each curve."""
-    points = list(zip(numbers[::2], numbers[1::2], strict=True))
-    made = points[:1]
-    for k in range(1, len(points) - 2, 3):
-        start, (a, b, end) = points[k - 1], points[k : k + 3]
-        for step in range(1, _STEPS + 1):
-            t = step / _STEPS
-            u = 1 - t
-            weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
-            corners = (start, a, b, end)
-            made.append(
-                (
-                    sum(w * p[0] for w, p in zip(weights, corners, strict=True)),
-                    sum(w * p[1] for w, p in zip(weights, corners, strict=True)),
-                )
-            )
-    return made
 
 
 def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point] | None:

@@ -1,7 +1,7 @@
 """PNG and PDF of a picture.
 
-The program `dot` draws them from the DOT text of the SVG, with the same shapes, colours and sizes.
-Where it cannot, the package `cairosvg` converts the finished SVG, if somebody has installed it.
+The program `dot` draws them with the same shapes, colours, sizes and places as the SVG. Where it
+cannot, the package `cairosvg` converts the finished SVG, if somebody has installed it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._picture._dot import to_dot
 from taxpr_jupyter._picture._layout import TIMEOUT, LayoutStopped, convert
 from taxpr_jupyter._picture._model import Picture
+from taxpr_jupyter._picture._positions import with_positions
 from taxpr_jupyter._picture._style import for_converters
 
 NO_RASTER = (
@@ -44,7 +45,7 @@ def raster(
         PanelError: If nothing here can write it, or the layout took too long.
     """
     try:
-        data, reason = convert(to_dot(picture, _PAPER), form, timeout, cancel)
+        data, reason = _by_dot(picture, form, timeout, cancel)
     except LayoutStopped as stopped:
         raise PanelError(str(stopped)) from None
     if data is not None:
@@ -56,6 +57,19 @@ def raster(
         other = "is not installed" if lacking else f"cannot be loaded: {one_line(error)}"
     reasons = f"{reason}, and the package cairosvg {other}"
     raise PanelError(NO_RASTER.format(form=form.upper(), reasons=reasons))
+
+
+def _by_dot(
+    picture: Picture, form: str, timeout: float, cancel: threading.Event | None
+) -> tuple[bytes | None, str]:
+    """What `convert` returns."""
+    raw, reason = convert(to_dot(picture), "svg", timeout, cancel)
+    if raw is None:
+        return None, reason
+    text = with_positions(picture, raw.decode(errors="replace"), _PAPER)
+    data, reason = convert(text, form, timeout, cancel, placed=True)
+    # A build of Graphviz may lack the part that draws what has positions.
+    return (data, "") if data else convert(to_dot(picture, _PAPER), form, timeout, cancel)
 
 
 def _by_cairosvg(svg: str, form: str) -> bytes:

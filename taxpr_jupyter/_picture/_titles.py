@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from taxpr_jupyter._picture._places import Box, Point
+from taxpr_jupyter._picture._geometry import Box, Point
 
 _INSIDE = 7.0  # points from the sides of the cluster
 _AROUND = 3.0  # left and right of a title

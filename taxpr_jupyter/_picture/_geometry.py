@@ -1,0 +1,89 @@
+"""Points, boxes and lines of a laid-out picture."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+Curves = list[Point]  # a start, and three points for each Bézier curve
+
+_CELL = 40.0  # points
+_STEPS = 6  # of each Bézier curve
+
+
+class Lines:
+    """Finds out which lines run through a box.
+
+    Args:
+        paths: The points on each line.
+    """
+
+    def __init__(self, paths: Sequence[Sequence[Point]]):
+        self._cells: dict[tuple[int, int], list[tuple[int, Point, Point]]] = {}
+        for number, path in enumerate(paths):
+            for start, end in itertools.pairwise(path):
+                for cell in _cells(around((start, end))):
+                    self._cells.setdefault(cell, []).append((number, start, end))
+
+    def through(self, box: Box) -> set[int]:
+        """The numbers of the lines that do."""
+        return {
+            number
+            for cell in _cells(box)
+            for number, start, end in self._cells.get(cell, ())
+            if _enters(start, end, box)
+        }
+
+
+def around(points: Sequence[Point]) -> Box:
+    """The box around some points."""
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def meet(a: Box, b: Box) -> bool:
+    """Whether two boxes have a point in common."""
+    return a[0] <= b[2] and b[0] <= a[2] and a[1] <= b[3] and b[1] <= a[3]
+
+
+def flattened(points: Curves) -> list[Point]:
+    """Some points on a row of Bézier curves."""
+    made = list(points[:1])
+    for k in range(1, len(points) - 2, 3):
+        start, (a, b, end) = points[k - 1], points[k : k + 3]
+        for step in range(1, _STEPS + 1):
+            t = step / _STEPS
+            u = 1 - t
+            weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
+            corners = (start, a, b, end)
+            made.append(
+                (
+                    sum(w * p[0] for w, p in zip(weights, corners, strict=True)),
+                    sum(w * p[1] for w, p in zip(weights, corners, strict=True)),
+                )
+            )
+    return made
+
+
+def _cells(box: Box) -> Iterable[tuple[int, int]]:
+    left, top, right, bottom = (math.floor(side / _CELL) for side in box)
+    return itertools.product(range(left, right + 1), range(top, bottom + 1))
+
+
+def _enters(start: Point, end: Point, box: Box) -> bool:
+    """Whether a straight line runs through a box."""
+    first, last = 0.0, 1.0
+    for k in (0, 1):
+        low, high, at, by = box[k], box[k + 2], start[k], end[k] - start[k]
+        if by == 0:
+            if not low < at < high:
+                return False
+            continue
+        near, far = sorted(((low - at) / by, (high - at) / by))
+        first, last = max(first, near), min(last, far)
+        if first >= last:
+            return False
+    return True

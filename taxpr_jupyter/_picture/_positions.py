@@ -1,0 +1,114 @@
+"""A laid-out picture in the DOT language: everything has a position, as in the SVG.
+
+`dot` draws such a text as it is, with the options of `_layout.convert`, so that a PNG or PDF is the
+picture that the SVG is. Titles and texts of edges are nodes of their own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from taxpr_jupyter._picture import _dot, _look
+from taxpr_jupyter._picture._gaps import finer
+from taxpr_jupyter._picture._geometry import Box, Curves, Point
+from taxpr_jupyter._picture._model import Cluster, Edge, Picture
+from taxpr_jupyter._picture._placed import Placed, placed
+from taxpr_jupyter._picture._raw import Raw
+from taxpr_jupyter._picture._style import EDGE_FONT
+
+_TEXT = {"shape": "plaintext", "fixedsize": "true", "fontcolor": _look.MUTED}
+_MARGIN = 4.0  # points
+_NO_PORTS = ("headport", "tailport", "constraint")
+
+
+def with_positions(picture: Picture, raw_svg: str, background: str) -> str:
+    """Writes a picture in the DOT language, with the places of all its parts.
+
+    Args:
+        picture: The picture.
+        raw_svg: An engine's SVG of it.
+        background: A colour of Graphviz.
+    """
+    raw = Raw(raw_svg)
+    return "\n".join([*_lines(picture, raw, placed(picture, raw), background), ""])
+
+
+def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterator[str]:
+    graph = {**_dot.GRAPH, "bgcolor": background, "outputorder": "edgesfirst"}
+    yield f"digraph {_dot.quoted(picture.name)} {{"
+    for what, attributes in (("graph", graph), ("node", _dot.NODE), ("edge", _dot.EDGE)):
+        yield f"  {what} [{_dot.listed(attributes)}];"
+    for k, corner in enumerate(_corners(raw)):
+        yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
+    depths: dict[str | None, int] = {None: 0}
+    for cluster in picture.clusters:  # outer ones come first
+        depths[cluster.id] = depths[cluster.parent] + 1
+        yield f"  {_cluster(cluster, raw.bounds(cluster), depths[cluster.id])}"
+    for node in picture.nodes:
+        yield f"  {_dot.node_text(node, {'pos': _middle(raw.bounds(node))})}"
+    for edge in picture.edges:
+        yield f"  {_edge(edge, where.lines[edge.id], raw.tips(edge))}"
+    for cluster in picture.clusters:
+        for k, (line, box) in enumerate(zip(cluster.lines, where.titles[cluster.id], strict=True)):
+            bold = {"fontname": f"{_dot.GRAPH['fontname']}-Bold"}
+            yield f"  {_text(f'{cluster.id} title {k}', line, box, bold)}"
+    for edge in picture.edges:
+        for k, (text, (x, y)) in enumerate(where.labels.get(edge.id, ())):
+            half = _dot.text_width(text, EDGE_FONT) / 2, EDGE_FONT / 2
+            box = x - half[0], y - half[1], x + half[0], y + half[1]
+            small = {"fontsize": f"{EDGE_FONT}"}
+            yield f"  {_text(f'{edge.id} text {k}', text, box, small)}"
+    yield "}"
+
+
+def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
+    given = {"bb": _sides(bounds), "label": ""}
+    if cluster.kind == "function":
+        given["style"] = f"{_dot.GRAPH['style']},dotted"
+    if depth > _look.SHADES:
+        given["fillcolor"] = "transparent"
+    name = _dot.quoted(f"cluster_{cluster.id}")
+    return f"subgraph {name} {{ graph [{_dot.listed(given)}]; }}"
+
+
+def _edge(edge: Edge, lines: Sequence[Curves], tips: Sequence[Sequence[Point]]) -> str:
+    # Graphviz makes room for the corners of the curves, which in small ones are near the line.
+    parts = [" ".join(map(_point, finer(finer(line)))) for line in lines]
+    end = lines[-1][-1]
+    if tips and parts:
+        # The corner that is farthest from the line is its end.
+        tip = max(tips[0], key=lambda p: (p[0] - end[0]) ** 2 + (p[1] - end[1]) ** 2)
+        parts[-1] = f"e,{_point(tip)} {parts[-1]}"
+    look = {k: v for k, v in _dot.EDGE_KINDS[edge.kind].items() if k not in _NO_PORTS}
+    given = _dot.listed({**look, "pos": ";".join(parts)})
+    return f"{_dot.quoted(edge.source)} -> {_dot.quoted(edge.target)} [{given}];"
+
+
+def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
+    size = {
+        "width": f"{(box[2] - box[0]) / _dot.POINTS:.3f}",
+        "height": f"{(box[3] - box[1]) / _dot.POINTS:.3f}",
+    }
+    given = _dot.listed({**_TEXT, **more, **size, "pos": _middle(box)}, {"label": [text]})
+    return f"{_dot.quoted(name)} [{given}];"
+
+
+def _corners(raw: Raw) -> tuple[Point, Point]:
+    """Two corners of the box of all, to which Graphviz adds a margin."""
+    left, top, width, height = raw.view
+    x, y = left - raw.shift[0], top - raw.shift[1]
+    return (x + _MARGIN, y + _MARGIN), (x + width - _MARGIN, y + height - _MARGIN)
+
+
+def _sides(box: Box) -> str:
+    left, top, right, bottom = box
+    return f"{left:.2f},{-bottom:.2f},{right:.2f},{-top:.2f}"
+
+
+def _middle(box: Box) -> str:
+    return _point(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
+
+
+def _point(point: Point) -> str:
+    """In DOT, up is positive."""
+    return f"{point[0]:.2f},{-point[1]:.2f}"

@@ -1,0 +1,239 @@
+"""Lines leave room for texts, rows of inputs and outputs, states, and pictures without a layout."""
+
+import dataclasses
+import re
+import shutil
+from xml.etree import ElementTree
+
+import jax
+import jax.numpy as jnp
+import pytest
+from drawn_hops import HOPS
+from drawn_programs import PROGRAMS
+
+import taxpr
+from taxpr_jupyter import draw
+from taxpr_jupyter._picture import _layout, _raster
+from taxpr_jupyter._picture._dot import plain, to_dot
+from taxpr_jupyter._picture._gaps import broken
+from taxpr_jupyter._picture._geometry import Lines, flattened
+from taxpr_jupyter._picture._layout import convert, lay_out
+from taxpr_jupyter._picture._placed import placed
+from taxpr_jupyter._picture._positions import with_positions
+from taxpr_jupyter._picture._raw import Raw
+
+DOWN = [(0.0, 0.0), (0.0, 30.0), (0.0, 60.0), (0.0, 90.0)]  # one straight curve
+AROUND = (-10.0, 40.0, 10.0, 50.0)
+NS = "{http://www.w3.org/2000/svg}"
+needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot")
+
+
+def laid_out(name):
+    picture = draw({**PROGRAMS, **HOPS}[name]()).picture
+    raw = lay_out(to_dot(picture)).svg
+    return picture, raw
+
+
+class TestGaps:
+    def test_what_is_in_a_box_goes(self):
+        first, last = broken(DOWN, [AROUND])
+        assert first[0] == DOWN[0]
+        assert last[-1] == DOWN[-1]
+        assert first[-1][1] == pytest.approx(40, abs=2)
+        assert last[0][1] == pytest.approx(50, abs=2)
+        assert first[-1][1] <= 40
+        assert last[0][1] >= 50
+
+    @pytest.mark.parametrize("box", [(20.0, 40.0, 30.0, 50.0), (-10.0, 95.0, 10.0, 99.0)])
+    def test_what_no_box_holds_stays_as_it_is(self, box):
+        assert broken(DOWN, [box]) == [DOWN]
+
+    def test_the_ends_stay_whatever_covers_them(self):
+        first, last = broken(DOWN, [(-10.0, -10.0, 10.0, 100.0)])
+        assert (first[0], last[-1]) == (DOWN[0], DOWN[-1])
+        assert first[-1][1] < 8
+        assert last[0][1] > 82
+
+    def test_a_gap_over_two_curves_and_a_short_piece_between_two_boxes(self):
+        both = [*DOWN, (0.0, 120.0), (0.0, 150.0), (0.0, 180.0)]
+        over = broken(both, [(-10.0, 80.0, 10.0, 100.0)])
+        assert [len(part) for part in over] == [4, 4]
+        near = broken(both, [(-10.0, 30.0, 10.0, 40.0), (-10.0, 41.5, 10.0, 60.0)])
+        assert len(near) == 2
+        assert near[1][0][1] >= 60
+
+    def test_the_shape_of_a_curve_stays(self):
+        bent = [(0.0, 0.0), (80.0, 0.0), (0.0, 90.0), (80.0, 90.0)]
+        parts = broken(bent, [(30.0, 35.0, 50.0, 55.0)])
+        assert len(parts) == 2
+        whole = []
+        for k in range(201):
+            t = k / 200
+            u = 1 - t
+            weights = (u**3, 3 * u * u * t, 3 * u * t * t, t**3)
+            whole.append(
+                [sum(w * p[k] for w, p in zip(weights, bent, strict=True)) for k in (0, 1)]
+            )
+        for part in parts:
+            for x, y in flattened(part):
+                assert min((x - a) ** 2 + (y - b) ** 2 for a, b in whole) < 1
+
+    def test_which_lines_run_through_a_box(self):
+        lines = Lines([[(0.0, 0.0), (0.0, 90.0)], [(5.0, 0.0), (90.0, 0.0)], []])
+        assert lines.through(AROUND) == {0}
+        assert lines.through((-1.0, -1.0, 50.0, 1.0)) == {0, 1}
+        assert lines.through((20.0, 20.0, 30.0, 30.0)) == set()
+
+
+def smaller(box):
+    """Without what is rounded."""
+    left, top, right, bottom = box
+    return left + 1, top + 1, right - 1, bottom - 1
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        "name", ["deep", "grad_remat", "mlp_step", "states", "many_carries", "deeply_nested"]
+    )
+    def test_no_line_runs_through_a_title_or_the_text_of_another_edge(self, name):
+        picture, svg = laid_out(name)
+        where = placed(picture, Raw(svg))
+        edges = [edge.id for edge in picture.edges]
+        for number, edge in enumerate(edges):
+            kept = Lines([flattened(part) for part in where.lines[edge]])
+            for boxes in where.titles.values():
+                assert not any(kept.through(smaller(box)) for box in boxes)
+            for other in set(edges) - {edge}:
+                for text, (x, y) in where.labels.get(other, ()):
+                    half = 2.0 * len(text)
+                    assert not kept.through((x - half, y - 3, x + half, y + 3)), (number, text)
+
+    def test_the_texts_of_an_edge_are_its_own(self):
+        picture, svg = laid_out("mlp_step")
+        labels = placed(picture, Raw(svg)).labels
+        for edge in picture.edges:
+            texts = [text for text, _ in labels.get(edge.id, ())]
+            assert texts == [text for text in (edge.head, edge.tail) if text]
+
+
+def heights(picture, svg):
+    """The middle of each node, from the top."""
+    raw = Raw(svg)
+    boxes = {node.id: raw.bounds(node) for node in picture.nodes}
+    return {name: (top + bottom) / 2 for name, (_, top, _, bottom) in boxes.items()}
+
+
+class TestRows:
+    @pytest.mark.parametrize("name", ["scan_plain", "scan_nested", "while_body", "state"])
+    def test_inputs_of_a_jaxpr_are_in_one_row_and_outputs(self, name):
+        picture, svg = laid_out(name)
+        at = heights(picture, svg)
+        several = 0
+        for cluster in picture.clusters:
+            for kind in ("input", "output"):
+                here = [n.id for n in picture.nodes if (n.cluster, n.kind) == (cluster.id, kind)]
+                assert len({round(at[node]) for node in here}) <= 1
+                several += len(here) > 1
+        assert several
+
+    def test_what_a_box_takes_and_gives_is_above_and_below_it(self):
+        def f(xs, y):
+            def step(c, x):
+                early = jnp.sin(c)
+                late = jnp.cos(jnp.tanh(early)) * x
+                return late, early
+
+            return jax.lax.scan(step, y, xs)
+
+        drawing = draw(f, jnp.ones(3), 1.0)
+        at = heights(drawing.picture, lay_out(drawing.dot).svg)
+        raw = Raw(lay_out(drawing.dot).svg)
+        _, top, _, bottom = raw.bounds(drawing.picture.clusters[0])
+        assert at["in0"] < top
+        assert at["in1"] < top
+        assert at["out0"] > bottom
+        assert at["out1"] > bottom
+
+    def test_outputs_of_a_program_that_is_cut_into_columns_stand_where_they_are_made(self):
+        def f(x):
+            first = jnp.sin(x)
+            for _ in range(60):
+                x = jnp.sin(x)
+            return first, x
+
+        drawing = draw(taxpr.trace(f)(1.0), budget=200)
+        drawing = drawing.unfold(*(drawing.picture.foldable - drawing.picture.unfolded))
+        assert "style=invis" in drawing.dot
+        assert '{ rank=same; "out0"; "out1"; }' not in drawing.dot
+        assert '{ rank=same; "out0"; "out1"; }' in to_dot(drawing.picture, columns=False)
+
+
+class TestStates:
+    def test_a_state_is_read_below_and_written_above(self):
+        picture, svg = laid_out("states")
+        raw = Raw(svg)
+        boxes = {node.id: raw.bounds(node) for node in picture.nodes}
+        kinds = set()
+        for edge in picture.edges:
+            if edge.kind == "read":
+                _, y = raw.curves(edge)[0]
+                assert y == pytest.approx(boxes[edge.source][3], abs=2)
+            elif edge.kind == "write":
+                ((_, y), *_) = [max(tip, key=lambda p: p[1]) for tip in raw.tips(edge)]
+                assert y == pytest.approx(boxes[edge.target][1], abs=3)
+            kinds.add(edge.kind)
+        assert {"read", "write"} <= kinds
+
+    def test_states_stand_above_the_box_of_the_function(self):
+        picture, svg = laid_out("states")
+        raw = Raw(svg)
+        (box,) = [raw.bounds(one) for one in picture.clusters if one.kind == "function"]
+        states = [node for node in picture.nodes if node.kind == "state"]
+        assert states
+        assert all(raw.bounds(node)[3] < box[1] for node in states)
+
+
+@needs_dot
+class TestPositions:
+    @pytest.mark.parametrize("name", ["states", "mlp_step", "hostile", "cond_true"])
+    def test_all_parts_are_where_the_svg_has_them(self, name):
+        picture, svg = laid_out(name)
+        raw = Raw(svg)
+        data, reason = convert(with_positions(picture, svg, "white"), "svg", placed=True)
+        assert data, reason
+        root = ElementTree.fromstring(data.decode())
+        again = Raw(data.decode())
+        middles = []
+        for node in picture.nodes:
+            for one in (raw, again):
+                left, top, right, bottom = one.bounds(node)
+                middles.append(((left + right) / 2, (top + bottom) / 2))
+        (x, y), (to_x, to_y) = middles[:2]
+        for (a, b), (c, d) in zip(middles[::2], middles[1::2], strict=True):
+            assert (c - a, d - b) == pytest.approx((to_x - x, to_y - y), abs=1)
+        texts = [text.text for text in root.iter(f"{NS}text")]
+        for cluster in picture.clusters:
+            assert all(plain(line) in texts for line in cluster.lines)
+        for edge in picture.edges:
+            assert all(plain(text) in texts for text in (edge.head, edge.tail) if text)
+        view = [float(n) for n in root.get("viewBox").split()]
+        assert view[2:] == pytest.approx(raw.view[2:], abs=25)
+
+    def test_a_line_with_a_gap_has_two_parts(self):
+        picture, svg = laid_out("cond_true")
+        where = placed(picture, Raw(svg))
+        assert any(len(parts) > 1 for parts in where.lines.values())
+        text = with_positions(picture, svg, "white")
+        parts = [len(found.split(";")) for found in re.findall(r'pos="([^"]*)"', text)]
+        assert max(parts) == max(len(parts) for parts in where.lines.values())
+
+    def test_a_build_that_takes_no_positions_draws_by_its_own(self, monkeypatch):
+        picture, _ = laid_out("flat")
+        monkeypatch.setattr(_layout, "_AS_PLACED", ["-Kno_such_engine"])
+        data = _raster.raster(picture, "png", lambda: "")
+        assert data.startswith(b"\x89PNG")
+
+    def test_nothing_but_the_picture_is_needed(self):
+        picture, svg = laid_out("flat")
+        same = dataclasses.replace(picture)
+        assert with_positions(same, svg, "white") == with_positions(picture, svg, "white")
