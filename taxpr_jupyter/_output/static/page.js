@@ -289,6 +289,13 @@ function inspect() {
 const folded = (title, ...children) =>
   h("details", { class: "tx-folded" }, h("summary", {}, title), ...children);
 
+// What a label can end in.
+const MARKS = [
+  ["[kept]", "The forward pass keeps values of this node for the backward pass."],
+  ["[loss]", "The backward pass begins here: its result is what the derivative is of."],
+  ["[unused]", "Nothing uses what it makes."],
+];
+
 function help() {
   const key = (/** @type {string} */ name, /** @type {string} */ what) =>
     h("div", {}, h("kbd", {}, name), ` ${what}`);
@@ -298,12 +305,9 @@ function help() {
       "Folded nodes",
       h("p", {}, "Double-click a node with a number of equations on it to see what is inside."),
     ),
-    nodes.some((node) => labelOf(node)[0]?.includes("[kept]"))
-      ? section(
-          "[kept]",
-          h("p", {}, "The forward pass keeps values of this node for the backward pass."),
-        )
-      : "",
+    ...MARKS.filter(([mark]) => nodes.some((node) => labelOf(node)[0]?.includes(mark))).map(
+      ([mark, what]) => section(mark, h("p", {}, what)),
+    ),
     folded("What nodes and lines are", drawLegend(h, parseSvg, data.legend)),
     folded("What a search can ask for", ...CRITERIA.map(([word, what]) => key(word, what))),
     section(
