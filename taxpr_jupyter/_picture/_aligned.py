@@ -24,14 +24,15 @@ def aligned(
     Args:
         picture: The picture.
         sizes: Of its nodes, by id.
-        cut: How it is cut; what is cut has several columns, so it has no such rows.
+        cut: How it is cut; what is cut has several columns, so it has no such rows, which would
+            draw the end of one column to that of another.
         apart: The ids of the edges whose ends are more than a row apart.
     """
     elsewhere = {
         end for edge in picture.edges if edge.id in apart for end in (edge.source, edge.target)
     }
-    wanted: set[tuple[str | None, NodeKind]] = set() if cut.beside else {(None, "output")}
     torn = _torn(picture, cut.loose)
+    wanted: set[tuple[str | None, NodeKind]] = set() if None in torn else {(None, "output")}
     for cluster in picture.clusters:
         if cluster.id in torn:
             continue
@@ -74,13 +75,13 @@ def lifted(picture: Picture, rows: Collection[Sequence[str]]) -> dict[str, int]:
     return {edge: row for edge, row in down.items() if row == _NEAR}
 
 
-def _torn(picture: Picture, loose: Collection[str]) -> set[str]:
-    """The clusters that are cut into columns."""
+def _torn(picture: Picture, loose: Collection[str]) -> set[str | None]:
+    """The clusters that are cut into columns; None, that what is outside of all is."""
     parents = {cluster.id: cluster.parent for cluster in picture.clusters}
     homes = {node.id: node.cluster for node in picture.nodes}
 
-    def around(node: str) -> set[str]:
-        found: set[str] = set()
+    def around(node: str) -> set[str | None]:
+        found: set[str | None] = {None}
         home = homes[node]
         while home is not None:
             found.add(home)

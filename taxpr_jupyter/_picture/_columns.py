@@ -32,6 +32,7 @@ _ROWS = 6
 _STEP = 0.12  # of the logarithm of the height: what a cut must be worth
 _BUSY = 3  # edges across one cut, at most
 _SLACK = 0.45  # of the height of a column: how far a cut may be from where it should be
+_LEVEL = 1  # rows below the tops of two columns: how low what holds them side by side may be
 _HELD = 0.85  # a cluster with less of the height than this is not cut
 
 
@@ -41,7 +42,8 @@ class Columns(NamedTuple):
     Attributes:
         loose: The ids of the edges that put nothing below anything.
         beside: Pairs of nodes of one cluster, the id of it first: the one left of the other, and as
-            high as it.
+            high as it. Columns without such a pair are left to the layout, which begins each at the
+            top.
     """
 
     loose: frozenset[str]
@@ -237,9 +239,10 @@ class _Rows:
             tops.append(top)
         for left, right in itertools.pairwise(tops):
             both = [around for around in left if around in right]
-            if both:
-                found = min(both, key=lambda around: left[around][0] + right[around][0])
-                yield found, left[found][1], right[found][1]
+            for around in sorted(both, key=lambda one: left[one][0] + right[one][0])[:1]:
+                # Two that are lower would draw their columns apart, which else begin at the top.
+                if left[around][0] + right[around][0] <= _LEVEL:
+                    yield around, left[around][1], right[around][1]
 
 
 def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:

@@ -44,11 +44,11 @@ def loose(*parts):
     return columns(drawn, {node.id: SIZE for node in drawn.nodes}).loose
 
 
-def _across(dot):
-    """How far to the right the middle of each node is."""
+def _across(dot, axis="x"):
+    """How far to the right the middle of each node is; or, with "y", how far down its text is."""
     svg = lay_out(dot).svg
     parts = re.findall(r'<g id="([^"]*)" class="node[^>]*>(.*?)</g>', svg, re.S)
-    return {name: float(re.search(r'<text[^>]* x="([-\d.]+)"', rest)[1]) for name, rest in parts}
+    return {name: float(re.search(rf'<text[^>]* {axis}="([-\d.]+)"', rest)[1]) for name, rest in parts}
 
 
 LONG = [f"n{k}" for k in range(40)]
@@ -75,6 +75,18 @@ class TestColumns:
         assert {around for around, _, _ in cut.beside} == {cluster}
         at = _across(to_dot(drawn))
         assert all(at[left] < at[right] for _, left, right in cut.beside)
+
+    def test_columns_of_boxes_begin_at_the_top_and_read_down(self):
+        boxes = [Cluster(f"box{k}", "group", (f"box{k}",), "", None, f"box{k}") for k in range(2)]
+        inside = [node(name, f"box{k // 20}") for k, name in enumerate(LONG)]
+        drawn = picture([node("x"), *inside, node("out")], chain(["x", *LONG, "out"]), boxes)
+        cut = columns(drawn, {one.id: SIZE for one in drawn.nodes}).loose
+        starts = ["x", *(name.rpartition(">")[2] for name in cut)]
+        assert len(starts) > 1
+        down = _across(to_dot(drawn), "y")
+        row = down["n1"] - down["n0"]
+        assert all(down[start] < min(down.values()) + 2 * row for start in starts)
+        assert down["out"] > down["n39"]
 
     def test_a_program_that_two_screens_show_is_not_cut(self):
         def step(carry, x):
