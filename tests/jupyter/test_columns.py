@@ -48,7 +48,9 @@ def _across(dot, axis="x"):
     """How far to the right the middle of each node is; or, with "y", how far down its text is."""
     svg = lay_out(dot).svg
     parts = re.findall(r'<g id="([^"]*)" class="node[^>]*>(.*?)</g>', svg, re.S)
-    return {name: float(re.search(rf'<text[^>]* {axis}="([-\d.]+)"', rest)[1]) for name, rest in parts}
+    return {
+        name: float(re.search(rf'<text[^>]* {axis}="([-\d.]+)"', rest)[1]) for name, rest in parts
+    }
 
 
 LONG = [f"n{k}" for k in range(40)]
