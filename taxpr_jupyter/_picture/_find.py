@@ -12,8 +12,8 @@ names of primitives, tags, inputs, scopes and functions, labels; and what looks 
     ``"two words"``         what has a space in it
     ======================  ============================================================
 
-A prefix says what a word is about: ``prim:dot``, ``fn:loss`` (parts of names, or globs),
-``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr
+A prefix says what a word is about: ``prim:dot``, ``fn:loss``, ``name:w1``, ``source:model.py``
+(parts of texts, or globs), ``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr
 mean.
 """
 
@@ -33,7 +33,7 @@ from taxpr_jupyter._picture._searched import Searched
 from taxpr_jupyter._picture._types import DTYPE, TYPE, fits_sizes, shape_of, sizes_of
 
 _WORD = re.compile(r'(?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\S)+')
-_PREFIX = re.compile(r"(prim|fn|dtype|shape|tag|scope|line):(.*)", re.S)
+_PREFIX = re.compile(r"(prim|fn|name|source|dtype|shape|tag|scope|line):(.*)", re.S)
 _LINE = re.compile(r"\S+\.\w+:\d+")
 _LETTER = re.compile(r"([a-z]+):")
 _ADDRESS = re.compile(r"(.*/)?(\d+:[^.]+|t\d+|(?:in|out|const)\d+)(\.\d+)?")
@@ -93,6 +93,8 @@ class Finder:
             by_kind: dict[str, Callable[[str], _Found]] = {
                 "prim": lambda rest: self._text("primitive", rest),
                 "fn": lambda rest: self._text("function", rest),
+                "name": lambda rest: self._text("name", rest),
+                "source": lambda rest: self._text("source", rest),
                 "dtype": self._dtype,
                 "shape": lambda rest: self._shape(shape_of(rest)),
                 "tag": self._tag,

@@ -150,6 +150,12 @@ class Searched:
                     for source in self.sources
                 ]
             ),
+            "source": functools.cache(
+                lambda: [
+                    _text.visible(f"{source.file}:{source.line}") if source else ""
+                    for source in self.sources
+                ]
+            ),
             "name": functools.cache(lambda: [_text.visible(row.name) for row in self.rows]),
         }
 

@@ -22,8 +22,9 @@ class Finding(Editor):
         All words must match. A plain word matches names of primitives, tags, inputs, scopes and
         functions, labels, a dtype (``bf16``), a shape (``[2,16]``, ``f32[*,64]``), a line
         (``model.py:12``, ``line 12``), a variable as `print(jaxpr)` shows it (``cd:``) or an
-        address. Prefixes say what is meant: ``prim:dot``, ``fn:``, ``dtype:``, ``shape:``,
-        ``tag:``, ``scope:``, ``line:``; the last three mean what taxpr's selectors mean.
+        address. Prefixes say what is meant: ``prim:dot``, ``fn:``, ``name:``, ``source:``,
+        ``dtype:``, ``shape:``, ``tag:``, ``scope:``, ``line:``; the last three mean what taxpr's
+        selectors mean.
 
         Args:
             text: The words.

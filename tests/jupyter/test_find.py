@@ -89,6 +89,8 @@ IN = "3:scan/body/"
         (f"line {LINE + 2} tanh", ["1:tanh"]),
         (f"line:{LINE + 2} prim:tanh", ["1:tanh"]),
         (f"line:other.py:{LINE + 2}", []),
+        (f"source:test_find.py:{LINE + 2} prim:tanh", ["1:tanh"]),
+        ("source:other.py", []),
         (SCAN, [SCAN]),
         (f"{IN}0:sin.0", [f"{IN}0:sin"]),
         ("*/body/*:sin", [f"{IN}0:sin"]),

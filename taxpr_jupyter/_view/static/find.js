@@ -35,7 +35,7 @@ export class Find {
         role: "searchbox",
         "aria-label": "Find in the program",
         placeholder: "Find: dot, f32[*,64], tag:loss, line 12",
-        title: "prim: fn: dtype: shape: tag: scope: line: say what a word is about",
+        title: "prim: fn: name: source: dtype: shape: tag: scope: line: say what a word is about",
         spellcheck: "false",
         autocomplete: "off",
         input: () => this.#typed(),
