@@ -83,9 +83,13 @@ def loss_of(jaxpr: Any) -> Loss | None:
 
 def _is_first(eqn: Any) -> bool:
     """Whether an equation of the backward pass takes 1.0."""
-    return pass_of(eqn) == "backward" and any(
-        taxpr.is_literal(atom) and scalar_text(atom.val) == "1.0" for atom in eqn.invars
-    )
+    return pass_of(eqn) == "backward" and _ones(eqn) > 0
+
+
+def _ones(eqn: Any) -> int:
+    """How many operands are 1.0."""
+    literals = filter(taxpr.is_literal, eqn.invars)
+    return sum(scalar_text(atom.val) == "1.0" for atom in literals)
 
 
 def _is_scalar(aval: Any) -> bool:
@@ -118,6 +122,8 @@ def _summed(var: Any, makers: Mapping[Any, Any], tagged: Mapping[Any, Any]) -> l
 
 def _is_transpose(first: Any, eqn: Any) -> bool:
     """Whether an equation of the same source line may be the transpose of another one."""
+    if _ones(first) <= _ones(eqn):  # a factor of the forward pass, and no derivative
+        return False
     pair = eqn.primitive, first.primitive
     if pair[0] is pair[1] or pair in _TRANSPOSES:
         return True
