@@ -19,6 +19,7 @@ from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._loops import ways_to_others
+from taxpr_jupyter._picture._loss import Loss, is_one
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
@@ -153,7 +154,10 @@ class Drawing:
             if block.loss and not (item.is_group and item.open):
                 for _, eqn in item.eqns:
                     if eqn is block.loss.eqn or eqn is block.loss.first:
-                        scope.turn.append(self.canvas.nodes[at].id)
+                        nodes = [self.canvas.nodes[at].id]
+                        if item.open:
+                            nodes = _turn_inside(scope, block.loss, item)
+                        scope.turn += nodes
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""
@@ -332,6 +336,16 @@ class Drawing:
             tail = origin.tail.name if origin.tail else ""
             self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)
         return Origin(address, "", "")
+
+
+def _turn_inside(scope: Scope, loss: Loss, item: Item) -> list[str]:
+    """Of an open equation the node that makes the loss, or that takes its derivative."""
+    if item.eqn is loss.eqn:
+        return [scope.origins[loss.var].node]
+    if sum(map(is_one, item.eqn.invars)) > 1:  # of which one is no derivative
+        return []
+    # Each branch takes it: the first stands for all.
+    return [u.node for u in scope.uses if u.item == item.address and is_one(u.atom)][:1]
 
 
 def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:

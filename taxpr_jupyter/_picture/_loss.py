@@ -81,6 +81,11 @@ def loss_of(jaxpr: Any) -> Loss | None:
     return found[0] if len(found) == 1 else None
 
 
+def is_one(atom: Any) -> bool:
+    """Whether a value is the literal 1.0."""
+    return taxpr.is_literal(atom) and scalar_text(atom.val) == "1.0"
+
+
 def _is_first(eqn: Any) -> bool:
     """Whether an equation of the backward pass takes 1.0."""
     return pass_of(eqn) == "backward" and _ones(eqn) > 0
@@ -88,8 +93,7 @@ def _is_first(eqn: Any) -> bool:
 
 def _ones(eqn: Any) -> int:
     """How many operands are 1.0."""
-    literals = filter(taxpr.is_literal, eqn.invars)
-    return sum(scalar_text(atom.val) == "1.0" for atom in literals)
+    return sum(map(is_one, eqn.invars))
 
 
 def _is_scalar(aval: Any) -> bool:
