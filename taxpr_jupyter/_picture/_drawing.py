@@ -13,20 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text
+from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text, _turn
 from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._loops import ways_to_others
-from taxpr_jupyter._picture._loss import Loss, is_one
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, Item
-
-_LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
-_SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
 
 
 @dataclass(frozen=True)
@@ -123,9 +119,7 @@ class Drawing:
         self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
-        if block.loss and len(set(scope.turn)) == 2:
-            made, begins = scope.turn
-            self.canvas.edge(made, begins, "seed", tooltip=_SEED)
+        _turn.draw(self.canvas, scope)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
@@ -151,13 +145,8 @@ class Drawing:
                 self._open_eqn(scope, item, cluster)
             else:
                 self._eqn(scope, block, item, cluster)
-            if block.loss and not (item.is_group and item.open):
-                for _, eqn in item.eqns:
-                    if eqn is block.loss.eqn or eqn is block.loss.first:
-                        nodes = [self.canvas.nodes[at].id]
-                        if item.open:
-                            nodes = _turn_inside(scope, block.loss, item)
-                        scope.turn += nodes
+            if block.loss:
+                scope.turn += _turn.nodes(scope, block.loss, item, self.canvas.nodes[at].id)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""
@@ -181,7 +170,7 @@ class Drawing:
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
         if block.loss and block.loss.eqn is eqn:
-            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{_LOSS}"
+            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{_turn.LOSS}"
             marks += ("loss",)
         elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
             lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
@@ -336,16 +325,6 @@ class Drawing:
             tail = origin.tail.name if origin.tail else ""
             self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)
         return Origin(address, "", "")
-
-
-def _turn_inside(scope: Scope, loss: Loss, item: Item) -> list[str]:
-    """Of an open equation the node that makes the loss, or that takes its derivative."""
-    if item.eqn is loss.eqn:
-        return [scope.origins[loss.var].node]
-    if sum(map(is_one, item.eqn.invars)) > 1:  # of which one is no derivative
-        return []
-    # Each branch takes it: the first stands for all.
-    return [u.node for u in scope.uses if u.item == item.address and is_one(u.atom)][:1]
 
 
 def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:

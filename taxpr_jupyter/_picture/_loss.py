@@ -42,9 +42,16 @@ class Loss(NamedTuple):
 def loss_of(jaxpr: Any) -> Loss | None:
     """The loss of a jaxpr that holds a forward and a backward pass; None where it is not known."""
     firsts: dict[taxpr.Source, list[Any]] = {}
+    factors: set[Any] = set()  # of the forward pass that are 1.0, too: transposed they are no less
     for eqn in jaxpr.eqns:
-        source = taxpr.source_of(eqn) if _is_first(eqn) else None
-        if source is not None:
+        name = pass_of(eqn) if any(map(is_one, eqn.invars)) else ""
+        source = taxpr.source_of(eqn) if name else None
+        if source is None:
+            continue
+        place = source, eqn.primitive, sum(map(is_one, eqn.invars))
+        if name == "forward":
+            factors.add(place)
+        elif place not in factors:
             firsts.setdefault(source, []).append(eqn)
     if not firsts:
         return None
@@ -86,16 +93,6 @@ def is_one(atom: Any) -> bool:
     return taxpr.is_literal(atom) and scalar_text(atom.val) == "1.0"
 
 
-def _is_first(eqn: Any) -> bool:
-    """Whether an equation of the backward pass takes 1.0."""
-    return pass_of(eqn) == "backward" and _ones(eqn) > 0
-
-
-def _ones(eqn: Any) -> int:
-    """How many operands are 1.0."""
-    return sum(map(is_one, eqn.invars))
-
-
 def _is_scalar(aval: Any) -> bool:
     dtype = getattr(aval, "dtype", None)
     if dtype is None or getattr(aval, "shape", None) != ():
@@ -126,8 +123,6 @@ def _summed(var: Any, makers: Mapping[Any, Any], tagged: Mapping[Any, Any]) -> l
 
 def _is_transpose(first: Any, eqn: Any) -> bool:
     """Whether an equation of the same source line may be the transpose of another one."""
-    if _ones(first) <= _ones(eqn):  # a factor of the forward pass, and no derivative
-        return False
     pair = eqn.primitive, first.primitive
     if pair[0] is pair[1] or pair in _TRANSPOSES:
         return True

@@ -147,8 +147,8 @@ def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
     places = Counter(first)
     second = [
         name
-        if library or once[role, name] == 1 and (role == "const" or places[name] == 1 or not inner)
-        else inner
+        if library or (once[role, name] == 1 and (role == "const" or places[name] == 1))
+        else (inner or name)
         for role, name, inner in zip(nested.in_roles, first, own, strict=True)
     ]
     again = Counter(zip(nested.in_roles, second, strict=True))

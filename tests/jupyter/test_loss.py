@@ -127,6 +127,8 @@ def two_means_in_a_line(w):
         lambda w: jax.vjp(mean_of_squares, w)[1](w[0]),
         lambda w: jax.vjp(lambda w: jnp.mean(w[:1]), w)[1](X),  # there 1.0 is how many there are
         lambda w: jax.vjp(lambda w: jnp.sum(w) * 1.0, w)[1](w[0]),
+        lambda w: jax.vjp(lambda w: jnp.sum(w) * 1.0 + 2.0, w)[1](w[0]),
+        lambda w: jax.vjp(lambda w: jnp.mean(w[:1]) * jnp.sum(jnp.sin(w)), w)[1](w[0]),
         jax.grad(perplexity, has_aux=True),
         jax.grad(two_means_in_a_line, has_aux=True),
         lambda w: jax.jvp(mean_of_squares, (w,), (w,)),
