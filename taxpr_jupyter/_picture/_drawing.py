@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text
+from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text, _turn
 from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas
 from taxpr_jupyter._picture._flow import pass_of
@@ -23,9 +23,6 @@ from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
 from taxpr_jupyter._picture._roles import Role
 from taxpr_jupyter._picture._scope import Origin, Scope
 from taxpr_jupyter._picture._tree import Block, Item
-
-_LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
-_SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
 
 
 @dataclass(frozen=True)
@@ -122,9 +119,7 @@ class Drawing:
         self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
-        if block.loss and len(set(scope.turn)) == 2:
-            made, begins = scope.turn
-            self.canvas.edge(made, begins, "seed", tooltip=_SEED)
+        _turn.draw(self.canvas, scope)
         if block.nested is None:
             _state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
@@ -150,10 +145,8 @@ class Drawing:
                 self._open_eqn(scope, item, cluster)
             else:
                 self._eqn(scope, block, item, cluster)
-            if block.loss and not (item.is_group and item.open):
-                for _, eqn in item.eqns:
-                    if eqn is block.loss.eqn or eqn is block.loss.first:
-                        scope.turn.append(self.canvas.nodes[at].id)
+            if block.loss:
+                scope.turn += _turn.nodes(scope, block.loss, item, self.canvas.nodes[at].id)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""
@@ -177,7 +170,7 @@ class Drawing:
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
         if block.loss and block.loss.eqn is eqn:
-            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{_LOSS}"
+            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{_turn.LOSS}"
             marks += ("loss",)
         elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
             lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"

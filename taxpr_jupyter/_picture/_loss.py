@@ -42,9 +42,16 @@ class Loss(NamedTuple):
 def loss_of(jaxpr: Any) -> Loss | None:
     """The loss of a jaxpr that holds a forward and a backward pass; None where it is not known."""
     firsts: dict[taxpr.Source, list[Any]] = {}
+    factors: set[Any] = set()  # of the forward pass that are 1.0, too: transposed they are no less
     for eqn in jaxpr.eqns:
-        source = taxpr.source_of(eqn) if _is_first(eqn) else None
-        if source is not None:
+        name = pass_of(eqn) if any(map(is_one, eqn.invars)) else ""
+        source = taxpr.source_of(eqn) if name else None
+        if source is None:
+            continue
+        place = source, eqn.primitive, sum(map(is_one, eqn.invars))
+        if name == "forward":
+            factors.add(place)
+        elif place not in factors:
             firsts.setdefault(source, []).append(eqn)
     if not firsts:
         return None
@@ -81,11 +88,9 @@ def loss_of(jaxpr: Any) -> Loss | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_first(eqn: Any) -> bool:
-    """Whether an equation of the backward pass takes 1.0."""
-    return pass_of(eqn) == "backward" and any(
-        taxpr.is_literal(atom) and scalar_text(atom.val) == "1.0" for atom in eqn.invars
-    )
+def is_one(atom: Any) -> bool:
+    """Whether a value is the literal 1.0."""
+    return taxpr.is_literal(atom) and scalar_text(atom.val) == "1.0"
 
 
 def _is_scalar(aval: Any) -> bool:

@@ -75,7 +75,13 @@ def names_inside(outer: Names, eqn: Any, nested: taxpr.Nested) -> Names:
         _shown(role, name, number)
         for role, name, number in zip(nested.in_roles, names, numbers, strict=True)
     ]
-    known = {var: name for var, name in zip(nested.jaxpr.invars, names, strict=True) if name}
+    # Further inside there are no roles to tell apart what is called the same.
+    once = Counter(names)
+    known = {
+        var: name
+        for var, name, role in zip(nested.jaxpr.invars, names, nested.in_roles, strict=True)
+        if name and (once[name] == 1 or role == "const")
+    }
     results: dict[Any, str] = {}
     for atom, role, k in zip(nested.jaxpr.outvars, nested.out_roles, nested.results, strict=True):
         name = "" if k is None or role != "out" else outer.results.get(eqn.outvars[k], "")
@@ -136,10 +142,13 @@ def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
             first.append((out or inner) if library else (inner or out))
         else:
             first.append(out or ("" if library else inner))
-    # One array in two places: what it is called inside tells them apart.
+    # One array in two places: what it is called inside tells them apart. A const stays what it is.
     once = Counter(zip(nested.in_roles, first, strict=True))
+    places = Counter(first)
     second = [
-        name if once[role, name] == 1 or library else inner
+        name
+        if library or (once[role, name] == 1 and (role == "const" or places[name] == 1))
+        else (inner or name)
         for role, name, inner in zip(nested.in_roles, first, own, strict=True)
     ]
     again = Counter(zip(nested.in_roles, second, strict=True))

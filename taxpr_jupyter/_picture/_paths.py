@@ -21,6 +21,8 @@ _PART = re.compile(r"\[[^\]]*\]|\.?[^\[. ]+(?: (?!\d+$)[^\[. ]+)*| .*")
 
 def shared_title(names: Sequence[str]) -> str:
     """What names have in common, or the first and the last one."""
-    paths = [path_parts(name) for name in (names[0], names[-1])]
-    shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False))
+    paths = [path_parts(name) for name in names]
+    # What the first and the last in the order of the alphabet have in common, all have.
+    ends = zip(min(paths), max(paths), strict=False)
+    shared = itertools.takewhile(lambda pair: pair[0] == pair[1], ends)
     return "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"

@@ -268,6 +268,8 @@ def searched(x, params):
     [
         ("prim:exp", "1:exp"),
         ("name:weight", "in1"),
+        ("prim:e?p", "1:exp"),
+        ("tag:loss*", "t0"),
         ("tag:loss", "t0"),
         ('tag:"loss one"', "t0"),
         ("dtype:f16 prim:convert", "2:convert_element_type"),

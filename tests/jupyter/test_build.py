@@ -272,9 +272,9 @@ def test_scan():
     assert lines(picture, "0:scan/body") == ("scan body ×3 reverse",)
     assert node(picture, "0:scan/body").fold == "0:scan"
     ins = [lines(picture, f"0:scan/body/in{i}")[0] for i in range(4)]
-    assert ins == ["const c f32[]", "carry[0] f32[]", "carry c f32[]", "xs f32[]"]
+    assert ins == ["const c f32[]", "carry[0] f32[]", "carry[1] f32[]", "xs f32[]"]
     outs = [lines(picture, f"0:scan/body/out{i}")[0] for i in range(4)]
-    assert outs == ["carry[0] f32[]", "carry c f32[]", "ys out[1][0] f32[]", "ys out[1][1] f32[]"]
+    assert outs == ["carry[0] f32[]", "carry[1] f32[]", "ys out[1][0] f32[]", "ys out[1][1] f32[]"]
     assert edges(picture, "back") == {
         ("0:scan/body/out0", "0:scan/body/in1"),
         ("0:scan/body/out1", "0:scan/body/in2"),

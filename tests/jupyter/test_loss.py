@@ -88,6 +88,23 @@ def test_the_loss_inside_of_a_step_of_a_scan():
     assert marked(everything(fn, V), "loss") == ["div(•, 3.0) [loss]"]
 
 
+@pytest.mark.parametrize(
+    ("fn", "made"),
+    [
+        (lambda w: jnp.linalg.norm(w), "call/2:sqrt"),
+        (lambda w: lax.scan(lambda c, x: (jnp.sin(c) * x, None), 0.5, w)[0], "scan/body/out0"),
+        (lambda w: lax.cond(w[0] > 0, jnp.sum, lambda w: jnp.sin(w).sum(), w), "cond.0"),
+    ],
+)
+def test_the_backward_pass_of_an_open_loss_begins_where_that_is_made(fn, made):
+    """It began at the first input of the box."""
+    picture = everything(jax.grad(fn), V)
+    (edge,) = (e for e in picture.edges if e.kind == "seed")
+    assert edge.source.endswith(made)
+    ones = {n.id for n in picture.nodes if n.kind == "literal" and n.lines[0] == "1.0"}
+    assert edge.target in {e.target for e in picture.edges if e.source in ones}
+
+
 def test_a_folded_pass_is_followed_by_the_other():
     picture = build_picture(taxpr.trace(jax.grad(mean_of_squares))(V), ())
     assert turns(picture) == [("forward pass", "backward pass")]
@@ -107,6 +124,11 @@ def two_means_in_a_line(w):
     "fn",
     [
         lambda w: jax.vjp(mean_of_squares, w)[1](X),  # what it begins with may be anything
+        lambda w: jax.vjp(mean_of_squares, w)[1](w[0]),
+        lambda w: jax.vjp(lambda w: jnp.mean(w[:1]), w)[1](X),  # there 1.0 is how many there are
+        lambda w: jax.vjp(lambda w: jnp.sum(w) * 1.0, w)[1](w[0]),
+        lambda w: jax.vjp(lambda w: jnp.sum(w) * 1.0 + 2.0, w)[1](w[0]),
+        lambda w: jax.vjp(lambda w: jnp.mean(w[:1]) * jnp.sum(jnp.sin(w)), w)[1](w[0]),
         jax.grad(perplexity, has_aux=True),
         jax.grad(two_means_in_a_line, has_aux=True),
         lambda w: jax.jvp(mean_of_squares, (w,), (w,)),

@@ -77,6 +77,29 @@ def test_one_array_in_two_places_is_told_apart():
     assert ins == outs == ["carry i i32[]", "carry c[0] f32[]", "carry c[1] f32[]"]
 
 
+def test_one_array_in_two_roles_is_told_apart_further_inside():
+    """What is carried was called like the const that it begins with, which it is only once."""
+
+    def fn(w, xs):
+        def body(c, x):
+            d = lax.scan(lambda d, y: (d * c + w * y, None), x, xs)[0]
+            return lax.scan(lambda e, y: (e * c, None), d, xs)[0], None
+
+        return lax.scan(body, w, xs)[0]
+
+    picture = build_picture(taxpr.trace(fn)(X, V))
+    picture = build_picture(taxpr.trace(fn)(X, V), picture.foldable)
+    place = "0:scan/body"
+    found = [lines[0].split(" f32")[0] for lines in labels(picture, place, "input")]
+    assert found == ["const w", "const xs", "carry c", "xs x"]
+    first, second = (
+        [lines[0].split(" f32")[0] for lines in labels(picture, f"{place}/{k}:scan/body", "input")]
+        for k in range(2)
+    )
+    assert first == ["const c", "const w", "carry x", "xs"]
+    assert second == ["const c", "carry e", "xs"]
+
+
 def test_names_go_through_tags_and_into_what_is_nested_deeper():
     def fn(w, xs):
         w = taxpr.tag(w, name="w")
@@ -122,6 +145,9 @@ def test_names_in_parts(name, parts):
 
 def test_titles_and_numbers():
     assert shared_title(["carry p['a']", "carry p['b']"]) == "carry p"
+    # The first and the last have more in common than all.
+    assert shared_title(["p['a']['w']", "p['b']['w']", "p['a']['b']"]) == "p"
+    assert shared_title(["p['a']", "q", "p['b']"]) == "p['a'] … p['b']"
     assert numbered(["x", "carry", "x"]) == ["xs 0", "carry", "xs 1"]
 
 

@@ -96,10 +96,14 @@ const KINDS = {
 /** @param {number[]} ranks */
 const best = (ranks) => Math.min(NO_MATCH, ...ranks);
 
-/** How well a part fits a text: best where it is all of it. @param {string} text @param {string} rest */
+/** How well a part, or a glob, fits a text: best where it is all of it. @param {string} text @param {string} rest */
 function part(text, rest) {
   const own = text.toLowerCase();
   if (!own || !rest) return NO_MATCH;
+  if (/[*?]/.test(rest)) {
+    const exact = rest.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".");
+    return new RegExp(`^${exact}$`, "s").test(own) ? 0 : NO_MATCH;
+  }
   return own === rest ? 0 : own.includes(rest) ? 1 : NO_MATCH;
 }
 

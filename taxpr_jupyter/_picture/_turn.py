@@ -1,0 +1,42 @@
+"""Drawing where a forward pass ends and its backward pass begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taxpr_jupyter._picture._canvas import Canvas
+from taxpr_jupyter._picture._loss import Loss, is_one
+from taxpr_jupyter._picture._scope import Scope
+from taxpr_jupyter._picture._tree import Item
+
+LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
+_SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
+
+
+def nodes(scope: Scope, loss: Loss, item: Item, node: str) -> Sequence[str]:
+    """The ids of the nodes of a drawn item that make the loss, or take its derivative.
+
+    Args:
+        scope: The values of its jaxpr.
+        loss: The loss of that.
+        item: The item.
+        node: The id of its first node.
+    """
+    ends = [eqn for _, eqn in item.eqns if eqn is loss.eqn or eqn is loss.first]
+    if not item.open:
+        return [node for _ in ends]
+    if not ends or item.is_group:  # what is inside of a group was asked before
+        return []
+    if item.eqn is loss.eqn:
+        return [scope.origins[loss.var].node]
+    if sum(map(is_one, item.eqn.invars)) > 1:  # of which one is no derivative
+        return []
+    # Each branch takes it: the first stands for all.
+    return [use.node for use in scope.uses if use.item == item.address and is_one(use.atom)][:1]
+
+
+def draw(canvas: Canvas, scope: Scope) -> None:
+    """Draws the line from the one to the other, if both are there and not the same."""
+    if len(set(scope.turn)) == 2:
+        made, begins = scope.turn
+        canvas.edge(made, begins, "seed", tooltip=_SEED)
