@@ -13,8 +13,8 @@ names of primitives, tags, inputs, scopes and functions, labels; and what looks 
     ======================  ============================================================
 
 A prefix says what a word is about: ``prim:dot``, ``fn:loss``, ``name:w1``, ``source:model.py``
-(parts of texts, or globs), ``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr
-mean.
+(parts of texts, or globs), ``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean
+what the selectors of taxpr mean.
 """
 
 from __future__ import annotations
