@@ -209,6 +209,9 @@ _printing = threading.Lock()
 def var_names(jaxpr: Any) -> dict[Var, str]:
     """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr.
 
+    In a few jaxprs, such as those of `custom_linear_solve`, it begins again with ``a``, so that a
+    letter stands for several variables. Here these have letters of their own.
+
     Args:
         jaxpr: A `Program`, or an open or closed jaxpr.
 
@@ -220,6 +223,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     """
     inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
     made: list[Any] = []
+    hops: list[JaxprEqn] = []
 
     class Context(_core.JaxprPpContext):
         def __init__(self, *args: Any) -> None:
@@ -229,6 +233,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     def pp_eqn(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
         # What other threads print is none of ours.
         if type(context) is not Context or not _prints_plainly(eqn):
+            hops.append(eqn)
             return original_eqn(eqn, context, settings)
         names = context.var_names  # which gives a letter to what it is asked for
         for atom in (*eqn.outvars, *eqn.invars):
@@ -248,7 +253,25 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
         finally:
             _core.JaxprPpContext = original
             _core.pp_eqn = original_eqn
-    return {var: str(name) for var, name in made[0].var_names.items()}
+    names = made[0].var_names
+    known: dict[int, Any] = {}  # with the jaxprs, so that their ids stay their own
+    for eqn in hops:
+        for jaxpr in _core.jaxprs_in_params(eqn.params):
+            _give_names(jaxpr, names, known)
+    return {var: str(name) for var, name in names.items()}
+
+
+def _give_names(jaxpr: Any, names: Any, known: dict[int, Any]) -> None:
+    """Asks for the letters of all variables of a jaxpr, in the order of the program."""
+    if id(jaxpr) in known:
+        return
+    known[id(jaxpr)] = jaxpr
+    for eqn in (None, *jaxpr.eqns):
+        for var in eqn.outvars if eqn else (*jaxpr.constvars, *jaxpr.invars):
+            if not isinstance(var, DropVar):
+                names[var]
+        for inner in _core.jaxprs_in_params(eqn.params) if eqn else ():
+            _give_names(inner, names, known)
 
 
 def _prints_plainly(eqn: JaxprEqn) -> bool:
@@ -258,6 +281,6 @@ def _prints_plainly(eqn: JaxprEqn) -> bool:
     if rule is not None and rule.__module__ != "jax._src.lax.lax":
         return False
     return not any(
-        is_jaxpr(value) or (type(value) in (tuple, list) and any(map(is_jaxpr, value)))
+        is_jaxpr(value) or (isinstance(value, (tuple, list)) and any(map(is_jaxpr, value)))
         for value in eqn.params.values()
     )

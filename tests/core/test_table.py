@@ -159,6 +159,14 @@ def test_a_body_called_twice_is_transformed_once():
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
+def test_every_variable_has_a_letter(case):
+    program = taxpr.trace(case.fn)(*case.args)
+    letters = taxpr.var_names(program)
+    for _, eqn in taxpr.iter_eqns(program.jaxpr):
+        assert all(var in letters for var in eqn.outvars if not taxpr.is_dropped(var))
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
 def test_variables_have_the_letters_that_print_shows(case):
     program = taxpr.trace(case.fn)(*case.args)
     letters, printed = taxpr.var_names(program), str(program.jaxpr)
