@@ -169,6 +169,8 @@ def _find_eqn(stored: Any, local: str, here: str, address: str) -> tuple[int, An
         hint = f"there it is {same[0]!r}, so the address may be of another program"
     elif eqns:
         hint = f"it has {len(eqns)} equations, {eqns[0][0]!r} to {eqns[-1][0]!r}"
+        if len(eqns) == 1:
+            hint = f"it has one equation, {eqns[0][0]!r}"
     else:
         hint = "it has no equations"
     raise AddressError(f"{address!r}: there is no equation {local!r} in {where}; {hint}.")

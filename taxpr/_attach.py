@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -144,7 +145,27 @@ def _single(given: Any) -> Injector:
             f"inject: {given!r} is a {type(given).__name__}. An injector is made by a kind, "
             "as in scale(0.5), or is a function (ctx, token, params) -> (token, ctx)."
         )
-    return given if isinstance(given, Injector) else from_function(given)
+    if isinstance(given, Injector):
+        return given
+    _check_signature(given)
+    return from_function(given)
+
+
+def _check_signature(fn: Callable[..., Any]) -> None:
+    """Refuses a function that cannot take a ctx, a token and params, as far as Python knows."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # one that has none
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        name = getattr(fn, "__name__", repr(fn))
+        raise InjectorError(
+            f"inject: {name}{signature} cannot be an injector, which takes three arguments and "
+            "returns two values: (ctx, token, params) -> (token, ctx). To change the token alone: "
+            "lambda ctx, token, params: (token * 2, ctx)."
+        ) from None
 
 
 def _at(given: Injector | Chain, sites: Sequence[Site]) -> Injector | Chain:

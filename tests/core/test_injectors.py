@@ -472,6 +472,12 @@ def test_a_kind_is_no_injector_yet():
         taxpr.trace(loop)(XS).inject({"y": taxpr.scale})
 
 
+@pytest.mark.parametrize("wrong", [lambda t: t * 2, lambda ctx, token: (token, ctx), jnp.sin])
+def test_a_function_that_takes_something_else(wrong):
+    with pytest.raises(taxpr.InjectorError, match=r"takes three arguments and .*\(token, ctx\)"):
+        taxpr.trace(loop)(XS).inject(wrong)
+
+
 @pytest.mark.parametrize("wrong", ["scale", None, 3])
 def test_what_is_no_injector(wrong):
     with pytest.raises(taxpr.InjectorError, match=r"An injector is made by a kind, as in scale"):
