@@ -23,6 +23,7 @@ import pytest
 from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
+from taxpr._walk import iter_eqns
 from taxpr_jupyter import Drawing, PanelError, Session, draw
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
 from taxpr_jupyter._picture import _layout, _raster
@@ -418,6 +419,34 @@ class TestPage:
         assert reasons == {"it would have made the file too large"}
         late = walk(drawing.picture, drawing.part, 5, 0.0, lambda: True)
         assert {one.reason for one in late} == {"there was no time to draw it"}
+
+    def test_what_a_search_asks_for_is_there_as_far_as_there_is_room(self, folded):
+        drawing, scan, _ = folded
+        known = data_of(drawing.html(levels=0))["known"]
+        found = {
+            f"{prefix}{leaf}": [known["texts"][k] for k in numbers]
+            for prefix, places in known["places"]
+            for leaf, *numbers in places
+        }
+        eqns = dict(iter_eqns(drawing.program.jaxpr))
+        assert known["total"] == drawing.picture.counts.total == len(eqns)
+        assert set(eqns) <= set(found)
+        for address, eqn in eqns.items():
+            types, source, *_ = [*found[address], ""]
+            assert types == " ".join(var.aval.str_short(short_dtypes=True) for var in eqn.outvars)
+            at = taxpr.source_of(eqn)
+            # Its folder differs between machines.
+            assert source.startswith(
+                f"{pathlib.PurePath(at.file).name}:{at.line} in " if at else ""
+            )
+            assert bool(source) == bool(at)
+        assert data_of(drawing.html(max_bytes=1))["known"]["places"] == []
+        least = len(drawing.html(levels=0, max_bytes=1).encode())
+        some = data_of(drawing.html(levels=0, max_bytes=least + 400))["known"]
+        part = sum(len(places) for _, places in some["places"])
+        assert 0 < part < len(found)
+        assert some["total"] == len(eqns)
+        assert len(drawing.html(levels=0, max_bytes=least + 400).encode()) < least + 400
 
     @pytest.mark.parametrize("name", ["grad_scan_nested", "long_and_flat", "deep", "hostile"])
     def test_no_equation_is_lost_inside(self, name):
