@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output._inner import NO_ROOM, NO_TIME, Inner, walk
+from taxpr_jupyter._output._known import known
 from taxpr_jupyter._picture._collection import without_collection
 from taxpr_jupyter._picture._dot import plain, to_dot
 from taxpr_jupyter._picture._kinds import legend_rows
@@ -66,6 +67,9 @@ def _page(drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event
         "call": drawing.call,
         "legend": legend_rows(),
     }
+    # Half of the room at most: a search is worth little in a file without pictures.
+    data["known"] = known(drawing.program, drawing.builder.where, (max_bytes - size) // 2)
+    size += len(_embedded(data["known"]))
     until = time.monotonic() + drawing.timeout
 
     def room() -> bool:
@@ -91,7 +95,7 @@ def _page(drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event
         size += len(_embedded(data["pages"][inner.address]))
     return string.Template((_STATIC / "page.html").read_text("utf-8")).substitute(
         title=_escaped(drawing.program.name),
-        counts=_escaped(str(drawing.picture.counts)),
+        counts=_escaped(f"{drawing.picture.counts}{_left_out(len(data['left']))}"),
         note=_escaped(drawing.note),
         looks=looks,
         svg=main,
@@ -128,6 +132,12 @@ def _counts(picture: Picture, tagged: bool) -> str:
     words = f"{count_of(picture.counts.total, 'equation')} here"
     words += ", any tags among them" if tagged else ""
     return f"{words}, {hidden:,} of them folded" if hidden else words
+
+
+def _left_out(number: int) -> str:
+    if not number:
+        return ""
+    return f"; what is inside of {count_of(number, 'folded node')} is not in this file"
 
 
 def _outline_line(line: tuple[str, str]) -> str:

@@ -18,7 +18,7 @@ from taxpr_jupyter._picture._lines import Line, Lines
 from taxpr_jupyter._picture._model import Counts, HeatKind, Picture
 from taxpr_jupyter._picture._only import Only
 from taxpr_jupyter._picture._reveal import Revealed, path_to, reveal
-from taxpr_jupyter._picture._text import Tooltips, Where, visible
+from taxpr_jupyter._picture._text import Tooltips, Where, file_and_line, visible
 from taxpr_jupyter._picture._tree import Item
 
 
@@ -37,7 +37,7 @@ class Builder:
     ) -> None:
         self.program = program
         self.budget = budget
-        self._where = where
+        self.where: Where = where or file_and_line
         self._keys = Keys()
         self._facts = Facts(self._keys)
         self._folds: dict[Only | None, Fold] = {}
@@ -48,7 +48,7 @@ class Builder:
 
     @functools.cached_property
     def _tooltips(self) -> Tooltips:
-        return Tooltips(taxpr.var_names(self.program), self._where)
+        return Tooltips(taxpr.var_names(self.program), self.where)
 
     def picture(
         self,

@@ -119,7 +119,7 @@ class Tooltips:
 
     def __init__(self, letters: Mapping[Any, str], where: Where | None = None):
         self._letters = letters
-        self._where = where or _file_and_line
+        self._where = where or file_and_line
         self._values: dict[int, tuple[Any, str]] = {}  # by id; what was asked for is kept
 
     def value(self, atom: Any) -> str:
@@ -164,7 +164,8 @@ class Tooltips:
         return self._letters.get(atom) or aval_text(atom.aval)
 
 
-def _file_and_line(source: taxpr.Source) -> str:
+def file_and_line(source: taxpr.Source) -> str:
+    """`model.py:12 in f`."""
     # The folder says nothing to a reader, and differs between machines and notebook kernels.
     return f"{PurePath(source.file).name}:{source.line} in {function_name(source)}"
 

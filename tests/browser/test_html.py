@@ -10,6 +10,7 @@ from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
 from taxpr_jupyter import draw
+from taxpr_jupyter._picture._find import Finder
 from taxpr_jupyter._picture._kinds import KINDS
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -300,6 +301,114 @@ def test_search_knows_what_a_word_is_about(opened, words, address):
     ):
         field.fill(wrong)
         expect(page.found).to_have_text("none")
+
+
+def hidden(params, x):
+    def body(c, x):
+        with jax.named_scope("inner"):
+            c = jnp.tanh(c * params["weight"]) + taxpr.tag(jnp.cos(x), name="far")
+        return c, jnp.sin(c)
+
+    with jax.named_scope("outer"):
+        return jax.lax.scan(body, jnp.zeros(2), x)
+
+
+def unseen(**more):
+    """What is in the scan is in no picture of the file."""
+    args = {"weight": jnp.ones(2)}, jnp.ones((3, 2))
+    return draw(hidden, *args).fold("1:scan"), {"levels": 0, **more}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "scope:inner",
+        "scope:outer/inner",
+        "source:test_html.py prim:tanh",
+        "fn:body",
+        f"line:{hidden.__code__.co_firstlineno + 4} prim:sin",
+        "tag:far scope:inner",
+        "shape:[2] prim:cos",
+    ],
+)
+def test_search_finds_what_no_picture_shows(opened, words):
+    drawing, options = unseen()
+    number = len(Finder(drawing.program).find(words))
+    assert number
+    page = opened(drawing, **options)
+    page.page.get_by_role("searchbox").fill(words)
+    expect(page.found).to_have_text(f"1 of {number}")
+    expect(page.page.locator(".tx-counts")).to_contain_text("inside of 1 folded node is not in")
+    expect(page.inspector).not_to_contain_text("Made by")
+    expect(page.inspector).to_contain_text("f32[2]")
+
+
+@pytest.mark.parametrize("open_", [False, True])
+def test_search_counts_each_equation_of_the_program_once(opened, open_):
+    start, _ = unseen()
+    drawing = start.unfold("1:scan") if open_ else start
+    page = opened(drawing)
+    field = page.page.get_by_role("searchbox")
+    for words in ("scope:outer", "scope:inner", "fn:hidden", "prim:scan", "tag:far"):
+        number = len(Finder(drawing.program).find(words))
+        assert number
+        field.fill(words)
+        expect(page.found).to_have_text(f"1 of {number}")
+
+
+def test_search_says_how_much_of_the_program_it_saw(opened):
+    drawing, options = unseen(max_bytes=1)
+    page = opened(drawing, **options)
+    field = page.page.get_by_role("searchbox")
+    total = drawing.picture.counts.total
+    folded = sum(drawing.picture.counts.folded.values())
+    assert folded
+    field.fill("scope:outer")
+    expect(page.found).to_contain_text(f" in {total - folded} of {total} equations")
+    field.fill("scope:inner")
+    expect(page.found).to_contain_text(f"none in {total - folded} of {total} equations")
+    field.fill("prim:tanh")  # of which the text of the program knows
+    expect(page.found).to_have_text("1 of 1")
+
+
+def test_what_is_not_found_leaves_nothing_selected(walked):
+    field = walked.page.get_by_role("searchbox")
+    field.fill("prim:scan")
+    expect(walked.inspector.locator(".tx-address")).to_have_text(SCAN)
+    field.fill("no such thing")
+    expect(walked.found).to_have_text("none")
+    expect(walked.inspector).to_contain_text("Select a node")
+    assert walked.page.locator(".tx-stage .tx-selected").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake"),
+    [
+        ("shape:[", "[ is no shape"),
+        ("shape:[2,", "[2, is no shape"),
+        ("shape:[2,,3]", "[2,,3] is no shape"),
+        ("shape:[2**]", "[2**] is no shape"),
+        ("shape:f32", "f32 is no shape"),
+        ("prim:", "Nothing follows prim: in the search. An example: prim:dot"),
+        ('scope:""', "Nothing follows scope:"),
+        ("line:ten", "ten is no line"),
+        ("foo:bar", "A search knows no foo: but prim: name:"),
+    ],
+)
+def test_a_search_that_asks_for_nothing_says_so(walked, words, mistake):
+    field = walked.page.get_by_role("searchbox")
+    field.fill("prim:scan")
+    expect(walked.found).to_have_text("1 of 1")
+    field.fill(words)
+    expect(walked.found).to_have_text("not searched")
+    expect(walked.message).to_contain_text(mistake)
+    expect(walked.inspector).to_contain_text("Select a node")
+    field.fill("prim:scan")
+    expect(walked.found).to_have_text("1 of 1")
+    for fine in ("shape:[]", "shape:3,*", "shape:f32[...,4]", "shape:(4,)", "shape:4"):
+        field.fill(fine)
+        expect(walked.found).not_to_have_text("not searched")
+        expect(walked.found).to_have_text(re.compile("none|of"))
 
 
 def test_the_page_says_what_a_search_can_ask_for(opened):

@@ -23,8 +23,10 @@ import pytest
 from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
+from taxpr._walk import iter_eqns
 from taxpr_jupyter import Drawing, PanelError, Session, draw
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
+from taxpr_jupyter._output._known import known as known_of
 from taxpr_jupyter._picture import _layout, _raster
 from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._scope import Scope
@@ -418,6 +420,33 @@ class TestPage:
         assert reasons == {"it would have made the file too large"}
         late = walk(drawing.picture, drawing.part, 5, 0.0, lambda: True)
         assert {one.reason for one in late} == {"there was no time to draw it"}
+
+    def test_what_a_search_asks_for_is_there_as_far_as_there_is_room(self, folded):
+        drawing, _, _ = folded
+        known = data_of(drawing.html(levels=0))["known"]
+        found = {
+            f"{prefix}{leaf}": [known["texts"][k] for k in numbers]
+            for prefix, places in known["places"]
+            for leaf, *numbers in places
+        }
+        eqns = dict(iter_eqns(drawing.program.jaxpr))
+        assert known["total"] == drawing.picture.counts.total == len(eqns)
+        assert set(eqns) <= set(found)
+        for address, eqn in eqns.items():
+            types, source, *_ = [*found[address], ""]
+            assert types == " ".join(var.aval.str_short(short_dtypes=True) for var in eqn.outvars)
+            at = taxpr.source_of(eqn)
+            # Its folder differs between machines.
+            start = f"{pathlib.PurePath(at.file).name}:{at.line} in " if at else ""
+            assert source.startswith(start)
+            assert bool(source) == bool(start)
+        assert data_of(drawing.html(max_bytes=1))["known"]["places"] == []
+        some = known_of(drawing.program, drawing.builder.where, 200)
+        assert 100 < len(json.dumps([some["texts"], some["places"]], separators=(",", ":"))) < 260
+        assert some["total"] == len(eqns)
+        for (prefix, part), (own, places) in zip(some["places"], known["places"], strict=False):
+            assert (prefix, part) == (own, places[: len(part)])
+        assert sum(len(part) for _, part in some["places"]) < len(found)
 
     @pytest.mark.parametrize("name", ["grad_scan_nested", "long_and_flat", "deep", "hostile"])
     def test_no_equation_is_lost_inside(self, name):

@@ -7,14 +7,17 @@
  *
  * @typedef {{ ends: [number, number][], counts: string, svg?: string, outer?: string,
  *   title?: string }} Page
+ * @typedef {[string, ...number[]]} Place the last part of an address, and numbers of texts
  * @typedef {{ pages: Record<string, Page>, call: string, legend: [string, string][],
+ *   known: { texts: string[], places: [string, Place[]][], total: number },
  *   left: Record<string, { reason: string, path: string[] }> }} Data
  * @typedef {import("./search.js").Entry} Entry
+ * @typedef {import("./search.js").Known} Known
  */
 
 import { parseSvg, Picture } from "../../_view/static/picture.js";
 import { drawLegend } from "../../_view/static/legend.js";
-import { CRITERIA, NO_MATCH, fit, rank, wordsOf } from "./search.js";
+import { CRITERIA, NO_MATCH, allOf, fit, inText, rank, wordsOf, wrong } from "./search.js";
 
 const FEW = 12; // ends of a value that are listed at first
 const TYPING = 120; // milliseconds without a key before the search begins
@@ -255,6 +258,17 @@ function inspect() {
       return leaving.findIndex((other) => source(other) === source(k)) === i;
     });
     const tip = leaving.length ? tipOf(edges[leaving[0]]) : "";
+    const entry = leaving.length ? null : entries().find(({ address }) => address === selected);
+    if (entry) {
+      // Its picture is not in this file: what the text says of it is all there is.
+      const [, ...rest] = allOf(entry).split("\n");
+      const what = rest.map((line) => line.trim().replace(/\s+/g, " ")).filter(Boolean);
+      return inspector.replaceChildren(
+        h("header", { class: "tx-head" }, h("h3", {}, selected.split("/").at(-1) ?? ""), close),
+        h("code", { class: "tx-address" }, selected),
+        h("pre", { class: "tx-tip" }, what.join("\n")),
+      );
+    }
     return inspector.replaceChildren(
       h("header", { class: "tx-head" }, h("h3", {}, tip || selected), close),
       h("code", { class: "tx-address" }, selected),
@@ -331,27 +345,56 @@ let index = null;
 /** @type {Entry[]} */
 let found = [];
 let at = -1;
+let partly = ""; // which part of the program was searched, unless it is all
 
-/** All that is drawn in some picture, then what stands only in the text. */
+/** What is known of each place that found room, by its address. */
+function knownPlaces() {
+  /** @type {Map<string, Known>} */
+  const places = new Map();
+  const { texts } = data.known;
+  for (const [prefix, rows] of data.known.places) {
+    for (const [leaf, types = 0, source = 0, scope = 0, name = 0] of rows) {
+      const known = { types: texts[types], source: texts[source], scope: texts[scope], name: texts[name] };
+      places.set(prefix + leaf, known);
+    }
+  }
+  return places;
+}
+
+/** All that is drawn in some picture, then what stands only in the text, or not even there. */
 function entries() {
   if (index) return index;
   index = [];
   /** @type {Set<string>} */
   const drawn = new Set();
+  const places = knownPlaces();
+  const nothing = { types: "", source: "", scope: "", name: "" };
   for (const [page, { svg }] of Object.entries(data.pages)) {
     const root = parseSvg(svg ?? "");
     for (const node of root?.querySelectorAll("[data-address]") ?? []) {
-      const address = addressOf(node);
-      if (drawn.has(address) || node.classList.contains("outside")) continue;
+      const select = addressOf(node);
+      if (drawn.has(select) || node.classList.contains("outside")) continue;
+      drawn.add(select);
+      // The box of a nested jaxpr stands for the equation, unless that is drawn itself.
+      const fold = node.getAttribute("data-fold") ?? "";
+      const box = fold !== select && places.has(fold);
+      const address = box && !drawn.has(fold) ? fold : select;
       drawn.add(address);
+      const known = places.get(address) ?? (box ? nothing : undefined);
       const [label, kind] = [labelOf(node).join("\n"), node.classList[1] ?? ""];
-      index.push({ page, address, kind, label, tip: tipOf(node) });
+      index.push({ page, address, select, kind, label, tip: tipOf(node), known });
     }
   }
   for (const line of lines) {
     const address = line.dataset.line ?? "";
     if (!address || drawn.has(address)) continue;
-    index.push({ page: "-", address, kind: "", label: "", tip: line.textContent ?? "" });
+    drawn.add(address);
+    const [tip, known] = [line.textContent ?? "", places.get(address)];
+    index.push({ page: "-", address, select: address, kind: "", label: "", tip, known });
+  }
+  for (const [address, known] of places) {
+    if (drawn.has(address)) continue;
+    index.push({ page: "-", address, select: address, kind: "", label: "", tip: "", known });
   }
   return index;
 }
@@ -374,7 +417,7 @@ let typing = 0;
 function why(entry) {
   const hidden = wordsOf(field.value).find((word) => fit(entry, word) === 3);
   const has = (/** @type {string} */ text) => Boolean(hidden && text.toLowerCase().includes(hidden));
-  const line = entry.tip.split("\n").find(has);
+  const line = allOf(entry).split("\n").find(has);
   return line ? `It matches in: ${line.trim()}` : "";
 }
 
@@ -382,6 +425,13 @@ function search() {
   clearTimeout(typing);
   typing = 0;
   const words = wordsOf(field.value);
+  const mistake = wrong(words);
+  if (mistake) {
+    found = [];
+    number.textContent = "not searched";
+    select("");
+    return say(mistake);
+  }
   const ranked = (words.length ? entries() : []).map((entry) => ({ entry, rank: rank(entry, words) }));
   const here = (/** @type {Entry} */ entry) => Number(entry.page !== shown);
   // The best first; among equals what can be seen, and then in the order of the program.
@@ -390,8 +440,23 @@ function search() {
     .sort((a, b) => a.rank - b.rank || here(a.entry) - here(b.entry))
     .map(({ entry }) => entry);
   at = -1;
-  if (found.length) step(1);
-  else number.textContent = words.length ? "none" : "";
+  partly = words.length ? searchedPart(words) : "";
+  if (found.length) return step(1);
+  number.textContent = words.length ? `none${partly}` : "";
+  if (words.length) select(""); // what an earlier search found is no answer to this one
+}
+
+/** ` in 20 of 30 equations` where the file lacks what the words ask for; "" where it has it. */
+function searchedPart(/** @type {string[]} */ words) {
+  const text = words.every(inText);
+  const seen = entries().filter(
+    ({ address, page, known }) =>
+      /(^|\/)(\d+:[^/.]+|t\d+)$/.test(address) && (known || text || page !== "-"),
+  ).length;
+  const { total } = data.known;
+  return seen < total
+    ? ` in ${seen.toLocaleString("en")} of ${total.toLocaleString("en")} equations; of the others this file knows too little`
+    : "";
 }
 
 /** @param {number} by */
@@ -399,8 +464,8 @@ function step(by) {
   if (typing) return search();
   if (!found.length) return;
   at = (at + by + found.length) % found.length;
-  number.textContent = `${at + 1} of ${found.length}`;
-  reach(found[at].page, found[at].address);
+  number.textContent = `${at + 1} of ${found.length}${partly}`;
+  reach(found[at].page, found[at].select);
   if (found[at].page !== "-") say(why(found[at]));
 }
 
@@ -423,7 +488,7 @@ function reach(/** @type {string} */ page, /** @type {string} */ address) {
 function fromText(/** @type {string} */ address) {
   const places = entries().filter((entry) => entry.address === address);
   const here = nodes.some((node) => addressOf(node) === address);
-  reach(here ? shown : (places[0]?.page ?? "-"), address);
+  reach(here ? shown : (places[0]?.page ?? "-"), here ? address : (places[0]?.select ?? address));
 }
 
 field.addEventListener("input", () => {
