@@ -44,6 +44,7 @@ class ParamRow:
         self._whole = isinstance(value, numbers.Integral)
         self._value = value
         self._slider: Any = None
+        self._field: Any
         self._mistake = ipywidgets.Label().add_class("taxpr-failed")
         if isinstance(value, bool):
             self._field = ipywidgets.Checkbox(value=value, indent=False)

@@ -8,7 +8,14 @@ from browser.conftest import BUILD
 from browser.notebook_page import SECONDS, NotebookPage, expect, in_python, notebook
 from browser.programs import ADD, IMPORTS, QUICKSTART, SCAN, SCANNED, TANH, whole_way
 
-KNOWN = {"add": "value", "clip": "low", "replace": "value"}  # the parameter that is set
+import taxpr
+
+TYPED = [  # injector, parameter, number
+    ("add", "value", "0.25"),
+    ("clip", "low", "0.25"),
+    ("clip", "low", "-inf"),
+    ("replace", "value", "1e-6"),
+]
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\" ' &amp; </style>"
 
 
@@ -60,15 +67,16 @@ def test_a_typed_number_is_the_one_that_runs(page, opened):
     book, panel = opened(hand + wanted + in_python(f"[{values}, {same}]"), in_python(values))
     panel.select(TANH)
     panel.tag("mid")
-    for injector, text in (("add", "0.25"), ("clip", "0.25"), ("clip", "-inf"), ("replace", "1e-6")):
+    for injector, name, text in TYPED:
+        param = taxpr.ready_injectors()[injector].params[name]
         panel.injector.select_option(injector)
-        field = panel.root.locator(f".taxpr-param:has-text('{KNOWN[injector]}') input").last
+        field = panel.root.locator(".taxpr-param", has_text=param.help).locator("input")
         field.fill(text)
         field.press("Enter")
-        assert book.python(3)[KNOWN[injector]] == float(text)
+        assert book.python(3)[name] == float(text)
         expect(field).to_have_value(text)
     panel.injector.select_option("scale")
-    expect(panel.field).to_have_count(1)
+    expect(panel.root.locator(".taxpr-param")).to_contain_text("factor")
     for text in ("1000", "-0.001", "0.001"):
         panel.field.fill(text)
         panel.field.press("Enter")
