@@ -145,7 +145,7 @@ class Panel:
         self.injector = root.locator(".taxpr-controls .widget-dropdown:visible select").last
         self.run_button = root.locator(".taxpr-run button")  # its icon is a part of its name
         self.slider = root.locator(".taxpr-param .noUi-handle")
-        self.field = root.locator(".taxpr-param input[type=number]")
+        self.field = root.locator(".taxpr-param input[type=text]")
 
     def node(self, address: str = "", kind: str = "") -> Any:
         """The elements of the picture with this address and of this kind."""

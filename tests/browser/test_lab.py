@@ -8,6 +8,14 @@ from browser.conftest import BUILD
 from browser.notebook_page import SECONDS, NotebookPage, expect, in_python, notebook
 from browser.programs import ADD, IMPORTS, QUICKSTART, SCAN, SCANNED, TANH, whole_way
 
+import taxpr
+
+TYPED = [  # injector, parameter, number
+    ("add", "value", "0.25"),
+    ("clip", "low", "0.25"),
+    ("clip", "low", "-inf"),
+    ("replace", "value", "1e-6"),
+]
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\" ' &amp; </style>"
 
 
@@ -43,6 +51,52 @@ def test_the_quickstart_runs_again_in_the_same_kernel(page, url):
     expect(prompt).not_to_have_text(first, timeout=60 * SECONDS)
     expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=60 * SECONDS)
     assert int(prompt.inner_text().strip("[]:")) == 2 * int(first.strip("[]:"))
+
+
+def test_a_typed_number_is_the_one_that_runs(page, opened):
+    """Also one between two steps of the slider, or beyond its ends."""
+    values = "next(iter(p.injectors.values())).values"
+    hand = (
+        "def hand(h, x):\n"
+        "    h = 0.001 * jnp.tanh(w @ h + x)\n"
+        "    return h, h.sum()\n"
+        "h, sums = jax.lax.scan(hand, jnp.zeros(4), xs)\n"
+    )
+    same = "[bool(jnp.allclose(p.last.outputs[k], v, rtol=1e-6, atol=0)) for k, v in wanted]"
+    wanted = 'wanted = [("h", h), ("loss", sums.mean())]\n'
+    book, panel = opened(hand + wanted + in_python(f"[{values}, {same}]"), in_python(values))
+    panel.select(TANH)
+    panel.tag("mid")
+    for injector, name, text in TYPED:
+        param = taxpr.ready_injectors()[injector].params[name]
+        panel.injector.select_option(injector)
+        field = panel.root.locator(".taxpr-param", has_text=param.help).locator("input")
+        field.fill(text)
+        field.press("Enter")
+        assert book.python(3)[name] == float(text)
+        expect(field).to_have_value(text)
+    panel.injector.select_option("scale")
+    expect(panel.root.locator(".taxpr-param")).to_contain_text("factor")
+    for text in ("1000", "-0.001", "0.001"):
+        panel.field.fill(text)
+        panel.field.press("Enter")
+        assert book.python(3) == {"factor": float(text)}
+        expect(panel.field).to_have_value(text)
+    panel.field.fill("a bit")
+    panel.field.press("Enter")
+    expect(panel.root.locator(".taxpr-param .taxpr-failed")).to_have_text(
+        "'a bit' is not a number: factor is still 0.001"
+    )
+    panel.field.fill("0.001")
+    panel.field.press("Enter")
+    expect(panel.root.locator(".taxpr-param .taxpr-failed")).to_be_hidden()
+    panel.run(1)
+    expect(panel.code).to_contain_text("factor=0.001")
+    assert book.python(2) == [{"factor": 0.001}, [True, True]]
+    panel.slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(panel.field).to_have_value("0.05")
+    assert book.python(3) == {"factor": 0.05}
 
 
 def test_hostile_names_stay_text(opened):

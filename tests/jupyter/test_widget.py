@@ -195,16 +195,16 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     assert view.graph.svg == session.svg()
     remote.sent.clear()
     row = view.injector_controls._rows["factor"]
-    row._slider.value = 0.5
+    row._slider.value = 50  # of 80
     assert session.injectors[key].values == {"factor": 0.5}
-    assert row._field.value == 0.5
+    assert row._field.value == "0.5"
     assert "svg" not in remote.sent
     assert "scale(factor=0.5)" in session.text()
-    row._field.value = 9.0  # beyond the slider's end
+    row._field.value = "9"  # beyond the slider's end
     assert session.injectors[key].values == {"factor": 9.0}
-    assert (row._slider.value, row._slider.max) == (9.0, 9.0)
+    assert (row._slider.value, row._slider.max, row._field.value) == (80, 80, "9")
     session.set_value(key, "factor", -0.25)
-    assert (row._slider.value, row._field.value) == (-0.25, -0.25)
+    assert (row._slider.value, row._field.value) == (35, "-0.25")
     view.injector_controls._injector.value = ""
     assert session.injectors == {}
     assert view.injector_controls._rows == {}
@@ -224,7 +224,7 @@ def test_the_controls_of_a_tag_change_no_other_tag():
     rows = {row.name: row for row in session.sites()}
     Remote(view).select(rows["pair"].address)
     controls = view.injector_controls
-    controls._rows["factor"]._field.value = 7.0
+    controls._rows["factor"]._field.value = "7.0"
     values = {row.name: row.injector.values for row in session.sites() if row.injector}
     assert values == {"first": {"factor": 5.0}, "pair": {"factor": 7.0}}
     controls._injector.value = ""
