@@ -66,10 +66,11 @@ CORE = (
     f"tests/devices {TWO} -m 'not newest_only'",
     f"tests/fuzz {TWO}",
 )
-# Between the oldest and the newest jax little is a thing of its own: each program once.
+# What does not depend on the version of JAX runs with the newest: each program once on the others.
+ONCE = "-m 'not newest_only' -k 'not of_jit and not of_vmap and not of_grad'"
+# Between the oldest and the newest little is a thing of its own.
 SELECTION = (
-    f"tests/core/test_meaning.py tests/core/test_hops.py tests/core/test_table.py {TWO}"
-    " -m 'not newest_only' -k 'not of_jit and not of_vmap and not of_grad'",
+    f"tests/core/test_meaning.py tests/core/test_hops.py tests/core/test_table.py {TWO} {ONCE}",
 )
 JAX_0_10 = Env(
     name="jax-0.10",
@@ -92,7 +93,7 @@ JAX_0_7 = Env(
     pythons=("3.12",),
     pins=("jax==0.7.2",),
     extra="test-core",
-    runs=CORE[:1],
+    runs=(f"tests/core {TWO} {ONCE}",),
     every=CORE,
 )
 # Google Colab as it comes. Its jax is wired to its accelerators, so nothing may raise it.
