@@ -259,6 +259,7 @@ def brainstate_made():
         return x
 
     jitted = brainstate.transform.jit(run)
+    brainstate.random.seed(0)  # as each test begins, in whatever order they run
     return locals() | {"X": X}
 
 

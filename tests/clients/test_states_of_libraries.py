@@ -2,6 +2,7 @@
 
 import functools
 
+import brainstate
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,12 @@ from client_states import PROGRAMS
 from IPython.core.interactiveshell import InteractiveShell
 
 from taxpr_jupyter import Session, draw
+
+
+@pytest.fixture(autouse=True)
+def brainstate_draws_from_one_key():
+    """Its generator belongs to the process, and any other test may have drawn from it."""
+    brainstate.random.seed(0)
 
 
 @functools.cache
