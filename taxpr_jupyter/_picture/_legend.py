@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from taxpr_jupyter._picture import _look
 from taxpr_jupyter._picture._costs import quantity
+from taxpr_jupyter._picture._geometry import Box
 from taxpr_jupyter._picture._model import Heat
 
 _TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}
 _NOTE = "Without such a colour: none, or not known"
 _SWATCH, _LINE, _GAP = 28, 12, 10  # points
 _EVERY = 2  # colours for each number below them
-_FONT_SIZE = 9
-_ADVANCE = 0.61 * _FONT_SIZE
+FONT_SIZE = 9
+_ADVANCE = 0.61 * FONT_SIZE
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Legend:
 
     Attributes:
         title: What the colours mean.
-        numbers: One for each colour, from cold to hot.
+        numbers: One for each colour, from cold to hot; empty where none is written.
     """
 
     title: str
@@ -39,25 +41,36 @@ class Legend:
         """The room that it takes, in points."""
         return 4 * _LINE + 2 * _GAP
 
+    def texts(self) -> Iterator[tuple[float, float, str]]:
+        """Its texts, each with its start and its base line, from the upper left corner."""
+        yield _GAP, _GAP + 0.8 * _LINE, self.title
+        for left, number in zip(self._lefts(), self.numbers, strict=True):
+            if number:
+                yield left, _GAP + 2.8 * _LINE, number
+        yield _GAP, _GAP + 3.8 * _LINE, _NOTE
+
+    def swatches(self) -> Iterator[Box]:
+        """The box of each colour, from cold to hot, from the upper left corner."""
+        top = _GAP + 1.2 * _LINE
+        for left in self._lefts():
+            yield left, top, left + _SWATCH, top + 0.8 * _LINE
+
+    def _lefts(self) -> Iterator[float]:
+        return (_GAP + step * _SWATCH for step in range(len(self.numbers)))
+
     def drawn_at(self, x: float, y: float) -> str:
         """It as SVG, with its upper left corner there."""
-        x, y = x + _GAP, y + _GAP
-
-        def text(left: float, line: float, words: str) -> str:
-            return f'<text x="{left:.1f}" y="{y + line * _LINE:.1f}">{escape(words)}</text>'
-
-        parts = [text(x, 0.8, self.title)]
-        for step, number in enumerate(self.numbers):
-            left = x + step * _SWATCH
-            parts.append(
-                f'<rect class="heat-{step}" x="{left:.1f}" y="{y + 1.2 * _LINE:.1f}" '
-                f'width="{_SWATCH}" height="{0.8 * _LINE:.1f}"/>'
-            )
-            if step % _EVERY == 0:
-                parts.append(text(left, 2.8, number))
-        parts.append(text(x, 3.8, _NOTE))
+        parts = [
+            f'<rect class="heat-{step}" x="{x + left:.1f}" y="{y + top:.1f}" '
+            f'width="{right - left:.1f}" height="{bottom - top:.1f}"/>'
+            for step, (left, top, right, bottom) in enumerate(self.swatches())
+        ]
+        parts += [
+            f'<text x="{x + left:.1f}" y="{y + base:.1f}">{escape(words)}</text>'
+            for left, base, words in self.texts()
+        ]
         return (
-            f'<g class="legend" font-family="monospace" font-size="{_FONT_SIZE}">'
+            f'<g class="legend" font-family="monospace" font-size="{FONT_SIZE}">'
             f"{''.join(parts)}</g>"
         )
 
@@ -67,5 +80,6 @@ def legend_of(heat: Heat) -> Legend:
     last = len(_look.HEATS) - 1
     powers = (heat.decades * (step / last - 1) for step in range(last + 1))
     numbers = [quantity(heat.top * 10**power, "") for power in powers]
+    numbers = [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
     numbers[0] = f"≤{numbers[0]}"
     return Legend(f"Colour: {_TITLES[heat.kind]} of a node, all its runs", tuple(numbers))

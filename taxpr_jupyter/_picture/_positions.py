@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from taxpr_jupyter._picture import _dot, _look
 from taxpr_jupyter._picture._gaps import finer
 from taxpr_jupyter._picture._geometry import Box, Curves, Point
+from taxpr_jupyter._picture._legend import FONT_SIZE, Legend, legend_of
 from taxpr_jupyter._picture._model import Cluster, Edge, Picture
 from taxpr_jupyter._picture._placed import Placed, placed
 from taxpr_jupyter._picture._raw import Raw
@@ -38,7 +39,8 @@ def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterat
     yield f"digraph {_dot.quoted(picture.name)} {{"
     for what, attributes in (("graph", graph), ("node", _dot.NODE), ("edge", _dot.EDGE)):
         yield f"  {what} [{_dot.listed(attributes)}];"
-    for k, corner in enumerate(_corners(raw)):
+    legend = legend_of(picture.heat) if picture.heat else None
+    for k, corner in enumerate(_corners(raw, legend)):
         yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
     depths: dict[str | None, int] = {None: 0}
     for cluster in picture.clusters:  # outer ones come first
@@ -58,7 +60,23 @@ def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterat
             box = x - half[0], y - half[1], x + half[0], y + half[1]
             small = {"fontsize": f"{EDGE_FONT}"}
             yield f"  {_text(f'{edge.id} text {k}', text, box, small)}"
+    if legend:
+        yield from (f"  {line}" for line in _legend(legend, *_corner(raw, legend)))
     yield "}"
+
+
+def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
+    """A legend with its upper left corner there."""
+    for step, (left, top, right, bottom) in enumerate(legend.swatches()):
+        box = x + left, y + top, x + right, y + bottom
+        colours = {"color": _look.LINE, "fillcolor": _look.HEATS[step]}
+        yield _text(f"legend {step}", "", box, {"shape": "box", "style": "filled", **colours})
+    small = {"fontsize": f"{FONT_SIZE}"}
+    for k, (left, base, words) in enumerate(legend.texts()):
+        width = _dot.text_width(words, FONT_SIZE)
+        middle = y + base - 0.35 * FONT_SIZE  # of a small letter
+        box = x + left, middle - FONT_SIZE / 2, x + left + width, middle + FONT_SIZE / 2
+        yield _text(f"legend text {k}", words, box, small)
 
 
 def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
@@ -93,11 +111,18 @@ def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
     return f"{_dot.quoted(name)} [{given}];"
 
 
-def _corners(raw: Raw) -> tuple[Point, Point]:
+def _corners(raw: Raw, legend: Legend | None) -> tuple[Point, Point]:
     """Two corners of the box of all, to which Graphviz adds a margin."""
-    left, top, width, height = raw.view
-    x, y = left - raw.shift[0], top - raw.shift[1]
-    return (x + _MARGIN, y + _MARGIN), (x + width - _MARGIN, y + height - _MARGIN)
+    (left, top), (_, _, width, height) = _corner(raw, legend), raw.view
+    if legend:
+        width, height = max(width, legend.width), height + legend.height
+    return (left + _MARGIN, top + _MARGIN), (left + width - _MARGIN, top + height - _MARGIN)
+
+
+def _corner(raw: Raw, legend: Legend | None) -> Point:
+    """The upper left one of all, where the legend is."""
+    left, top, _, _ = raw.view
+    return left - raw.shift[0], top - raw.shift[1] - (legend.height if legend else 0)
 
 
 def _sides(box: Box) -> str:

@@ -15,7 +15,9 @@ from jax.extend import core
 import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._picture._text import shortened
+from taxpr_jupyter._session._advice import advise, uncallable
 from taxpr_jupyter._session._hints import LEAKED
+from taxpr_jupyter._session._titles import title
 from taxpr_jupyter._states._adaptors import pure_call
 from taxpr_jupyter._states._model import PureCall
 from taxpr_jupyter._states._traced import Statics, traced_pure, with_statics, without_statics
@@ -66,26 +68,31 @@ def traced(
         PanelError: ``fn`` cannot be called, or an argument is nothing that JAX can trace.
         Exception: What the function itself raises.
     """
-    if not callable(fn):
-        raise PanelError(f"{_shown(fn)} cannot be called, so there is nothing to trace")
+    if not callable(fn) or isinstance(fn, jax.stages.Compiled):
+        raise PanelError(
+            f"{_shown(fn)} cannot be called, so there is nothing to trace{uncallable(fn)}"
+        )
     statics, notes = _statics(fn, args, kwargs, static_argnums, static_argnames)
-    pure = pure_call(*without_statics(fn, args, kwargs, statics))
-    if pure is not None:
-        notes += (pure.note,) if pure.note else ()
-        args, kwargs = with_statics(pure, args, kwargs, statics)
-    _check_all_traceable(fn, args, kwargs, statics)
+    given = args, kwargs
     try:
+        pure = pure_call(*without_statics(fn, args, kwargs, statics))
+        if pure is not None:
+            notes += (pure.note,) if pure.note else ()
+            args, kwargs = with_statics(pure, args, kwargs, statics)
+        _check_all_traceable(fn, args, kwargs, statics)
         program, pure = traced_pure(fn, args, kwargs, statics, pure)
-    except (TypeError, ValueError, AttributeError) as error:
+    except Exception as error:
         texts = _texts(fn, args, kwargs)
         if texts and _OF_TEXT.search(str(error)):
             error.add_note(TEXT.format(texts=texts))
+        else:
+            advise(error, fn, *given)
         raise
     # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
     if any(isinstance(const, Tracer) for const in program.consts):
         raise PanelError(LEAKED)
     return Traced(
-        program=program,
+        program=dataclasses.replace(program, name=title(fn, program.name)),
         args=tuple(arg for k, arg in enumerate(args) if k not in statics.nums),
         kwargs={name: value for name, value in kwargs.items() if name not in statics.names},
         static_argnums=statics.nums,

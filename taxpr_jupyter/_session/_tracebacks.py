@@ -46,7 +46,7 @@ def for_the_user(shell: Any, caller: FrameType | None = None) -> Iterator[None]:
     except Exception as error:
         if shell is None:
             text = hint(error)
-            if text:
+            if text and f"Hint: {text}" not in getattr(error, "__notes__", ()):
                 error.add_note(f"Hint: {text}")
         elif isinstance(error, SyntaxError) and users_frames(error.__traceback__) is None:
             raise CellSyntaxError(error, shell) from None
@@ -73,7 +73,7 @@ def rendered(error: Exception, shell: Any, caller: FrameType | None = None) -> l
     hints = [note for note in getattr(error, "__notes__", ()) if note.startswith("Hint: ")]
     hints += [f"Hint: {text}"] if text else []
     shown = "\n".join(lines)  # IPython 7 shows no notes
-    return [*lines, *(one for one in hints if one not in shown)]
+    return [*lines, *(one for one in dict.fromkeys(hints) if one not in shown)]
 
 
 @contextlib.contextmanager

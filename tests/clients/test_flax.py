@@ -1,5 +1,6 @@
 """Models of flax, by linen and by nnx."""
 
+import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ from client_checks import check_identity, check_scale, collected_at, last_in_sco
 from flax import nnx
 
 import taxpr
+from taxpr_jupyter import draw
 
 X = jax.random.normal(jax.random.key(1), (4, 8))
 
@@ -92,6 +94,18 @@ def test_linen_intercepts_what_inject_changes(layer):
     args = VARIABLES, X
     program = taxpr.trace(MODEL.apply)(*args)
     check_scale(MODEL.apply, edited, args, [last_in_scope(program, f"Transformer/{layer}")])
+
+
+@pytest.mark.parametrize(
+    "of", [lambda m: (m, X), lambda m: (jax.vmap(m), X), lambda m: (m.apply, X)]
+)
+def test_a_module_that_is_drawn_without_its_apply_says_how(of):
+    with pytest.raises((TypeError, flax.errors.FlaxError)) as caught:
+        draw(*of(Transformer()))
+    (hint,) = [note for note in caught.value.__notes__ if note.startswith("Hint: ")]
+    assert "With model = Transformer(...) and variables = model.init(key, x), give mod" in hint
+    variables = jax.eval_shape(Transformer().init, jax.random.key(0), X)
+    assert draw(Transformer().apply, variables, X).program.eqns
 
 
 # ---- nnx ---------------------------------------------------------------------

@@ -236,7 +236,10 @@ def test_mistakes_are_one_line(folder, capsys, argv, message, code):
     first, *more = captured.err.splitlines()
     assert first.startswith("taxpr: ")
     assert re.search(message, first)
-    assert more == (["taxpr: --traceback shows where it comes from"] if code == 1 else [])
+    hints = [line for line in more if line.startswith("taxpr: Hint: ")]
+    assert bool(hints) == (code == 1 and "broken" not in argv[0])
+    rest = more[len(hints) :]
+    assert rest == (["taxpr: --traceback shows where it comes from"] if code == 1 else [])
     assert not list(folder.glob("out.*"))
 
 

@@ -24,7 +24,7 @@ from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
 from taxpr._walk import iter_eqns
-from taxpr_jupyter import Drawing, PanelError, Session, draw
+from taxpr_jupyter import Drawing, PanelError, Session, compare, draw
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
 from taxpr_jupyter._output._known import known as known_of
 from taxpr_jupyter._picture import _layout, _raster
@@ -122,6 +122,9 @@ class TestWhatCanBeDrawn:
         ("mistake", "message"),
         [
             (lambda: draw(3), r"`3` cannot be called"),
+            (lambda: draw(jax.jit(jnp.sin).lower(X)), r"A Lowered holds no jaxpr any more; give j"),
+            (lambda: draw(jax.jit(jnp.sin).lower(X).compile()), r"A Compiled holds no jaxpr any"),
+            (lambda: draw(types.SimpleNamespace(apply=jnp.sin), X), r"it the apply of this Simple"),
             (lambda: draw(taxpr.trace(jnp.sin)(X), X), r"A Program is traced already: .* no argum"),
             (lambda: draw(jnp.sin, object()), r"The argument x is of type object"),
             (lambda: draw(jnp.sin, X, unfold="9:scan"), r"9:scan holds nothing that could be"),
@@ -136,6 +139,35 @@ class TestWhatCanBeDrawn:
     def test_mistakes(self, mistake, message):
         with pytest.raises(PanelError, match=message):
             mistake()
+
+    @pytest.mark.parametrize(
+        ("mistake", "hint"),
+        [
+            (lambda: draw(nested), r"nested takes \(w, xs\). Give an example of each"),
+            (lambda: draw(nested, X, X, X, X), r"nested takes \(w, xs\). Give"),
+            (lambda: compare(jnp.sin, nested, X), r"nested takes \(w, xs\). Give"),
+            (lambda: draw(Scope, X, X), r"Scope is a class, so .* Give a function, or Scope\("),
+            (lambda: draw(lambda x: x if x else -x, 1.0), r"A Python `if`, `while`, "),
+        ],
+    )
+    def test_what_to_do_is_a_note_of_the_error_of_a_function(self, mistake, hint):
+        with pytest.raises((TypeError, jax.errors.JAXTypeError)) as caught:
+            mistake()
+        notes = [n for n in caught.value.__notes__ if n.startswith("Hint: ")]
+        assert len(notes) == 1
+        assert re.match(rf"Hint: {hint}", notes[0])
+
+    def test_the_name_tells_the_transformations(self):
+        def loss(w):
+            """Gradient of loss with respect to positional arguments, as a user writes it."""
+            return jnp.sum(w**2)
+
+        assert draw(loss, X).program.name == "loss"
+        assert draw(jax.jit(jax.vmap(jax.grad(loss))), X[None]).program.name == "vmap(grad(loss))"
+        assert draw(jax.value_and_grad(loss), X).program.name == "value_and_grad(loss)"
+        assert draw(jax.hessian(loss), X).program.name == "jacobian(jacobian(loss))"
+        assert draw(jax.grad(loss), X, name="mine").program.name == "mine"
+        assert repr(compare(loss, jax.grad(loss), X)).startswith("<comparison of loss and grad(lo")
 
     def test_an_argument_called_like_an_option_can_be_given_by_position(self):
         assert draw(lambda x, budget: x * budget, X, X).program.in_names == ("x", "budget")
@@ -241,8 +273,9 @@ class TestSaving:
         assert list(temporary.iterdir()) == []
 
     @needs_dot
-    def test_a_png_has_two_pixels_for_each_of_the_svg_on_white(self, tmp_path):
-        drawing = draw(nested, *ARGS)
+    @pytest.mark.parametrize("heat", [None, "flops"])  # which has a scale above the graph
+    def test_a_png_has_two_pixels_for_each_of_the_svg_on_white(self, tmp_path, heat):
+        drawing = draw(nested, *ARGS, heat=heat)
         data = drawing.save(tmp_path / "it.png").read_bytes()
         size = tuple(int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
         svg = ElementTree.fromstring(drawing.svg())

@@ -73,7 +73,9 @@ def test_wrong_arguments_are_pythons_own_message(notebook):
     notebook.good("def f(x):\n    return x")
     found = notebook.run("%taxpr f()")
     assert isinstance(found.error, TypeError)
-    assert found.shown.strip().endswith("missing 1 required positional argument: 'x'")
+    *_, message, hint = found.shown.strip().splitlines()
+    assert message.endswith("missing 1 required positional argument: 'x'")
+    assert hint.startswith("Hint: f takes (x). Give an example of each argument")
     assert "Traceback" not in found.shown
 
 

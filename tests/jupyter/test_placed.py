@@ -13,7 +13,7 @@ from drawn_programs import PROGRAMS
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture import _layout, _raster
+from taxpr_jupyter._picture import _layout, _look, _raster
 from taxpr_jupyter._picture._dot import plain, to_dot
 from taxpr_jupyter._picture._gaps import broken
 from taxpr_jupyter._picture._geometry import Lines, flattened
@@ -226,6 +226,19 @@ class TestPositions:
         text = with_positions(picture, svg, "white")
         parts = [len(found.split(";")) for found in re.findall(r'pos="([^"]*)"', text)]
         assert max(parts) == max(len(parts) for parts in where.lines.values())
+
+    def test_heat_has_its_scale_above_the_graph(self):
+        picture = draw(PROGRAMS["flat"](), heat="flops").picture
+        svg = lay_out(to_dot(picture)).svg
+        data, reason = convert(with_positions(picture, svg, "white"), "svg", placed=True)
+        assert data, reason
+        text = data.decode()
+        assert "operations (FLOP)" in text
+        assert all(text.count(f'fill="{colour}"') for colour in _look.HEATS)
+        raw = Raw(text)
+        texts = ElementTree.fromstring(text).iter(f"{NS}text")
+        (lowest,) = [float(t.get("y")) for t in texts if "Without such" in (t.text or "")]
+        assert all(lowest < raw.bounds(node)[1] for node in picture.nodes)
 
     def test_a_build_that_takes_no_positions_draws_by_its_own(self, monkeypatch):
         picture, _ = laid_out("flat")

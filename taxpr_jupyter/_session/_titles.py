@@ -1,0 +1,48 @@
+"""What to call a function that one of JAX's transformations made: ``grad(loss)``, not ``loss``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+# Such a function has the name of the user's, and JAX's word of what it is in its docstring only.
+_BY_DOC = (
+    ("Gradient of {} with respect to positional argument", "grad"),
+    ("Value and gradient of {} with respect to positional argument", "value_and_grad"),
+    ("Jacobian of {} with respect to positional argument", "jacobian"),
+    ("Vectorized version of {}.", "vmap"),
+)
+_JAX = os.path.join(os.path.dirname(jax.__file__), "")
+
+
+def title(fn: Callable[..., Any], name: str) -> str:
+    """The name of a function with the transformations around it.
+
+    Args:
+        fn: The function.
+        name: Its own name.
+
+    Example:
+        >>> import jax
+        >>> def loss(w): return w * w
+        >>> title(jax.vmap(jax.grad(loss)), "loss")
+        'vmap(grad(loss))'
+        >>> title(loss, "loss")
+        'loss'
+    """
+    words = [*_transformations(fn)]
+    return "(".join([*words, name]) + ")" * len(words)
+
+
+def _transformations(fn: Any) -> Iterator[str]:
+    """The outermost comes first. What stands around them without being one of them is passed by."""
+    while (inner := getattr(fn, "__wrapped__", None)) is not None:
+        # Decorators of users and `jax.jit` copy the docstring of what they are around.
+        file = getattr(getattr(fn, "__code__", None), "co_filename", "")
+        if file.startswith(_JAX):
+            doc, name = fn.__doc__ or "", getattr(fn, "__name__", "")
+            yield from (word for start, word in _BY_DOC if doc.startswith(start.format(name)))
+        fn = inner
