@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 import taxpr
@@ -11,6 +12,8 @@ from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._tree import Item
+
+_FILE = 30  # characters of the name of a file
 
 
 class Units:
@@ -67,15 +70,16 @@ class Units:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def call(self, unit: int, depth: int) -> tuple[str, int] | None:
-        """The call of that depth in which an equation was made: its function, and from which line.
+    def call(self, unit: int, depth: int) -> tuple[str, str] | None:
+        """The call of that depth in which an equation was made: its function, and from where.
 
         None for what stands in the function itself.
         """
         calls = self.calls(unit)
         if depth >= len(calls):
             return None
-        return _text.function_name(calls[depth]), calls[depth - 1].line if depth else 0
+        where = _place(calls[depth - 1], calls[0]) if depth else ""
+        return _text.function_name(calls[depth]), where
 
     def calls(self, unit: int) -> tuple[taxpr.Source, ...]:
         """The calls that led to an equation, outermost first."""
@@ -110,6 +114,16 @@ class Units:
         """From where an equation is, from the coarse to the fine: scopes, function, line."""
         source = next(iter(self.sources(unit, unit + 1)), None)
         return self.scopes[unit], source and source.function, source and source.line
+
+
+def _place(frame: taxpr.Source, outermost: taxpr.Source) -> str:
+    """`line 14`, or `layers.py:14` where it is another file than that of the user's function.
+
+    A cell of a notebook is such a file, too, whose name is a new one in each kernel.
+    """
+    name = PurePath(frame.file).name
+    told = frame.file != outermost.file and name.endswith(".py") and "ipykernel_" not in frame.file
+    return f"{_text.shortened(name, _FILE)}:{frame.line}" if told else f"line {frame.line}"
 
 
 def _scopes(eqn: Any) -> tuple[str, ...]:

@@ -541,6 +541,21 @@ def test_long_code_without_scopes_is_grouped_by_calls():
     assert [n.address for n in picture.nodes if n.kind == "eqn"] == ["20:add"]
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("layers.py", "layers.py:5"), ("ipykernel_7/8.py", "line 5"), ("<cell>", "line 5")],
+)
+def test_a_call_in_another_file_is_told_with_the_file(name, place):
+    def fn(x):
+        return names["block"](x) + 1
+
+    lines = ["", "def chain(x):", "    return inner(x, 20)", "def block(x):", "    y = chain(x)"]
+    names = {"inner": _chain, "exp": jnp.exp}
+    exec(compile("\n".join([*lines, "    return inner(exp(y), 19)"]), name, "exec"), names)
+    picture = build_picture(trace(fn, X), ["group:0-39"], budget=20)
+    assert group(picture, "chain").lines[1] == f"called in {place}"
+
+
 def test_forward_and_backward_are_told_apart_and_paired():
     program = trace(jax.value_and_grad(lambda x: model(x, depth=2)), jnp.ones(4))
     picture = build_picture(program, ())
