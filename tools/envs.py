@@ -58,7 +58,8 @@ NEWEST = Env(
         f" --doctest-modules --doctest-glob=*.md {TWO}",
         f"tests/devices {TWO}",
         f"tests/browser {TWO}",
-        f"notebooks --ignore={LIBRARIES} {NBVAL}",
+        # Each notebook has a kernel of its own, so it stays with one worker.
+        f"notebooks --ignore={LIBRARIES} {NBVAL} -n 2 --dist loadfile",
     ),
 )
 CORE = (

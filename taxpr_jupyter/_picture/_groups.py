@@ -132,8 +132,7 @@ class Groups:
                 made += self._units.items(runs[i][1], runs[j - 1][2])
                 continue
             for (name, place), a, b in runs[i:j]:
-                note = f"called in {place}" if place else ""
-                group = self._group("function", name, a, b, self._by_call(a, b, level + 1), note)
+                group = self._group("function", name, a, b, self._by_call(a, b, level + 1), place)
                 self._note(group, a, self._units.calls(a)[: level + 1])
                 made.append(group)
         return self._arranged(made, start)

@@ -13,8 +13,6 @@ from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._tree import Item
 
-_FILE = 30  # characters of the name of a file
-
 
 class Units:
     """Units: equations that are no tags, each with the tags behind it.
@@ -71,7 +69,7 @@ class Units:
     # --- calls ------------------------------------------------------------------------------------
 
     def call(self, unit: int, depth: int) -> tuple[str, str] | None:
-        """The call of that depth in which an equation was made: its function, and from where.
+        """The call of that depth in which an equation was made: its function, from where in words.
 
         None for what stands in the function itself.
         """
@@ -117,13 +115,13 @@ class Units:
 
 
 def _place(frame: taxpr.Source, outermost: taxpr.Source) -> str:
-    """`line 14`, or `layers.py:14` where it is another file than that of the user's function.
+    """`called in line 14`, or where it is another file than the user's, `from layers.py:14`.
 
     A cell of a notebook is such a file, too, whose name is a new one in each kernel.
     """
     name = PurePath(frame.file).name
     told = frame.file != outermost.file and name.endswith(".py") and "ipykernel_" not in frame.file
-    return f"{_text.shortened(name, _FILE)}:{frame.line}" if told else f"line {frame.line}"
+    return f"from {name}:{frame.line}" if told else f"called in line {frame.line}"
 
 
 def _scopes(eqn: Any) -> tuple[str, ...]:
