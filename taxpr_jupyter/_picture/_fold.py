@@ -21,7 +21,7 @@ from taxpr_jupyter._picture._tree import Block, End, Item
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
 HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
 _DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
-_BACKWARD = 4  # and what is in the backward pass so many times as much
+_BACKWARD = 8  # and what is in the backward pass so many times as much
 _FUNCTION = 16  # and a function, which is no module or jit, so many times as much
 
 STAYS_FOLDED = (
