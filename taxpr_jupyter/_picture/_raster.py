@@ -12,7 +12,8 @@ from typing import Any
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._picture._dot import to_dot
-from taxpr_jupyter._picture._layout import TIMEOUT, LayoutStopped, convert
+from taxpr_jupyter._picture._engine import LayoutStopped
+from taxpr_jupyter._picture._layout import TIMEOUT, convert
 from taxpr_jupyter._picture._model import Picture
 from taxpr_jupyter._picture._positions import with_positions
 from taxpr_jupyter._picture._style import for_converters

@@ -579,13 +579,13 @@ def test_a_comparison_shows_and_saves_itself(tmp_path):
 
 
 def test_without_an_engine_there_is_text(monkeypatch):
-    from taxpr_jupyter._picture import _layout
+    from taxpr_jupyter._picture import _dot_program, _engine, _wasm
 
     def gone(*args):
-        raise _layout._Unavailable("gone")
+        raise _engine.Unavailable("gone")
 
-    monkeypatch.setattr(_layout, "_run_dot", gone)
-    monkeypatch.setattr(_layout, "_run_wasm", gone)
+    monkeypatch.setattr(_dot_program, "written", gone)
+    monkeypatch.setattr(_wasm, "svg_of", gone)
     found = compare(plain, tagged, V)
     bundle = found._repr_mimebundle_()
     assert set(bundle) == {"text/plain"}

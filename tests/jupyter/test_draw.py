@@ -27,7 +27,7 @@ from taxpr._walk import iter_eqns
 from taxpr_jupyter import Drawing, PanelError, Session, compare, draw
 from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
 from taxpr_jupyter._output._known import known as known_of
-from taxpr_jupyter._picture import _layout, _raster
+from taxpr_jupyter._picture import _engine, _layout, _raster
 from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._scope import Scope
 from taxpr_jupyter._picture._style import for_converters
@@ -652,5 +652,5 @@ def test_a_picture_of_2000_equations_is_small():
 def test_convert_stops_when_it_is_told(monkeypatch):
     cancel = threading.Event()
     cancel.set()
-    with pytest.raises(_layout.LayoutStopped, match="cancelled"):
+    with pytest.raises(_engine.LayoutStopped, match="cancelled"):
         _layout.convert("digraph { a }", "png", cancel=cancel)

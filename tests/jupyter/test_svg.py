@@ -14,9 +14,10 @@ from drawn_programs import PROGRAMS as HARD
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture import _layout, _style
+from taxpr_jupyter._picture import _style, _wasm
 from taxpr_jupyter._picture._build import build_picture
 from taxpr_jupyter._picture._dot import plain, to_dot
+from taxpr_jupyter._picture._engine import Deadline
 from taxpr_jupyter._picture._layout import lay_out
 from taxpr_jupyter._picture._style import READABLE, for_outputs
 from taxpr_jupyter._picture._svg import finish_svg
@@ -44,7 +45,7 @@ def finished(name, **more):
 
 
 def by_wasm(dot):
-    return _layout._run_wasm(dot, _layout._Deadline(60, None))
+    return _wasm.svg_of(dot, Deadline(60, None))
 
 
 def elements(svg, kind):
