@@ -145,8 +145,7 @@ class Drawing:
                 self._open_eqn(scope, item, cluster)
             else:
                 self._eqn(scope, block, item, cluster)
-            if block.loss:
-                scope.turn += _turn.nodes(scope, block.loss, item, self.canvas.nodes[at].id)
+            scope.turn += _turn.nodes(scope, block, item, self.canvas.nodes[at].id)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draws an equation as one node: a tag, a first-order one, or a folded one."""

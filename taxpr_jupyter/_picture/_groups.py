@@ -106,7 +106,7 @@ class Groups:
 
     def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
         """Groups code without scopes by what repeats itself and, if it is long, by calls."""
-        repeat = repeat_in([self._units.key(unit) for unit in range(start, stop)])
+        repeat = repeat_in(self._units.keys(start, stop))
         covered = repeat.period * repeat.times if repeat else 0
         short = stop - start <= self._few
         if repeat and short and repeat.period == 1:  # a chain of equations, which can be read
@@ -131,7 +131,8 @@ class Groups:
             if not is_call:
                 made += self._units.items(runs[i][1], runs[j - 1][2])
                 continue
-            for (name, place), a, b in runs[i:j]:
+            for _, a, b in runs[i:j]:
+                name, place = self._units.called(a, level)
                 group = self._group("function", name, a, b, self._by_call(a, b, level + 1), place)
                 self._note(group, a, self._units.calls(a)[: level + 1])
                 made.append(group)
@@ -189,7 +190,7 @@ class Groups:
     def _item_key(self, item: Item, start: int, stop: int) -> int:
         if not item.is_group:
             return self._units.key(start)
-        same = tuple(self._units.key(unit) for unit in range(start, stop))
+        same = tuple(self._units.keys(start, stop))
         return self._keys.number((item.kind, re.sub(r"\d+", "#", item.title), same))
 
     def _few_of(self, items: list[Item], start: int) -> list[Item]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import taxpr
@@ -126,11 +126,23 @@ class Block:
     items: Sequence[Item]
     flow: Flow
     names: Names
+    _turns: dict[int, list[Any]] = field(default_factory=dict, init=False)
 
     @functools.cached_property
     def loss(self) -> Loss | None:
         """Where the backward pass of a gradient begins; None where there is none."""
         return loss_of(self.jaxpr)
+
+    def turns_in(self, item: Item) -> list[Any]:
+        """The equations of an item that make the loss, or take its derivative first."""
+        if self.loss is None:
+            return []
+        known = self._turns.get(id(item))  # the tree keeps the item
+        if known is None:
+            ends = self.loss.eqn, self.loss.first
+            known = [eqn for _, eqn in item.eqns if eqn is ends[0] or eqn is ends[1]]
+            self._turns[id(item)] = known
+        return known
 
     @property
     def prefix(self) -> str:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taxpr_jupyter._picture._canvas import Canvas
-from taxpr_jupyter._picture._loss import Loss, is_one
+from taxpr_jupyter._picture._loss import is_one
 from taxpr_jupyter._picture._scope import Scope
-from taxpr_jupyter._picture._tree import Item
+from taxpr_jupyter._picture._tree import Block, Item
 
 LOSS = "the loss: the backward pass begins with its derivative by itself, 1.0"
 _SEED = "the backward pass begins with the derivative of the loss by itself, 1.0"
 
 
-def nodes(scope: Scope, loss: Loss, item: Item, node: str) -> Sequence[str]:
+def nodes(scope: Scope, block: Block, item: Item, node: str) -> Sequence[str]:
     """The ids of the nodes of a drawn item that make the loss, or take its derivative.
 
     Args:
         scope: The values of its jaxpr.
-        loss: The loss of that.
+        block: That jaxpr.
         item: The item.
         node: The id of its first node.
     """
-    ends = [eqn for _, eqn in item.eqns if eqn is loss.eqn or eqn is loss.first]
+    loss, ends = block.loss, block.turns_in(item)
     if not item.open:
         return [node for _ in ends]
-    if not ends or item.is_group:  # what is inside of a group was asked before
+    if not loss or not ends or item.is_group:  # what is inside of a group was asked before
         return []
     if item.eqn is loss.eqn:
         return [scope.origins[loss.var].node]

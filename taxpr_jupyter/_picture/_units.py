@@ -36,6 +36,7 @@ class Units:
         self.starts.append(len(items))
         self.passes = [pass_of(eqn) for eqn in self.eqns]
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
+        self._numbers: list[int] = []
         self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self.eqns)
 
     def __len__(self) -> int:
@@ -47,7 +48,13 @@ class Units:
 
     def key(self, unit: int) -> int:
         """A number that units share which compute the same way."""
-        return self._keys.alike(self.eqns[unit])
+        return self.keys(unit, unit + 1)[0]
+
+    def keys(self, start: int, stop: int) -> list[int]:
+        """That of some units: groups are looked for at many levels."""
+        if not self._numbers:
+            self._numbers = [self._keys.alike(eqn) for eqn in self.eqns]
+        return self._numbers[start:stop]
 
     def common_depth(self, start: int, stop: int, depth: int) -> int:
         """How many scopes all have in common."""
@@ -68,14 +75,21 @@ class Units:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def call(self, unit: int, depth: int) -> tuple[str, str] | None:
-        """The call of that depth in which an equation was made: its function, from where in words.
+    def call(self, unit: int, depth: int) -> tuple[str, str, int] | None:
+        """The call of that depth in which an equation was made: its function, file and line.
 
-        None for what stands in the function itself.
+        None for what stands in the function itself. `called` says it in words.
         """
         calls = self.calls(unit)
         if depth >= len(calls):
             return None
+        if not depth:
+            return calls[0].function, "", 0
+        return calls[depth].function, calls[depth - 1].file, calls[depth - 1].line
+
+    def called(self, unit: int, depth: int) -> tuple[str, str]:
+        """The function of that call, and from where it was called, which may be empty."""
+        calls = self.calls(unit)
         where = _place(calls[depth - 1], calls[0]) if depth else ""
         return _text.function_name(calls[depth]), where
 
