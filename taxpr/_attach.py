@@ -139,7 +139,11 @@ def as_injector(given: Any) -> Injector | Chain:
 
 def _single(given: Any) -> Injector:
     if isinstance(given, InjectorKind):
-        raise InjectorError(f"inject: {given.name} needs its values: {given.name}().")
+        values = ", ".join(map(str, given.__signature__.parameters.values()))
+        raise InjectorError(
+            f"inject: {given.name} is a kind of injector, which needs its values: call it, "
+            f"{given.name}({values})."
+        )
     if not callable(given):
         raise InjectorError(
             f"inject: {given!r} is a {type(given).__name__}. An injector is made by a kind, "

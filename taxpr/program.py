@@ -387,14 +387,20 @@ class Program:
         )
 
     def plant(
-        self, values: Mapping[Any, Any], *, custom_rules: str = "keep", shards: Shards = None
+        self,
+        values: Mapping[Any, Any],
+        *,
+        at: Any = None,
+        custom_rules: str = "keep",
+        shards: Shards = None,
     ) -> Program:
         """A program in which values take the place of tokens.
 
         Args:
             values: A mapping from selectors of tags to values such as `collect` returns, for
-                the same names; or to `plant` of values, with ``at`` or ``mask``; or to any
-                other injector.
+                the same names; or to `plant` of values, with ``at`` or ``mask`` of their own; or
+                to any other injector.
+            at: In which iteration to plant, as for `plant`; None means in all.
             custom_rules: As for `inject`.
             shards: As for `inject`. A `plant` needs none: all devices have the same values, and
                 its context stays as it is.
@@ -424,7 +430,7 @@ class Program:
                 "of tags to values, such as collect returns: plant({'h': values})."
             )
         planted = self.inject(
-            {k: v if isinstance(v, Injector) else plant(v) for k, v in values.items()},
+            {k: v if isinstance(v, Injector) else plant(v, at) for k, v in values.items()},
             custom_rules=custom_rules,
             shards=shards,
         )

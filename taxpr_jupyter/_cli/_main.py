@@ -47,6 +47,7 @@ arguments:
   Values:            0.5  3  True  None  'text'  (numbers are traced, texts are not)
   Containers:        (f32[3], f32[4])  [f32[3], f32[3]]  {w: f32[3], b: f32[]}
   Keyword arguments: rate=0.1
+  Not traced:        --static rate   (or its position: --static 2)
 
 exit codes: 0 written, 1 the function could not be traced, 2 what was asked for cannot be done.
 """
@@ -140,6 +141,13 @@ def _command(commands: Any, name: str, summary: str, about: str, run: Any) -> An
         "--args-from", metavar="TARGET", help="a function that returns the arguments, or a tuple"
     )
     command.add_argument(
+        "--static",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an argument that is not traced: its name, or its position from 0; may be repeated",
+    )
+    command.add_argument(
         "--grad", action="store_true", help="its gradient by the first argument instead"
     )
     command.add_argument(
@@ -184,9 +192,9 @@ def _text(options: argparse.Namespace) -> int:
 def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     found = _target.load(options.target)
     if traced_before(found) is not None:
-        if options.args or options.args_from or options.grad:
+        if options.args or options.args_from or options.grad or options.static:
             raise PanelError(
-                f"{options.target} is traced already: it takes no arguments, no --grad"
+                f"{options.target} is traced already: it takes no arguments, no --grad, no --static"
             )
         return draw(found, **more)
     args, kwargs = _arguments.parse(options.args)
@@ -196,7 +204,9 @@ def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     if options.grad and callable(found):
         found = jax.grad(found)
     # Not through the keyword arguments of `draw`, which its options have names in common with.
-    start = traced(found, args, kwargs, (), ())
+    numbers = [int(word) for word in options.static if word.isdigit()]
+    names = [word for word in options.static if not word.isdigit()]
+    start = traced(found, args, kwargs, numbers, names)
     return draw(start.program, **more)
 
 

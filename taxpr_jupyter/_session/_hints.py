@@ -10,7 +10,10 @@ import re
 
 import jax
 
-_STATIC = "make that argument static (`%%taxpr --static NAME`, `panel(f, static_argnames='NAME')`)"
+_STATIC = (
+    "make that argument static (`%%taxpr --static NAME`, or `static_argnames='NAME'` of `draw` and "
+    "`panel`)"
+)
 
 LEAKED = (
     "A traced value left the function that was traced, by way of a global, an attribute or a "

@@ -106,6 +106,16 @@ def test_at_chooses_iterations_of_nested_loops(at, chosen, one_value):
     assert_close(jax.tree.leaves(planted(XS)), expected(p.jaxpr, XS))
 
 
+def test_at_is_for_all_values_without_one_of_their_own():
+    p = taxpr.trace(nested)(XS)
+    values = {"c": jnp.arange(9.0).reshape(3, 3)}
+    expected = p.plant({"c": plant(values["c"], at=(1, 2))})(XS)
+    assert_close(p.plant(values, at=(1, 2))(XS), expected)
+    assert_close(p.plant({"c": plant(values["c"], at=(1, 2))}, at=(0, 0))(XS), expected)
+    with pytest.raises(taxpr.InjectorError, match="at=3 is no iteration of"):
+        p.plant(values, at=(3, 0))
+
+
 def test_values_places_and_masks_change_without_compiling_again():
     p = taxpr.trace(nested)(XS)
     values = jnp.arange(9.0).reshape(3, 3)

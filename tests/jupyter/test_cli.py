@@ -144,6 +144,21 @@ def test_targets_and_arguments(folder, capsys, target, arguments, name):
     assert capsys.readouterr().out.startswith(f"out.dot: {name}, ")
 
 
+@pytest.mark.parametrize("how", ["--static=shape", "--static=1"])
+def test_a_static_argument(folder, capsys, how):
+    (folder / "model.py").write_text(
+        "import jax.numpy as jnp\ndef grid(x, shape):\n    return jnp.broadcast_to(x, shape)\n"
+    )
+    given = ["--args", "f32[] (2,3)" if how[-1] == "1" else "f32[] shape=(2,3)"]
+    if how[-1] == "1":
+        assert main(["text", "model:grid", *given]) == 1
+        assert "or `static_argnames='NAME'` of `draw` and" in capsys.readouterr().err
+    else:
+        how = "--static=shape"
+    assert main(["text", "model:grid", *given, how]) == 0
+    assert "f32[2,3] = broadcast_in_dim" in capsys.readouterr().out
+
+
 def test_grad(folder, capsys):
     assert main(["text", *LOSS, "--grad"]) == 0
     from model import loss
