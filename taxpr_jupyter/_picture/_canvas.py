@@ -65,6 +65,10 @@ class Canvas:
         edge_id = name if number == 1 else f"{name}#{number}"
         self.edges.append(Edge(edge_id, source, target, kind, **more))
 
+    def keeps_nothing(self, node: str) -> None:
+        """Says of a node that nothing of it is kept for a backward pass."""
+        self._forward.discard(node)
+
     def belongs(self, nodes: Collection[str], backward: bool) -> None:
         """Says of nodes that do not compute to which pass they belong."""
         mine, other = self._forward, self._backward

@@ -16,7 +16,6 @@ import taxpr
 from taxpr_jupyter._picture import _labels, _roles, _state_nodes, _text, _turn
 from taxpr_jupyter._picture._borders import Borders
 from taxpr_jupyter._picture._canvas import Canvas
-from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._loops import ways_to_others
 from taxpr_jupyter._picture._model import Cluster, Node, NodeKind
@@ -145,6 +144,8 @@ class Drawing:
                 self._open_eqn(scope, item, cluster)
             else:
                 self._eqn(scope, block, item, cluster)
+            if not item.open and block.flow.is_between(item.eqns):
+                self.canvas.keeps_nothing(self.canvas.nodes[at].id)
             scope.turn += _turn.nodes(scope, block, item, self.canvas.nodes[at].id)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
@@ -340,4 +341,4 @@ def _marks(item: Item) -> tuple[str, ...]:
     """Marks of what belongs to the backward pass, and of what was left out."""
     if item.kind == "rest":
         return ("rest",)
-    return ("backward",) if pass_of(item.eqns[0][1]) == "backward" else ()
+    return ("backward",) if item.is_backward else ()

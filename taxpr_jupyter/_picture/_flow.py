@@ -36,10 +36,16 @@ class Ends:
 
 
 class Flow:
-    """The uses of the values of one jaxpr, found once."""
+    """The uses of the values of one jaxpr, found once.
 
-    def __init__(self, jaxpr: Any) -> None:
+    Args:
+        jaxpr: The jaxpr.
+        within_backward: Whether it is nested in an equation of a backward pass.
+    """
+
+    def __init__(self, jaxpr: Any, within_backward: bool) -> None:
         self._jaxpr = jaxpr
+        self._within_backward = within_backward
         # By id; the equations are kept, so that their id stays their own.
         self._known: dict[int, tuple[Sequence[tuple[str, Any]], Ends]] = {}
 
@@ -55,6 +61,21 @@ class Flow:
         if known is None:
             known = self._known[id(eqns)] = eqns, self._ends(eqns, stop, others)
         return known[1]
+
+    def is_between(self, eqns: Sequence[tuple[str, Any]]) -> bool:
+        """Whether equations are between a forward and its backward pass, and in neither.
+
+        They make what the backward pass begins with, as does the caller of `jax.vjp`.
+        """
+        return all(id(eqn) in self._between for _, eqn in eqns)
+
+    @functools.cached_property
+    def _between(self) -> set[int]:
+        passes = [pass_of(eqn) for eqn in self._jaxpr.eqns]
+        if self._within_backward or not {"forward", "backward"} <= set(passes):
+            return set()
+        start, end = passes.index("forward"), len(passes) - passes[::-1].index("backward")
+        return {id(self._jaxpr.eqns[k]) for k in range(start, end) if not passes[k]}
 
     def is_unused(self, eqn: Any) -> bool:
         """Whether an equation makes something, and nothing uses it, and it does nothing else."""
@@ -88,9 +109,8 @@ class Flow:
         """
         last: dict[Any, int] = {}
         before: dict[Any, int] = {}
-        forward = {
-            var for eqn in self._jaxpr.eqns if pass_of(eqn) == "forward" for var in eqn.outvars
-        }
+        eqns = () if self._within_backward else self._jaxpr.eqns
+        forward = {var for eqn in eqns if pass_of(eqn) == "forward" for var in eqn.outvars}
         for i, eqn in enumerate(self._jaxpr.eqns):
             backward = bool(forward) and pass_of(eqn) == "backward"
             for atom in eqn.invars:

@@ -9,7 +9,7 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._picture._ends import ends_of
-from taxpr_jupyter._picture._flow import Flow, pass_of
+from taxpr_jupyter._picture._flow import Flow
 from taxpr_jupyter._picture._groups import Groups
 from taxpr_jupyter._picture._keys import Keys
 from taxpr_jupyter._picture._labels import takes_part
@@ -110,21 +110,28 @@ class Fold:
 
     # --- the tree ---------------------------------------------------------------------------------
 
-    def _block(self, address: str, jaxpr: Any, nested: taxpr.Nested | None, names: Names) -> Block:
+    def _block(
+        self,
+        address: str,
+        jaxpr: Any,
+        nested: taxpr.Nested | None,
+        names: Names,
+        backward: bool = False,
+    ) -> Block:
         prefix = f"{address}/" if address else ""
         self._names[address] = names
         states = () if nested else states_of(jaxpr)
         ins = ends_of(names.ins, "in", prefix, states, nested=nested is not None)
         outs = ends_of(names.outs, "out", prefix, states, nested=nested is not None)
         items = [
-            Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)])
+            Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)], within_backward=backward)
             for local, eqn in taxpr.numbered(jaxpr)
         ]
         grouped = Groups(items, prefix, self._few, self._keys).items()
         if self._only:
             ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
             grouped = self._only.items(grouped, items, prefix)
-        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr), names)
+        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr, backward), names)
 
     def unfolded_cost(self, item: Item) -> int:
         """How many nodes more there are when an item is open; makes its blocks."""
@@ -139,6 +146,7 @@ class Fold:
                         nested.jaxpr,
                         nested,
                         names_inside(names, item.eqn, nested),
+                        item.is_backward,
                     ),
                     nested,
                 )
@@ -232,9 +240,9 @@ class Fold:
         """How much there is to see in it, for each node that it costs."""
         hidden = sum(self.of_item(item))
         # A reader wants to see the model before its derivative, and modules before functions.
-        backward = pass_of(item.eqns[0][1]) == "backward"
         function = item.kind == "function"
-        dear = _DEEPER**level * (_BACKWARD if backward else 1) * (_FUNCTION if function else 1)
+        backward = _BACKWARD if item.is_backward else 1
+        dear = _DEEPER**level * backward * (_FUNCTION if function else 1)
         return hidden / dear / max(1, self.unfolded_cost(item))
 
 

@@ -294,7 +294,10 @@ class Groups:
         shown = set(map(id, tags))
         eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
         address = f"{self._prefix}group:{start}-{stop - 1}"
-        return Item(address, eqns, kind, title, note, children, tags, stop=self._units.starts[stop])
+        stop_at, within = self._units.starts[stop], children[0].within_backward
+        return Item(
+            address, eqns, kind, title, note, children, tags, stop=stop_at, within_backward=within
+        )
 
 
 def _from_to(first: str, last: str) -> str:

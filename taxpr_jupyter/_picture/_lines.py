@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._picture import _labels, _state_nodes, _text
-from taxpr_jupyter._picture._flow import Flow, pass_of
+from taxpr_jupyter._picture._flow import Flow
 from taxpr_jupyter._picture._fold import Fold
 from taxpr_jupyter._picture._model import count_of
 from taxpr_jupyter._picture._names import Names, names_inside, names_of
@@ -265,7 +265,7 @@ def length_of(jaxpr: Any) -> tuple[int, int]:
 
 
 def _marks(item: Item) -> tuple[str, ...]:
-    return ("backward",) if pass_of(item.eqns[0][1]) == "backward" else ()
+    return ("backward",) if item.is_backward else ()
 
 
 def _plain(
@@ -274,13 +274,15 @@ def _plain(
     nested: taxpr.Nested | None,
     names: Names,
     limit: int | None = None,
+    backward: bool = False,
 ) -> Block:
     """A jaxpr with everything open and nothing in groups, or the first so many equations of it."""
     prefix = f"{address}/" if address else ""
     items = []
     for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
         place = f"{prefix}{local}"
-        blocks = [
+        item = Item(place, [(place, eqn)], within_backward=backward)
+        item.blocks = blocks = [
             (
                 _plain(
                     f"{place}/{inner.label}",
@@ -288,12 +290,14 @@ def _plain(
                     inner,
                     names_inside(names, eqn, inner),
                     limit,
+                    item.is_backward,
                 ),
                 inner,
             )
             for inner in taxpr.nested_jaxprs(eqn)
         ]
-        items.append(Item(place, [(place, eqn)], blocks=blocks, open=bool(blocks)))
+        item.open = bool(blocks)
+        items.append(item)
     states = {} if nested else places_of(jaxpr)
     ins, outs = (
         [
@@ -302,7 +306,7 @@ def _plain(
         ]
         for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))
     )
-    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr), names)
+    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr, backward), names)
 
 
 def _of_state(line: Line, end: End) -> Line:

@@ -31,12 +31,13 @@ class Loss(NamedTuple):
     Attributes:
         eqn: The equation of the forward pass that makes it.
         var: The variable.
-        first: The equation of the backward pass that takes its derivative, 1.0.
+        firsts: The equations of the backward pass that take its derivative, 1.0: of a sum one for
+            each term.
     """
 
     eqn: Any
     var: Any
-    first: Any
+    firsts: tuple[Any, ...]
 
 
 def loss_of(jaxpr: Any) -> Loss | None:
@@ -48,10 +49,10 @@ def loss_of(jaxpr: Any) -> Loss | None:
         source = taxpr.source_of(eqn) if name else None
         if source is None:
             continue
-        place = source, eqn.primitive, sum(map(is_one, eqn.invars))
+        kind = source, eqn.primitive, sum(map(is_one, eqn.invars))
         if name == "forward":
-            factors.add(place)
-        elif place not in factors:
+            factors.add(kind)
+        elif kind not in factors:
             firsts.setdefault(source, []).append(eqn)
     if not firsts:
         return None
@@ -60,6 +61,7 @@ def loss_of(jaxpr: Any) -> Loss | None:
     used: set[Any] = set()
     begins: dict[int, Any] = {}  # by the id of an equation the one that may be its transpose
     finals: list[Any] = []
+    place = {id(eqn): k for k, eqn in enumerate(jaxpr.eqns)}
     for eqn in jaxpr.eqns:
         if taxpr.is_tag(eqn):
             tagged |= zip(eqn.outvars, eqn.invars, strict=True)
@@ -74,14 +76,16 @@ def loss_of(jaxpr: Any) -> Loss | None:
         finals += scalars
         source = taxpr.source_of(eqn)
         for first in firsts.get(source, ()) if source else ():
-            if _is_transpose(first, eqn):
+            if place[id(first)] > place[id(eqn)] and _is_transpose(first, eqn):
                 begins.setdefault(id(eqn), first)
     found: list[Loss] = []
     for var in finals:
         summed = () if var in used else _summed(var, makers, tagged)
         begun = [eqn for eqn in summed if id(eqn) in begins]
-        if begun:
-            found.append(Loss(makers[var], var, begins[id(begun[0])]))
+        after = place[id(makers[var])]
+        if begun and all(place[id(begins[id(eqn)])] > after for eqn in begun):
+            begin = sorted({place[id(begins[id(eqn)])] for eqn in begun})
+            found.append(Loss(makers[var], var, tuple(jaxpr.eqns[k] for k in begin)))
             # Another value at which it may begin makes all of this a guess.
             if begins.keys() != set(map(id, begun)):
                 return None

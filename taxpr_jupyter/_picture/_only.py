@@ -114,7 +114,16 @@ class _Row:
         first, last = (_number(eqns[i][0]) for i in (0, -1))
         address = f"{self._prefix}rest:{first}-{last}"
         stop = self._position[eqns[-1][0]] + 1
-        return Item(address, eqns, "rest", self._only.words, children=items, stop=stop)
+        within = items[0].within_backward
+        return Item(
+            address,
+            eqns,
+            "rest",
+            self._only.words,
+            children=items,
+            stop=stop,
+            within_backward=within,
+        )
 
 
 def _pairs(item: Item) -> list[tuple[str, object]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import taxpr
-from taxpr_jupyter._picture._flow import Flow
+from taxpr_jupyter._picture._flow import Flow, pass_of
 from taxpr_jupyter._picture._loss import Loss, loss_of
 from taxpr_jupyter._picture._names import Names
 from taxpr_jupyter._picture._stateful import StateEnds
@@ -42,6 +42,7 @@ class Item:
         open: Whether the picture shows what is inside.
         pair: Of a group of the backward pass, the address of what it is the backward pass of.
         stop: Of a group, where it ends: a position in the equations of the jaxpr.
+        within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
     """
 
     address: str
@@ -55,6 +56,13 @@ class Item:
     open: bool = False
     pair: str = ""
     stop: int = 0
+    within_backward: bool = False
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is part of a backward pass."""
+        # What is nested has a name stack of its own, which says nothing of what it is nested in.
+        return self.within_backward or pass_of(self.eqns[0][1]) == "backward"
 
     @property
     def is_group(self) -> bool:
@@ -139,8 +147,8 @@ class Block:
             return []
         known = self._turns.get(id(item))  # the tree keeps the item
         if known is None:
-            ends = self.loss.eqn, self.loss.first
-            known = [eqn for _, eqn in item.eqns if eqn is ends[0] or eqn is ends[1]]
+            ends = {id(eqn) for eqn in (self.loss.eqn, *self.loss.firsts)}
+            known = [eqn for _, eqn in item.eqns if id(eqn) in ends]
             self._turns[id(item)] = known
         return known
 

@@ -36,7 +36,7 @@ def nodes(scope: Scope, block: Block, item: Item, node: str) -> Sequence[str]:
 
 
 def draw(canvas: Canvas, scope: Scope) -> None:
-    """Draws the line from the one to the other, if both are there and not the same."""
-    if len(set(scope.turn)) == 2:
-        made, begins = scope.turn
-        canvas.edge(made, begins, "seed", tooltip=_SEED)
+    """Draws a line from the one to each of the others, where they are not the same node."""
+    made, *begins = [*dict.fromkeys(scope.turn)] or [""]  # which is the order of the program
+    for node in begins:
+        canvas.edge(made, node, "seed", tooltip=_SEED)

@@ -24,7 +24,7 @@ class Units:
     Attributes:
         eqns: The equation of each unit.
         starts: The position in the items where each unit starts, and at last where they end.
-        passes: Of each unit, whether it is forward or backward; see `pass_of`.
+        passes: Of each unit "forward" or "backward", see `pass_of`, or "".
         scopes: The scopes of each unit, outermost first.
     """
 
@@ -34,7 +34,7 @@ class Units:
         self.starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
         self.eqns = [items[i].eqn for i in self.starts]
         self.starts.append(len(items))
-        self.passes = [pass_of(eqn) for eqn in self.eqns]
+        self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
         self._numbers: list[int] = []
         self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self.eqns)
@@ -126,6 +126,17 @@ class Units:
         """From where an equation is, from the coarse to the fine: scopes, function, line."""
         source = next(iter(self.sources(unit, unit + 1)), None)
         return self.scopes[unit], source and source.function, source and source.line
+
+
+def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
+    """The pass of each equation; none of those that are in one of a backward pass."""
+    if within_backward:
+        return [""] * len(eqns)
+    passes = [pass_of(eqn) for eqn in eqns]
+    if "backward" in passes:  # what differentiated its result is no forward pass of it
+        end = len(passes) - passes[::-1].index("backward")
+        passes[end:] = [""] * (len(passes) - end)
+    return passes
 
 
 def _place(frame: taxpr.Source, outermost: taxpr.Source) -> str:

@@ -193,3 +193,81 @@ def test_a_constant_result_that_nothing_takes_is_not_drawn():
     assert [n.id for n in picture.nodes if n.kind == "literal" and n.id not in ends] == []
     alone = everything(lambda x: (jax.jit(lambda y: 0)(x), x)[1], X)
     assert [c.lines for c in alone.clusters]  # a box is not empty for it
+
+
+# ---- derivatives of derivatives, and what is around them -----------------------
+
+
+def after_steps(w, xs):
+    """The loss after steps along the gradient of the same loss."""
+
+    def loss(w):
+        return jnp.mean((xs @ w) ** 2)
+
+    def step(w, _):
+        return w - 0.1 * jax.grad(loss)(w), None
+
+    w, _ = lax.scan(step, w, None, length=3)
+    return loss(w)
+
+
+XS = np.ones((5, 3), np.float32)
+
+
+def test_the_backward_pass_begins_behind_the_loss():
+    picture = everything(jax.value_and_grad(after_steps), V, XS)
+    assert turns(picture) == [("div(•, 5.0) [loss]", "div(1.0, 5.0)")]
+    (edge,) = (e for e in picture.edges if e.kind == "seed")
+    numbers = [int(end.partition(":")[0]) for end in (edge.source, edge.target)]
+    assert numbers[0] + 1 == numbers[1]
+
+
+def test_of_a_sum_each_term_begins_one():
+    def fn(w):
+        return jnp.mean((w * V) ** 2) + 0.01 * jnp.sum(jnp.sin(w))
+
+    picture = everything(jax.value_and_grad(fn), V)
+    assert sorted(turns(picture)) == [
+        ("add [loss]", "div(1.0, 3.0)"),
+        ("add [loss]", "mul(0.01, 1.0)"),
+    ]
+
+
+def test_all_in_an_equation_of_a_backward_pass_is_part_of_it():
+    picture = everything(jax.value_and_grad(after_steps), V, XS)
+    scans = [n.id for n in picture.clusters if n.lines[0].startswith("scan body")]
+    (backward,) = (
+        name
+        for name in scans
+        if any(n.cluster == name and "add_any" in n.lines[0] for n in picture.nodes)
+    )
+    inside = [n for n in picture.nodes if n.cluster == backward and n.kind in ("eqn", "hop")]
+    assert inside
+    assert all("backward" in n.marks for n in inside)
+    assert not any(c.parent == backward for c in picture.clusters)  # no forward pass in it
+    (forward,) = set(scans) - {backward}
+    passes = [c.lines[0] for c in picture.clusters if c.parent == forward]
+    assert passes == ["forward pass", "backward pass"]  # of the inner gradient
+
+
+def test_what_differentiated_its_result_is_no_forward_pass():
+    picture = everything(jax.hessian(lambda w: jnp.sum(jnp.tanh(w) ** 2)), V)
+    (forward,) = (c.id for c in picture.clusters if c.lines[0].startswith("forward pass"))
+    (backward,) = (c.id for c in picture.clusters if c.lines[0].startswith("backward pass"))
+    last = int(backward.rpartition("-")[2])
+    assert int(forward.rpartition("-")[2]) < last
+    behind = [n for n in picture.nodes if n.kind == "eqn" and int(n.id.partition(":")[0]) > last]
+    assert behind
+    assert all(n.cluster is None for n in behind)
+
+
+def test_what_the_caller_gives_to_a_backward_pass_is_nothing_kept():
+    def fn(w):
+        out, vjp = jax.vjp(jnp.tanh, w)
+        return vjp(3.0 * out)
+
+    picture = everything(fn, V)
+    names = {node.id: node.lines[0] for node in picture.nodes}
+    kinds = {(names[e.source], names[e.target]): e.kind for e in picture.edges}
+    assert kinds["mul(3.0, •)", "mul"] == "value"
+    assert "residual" in kinds.values()
