@@ -142,11 +142,11 @@ class Builder:
             fold.choose(unfolded, wants, extra)
             drawing = Drawing(fold, self._tooltips, injected, added)
             drawing.program(self.program)
-            over = len(drawing.canvas.nodes) - fold.limit(unfolded)
+            over = len(drawing.canvas.nodes) - fold.most
             if over <= 0 or not fold.opens_items:
                 return drawing, extra
             # What is folded takes stubs along: not all at once.
-            extra += max(1, over // 2)
+            extra += max(1, int(over // 2))
 
     def _finished(
         self,

@@ -87,7 +87,9 @@ def ends_of(
         inside_tuple = all(
             len(paths[i]) > depth and _IN_TUPLE.fullmatch(paths[i][depth]) for i in end.indices
         )
-        if not (1 < len(end.children) <= _PARTS and inside_tuple):
+        # A list of layers is none, whose children are parts of its parts.
+        places = {tuple(paths[i][: depth + 1]) for i in end.indices}
+        if not (inside_tuple and 1 < len(end.children) == len(places) <= _PARTS):
             return [end]
         return [part for child in end.children for part in parts_of(child)]
 

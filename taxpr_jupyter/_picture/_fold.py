@@ -20,6 +20,7 @@ from taxpr_jupyter._picture._tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
 HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
+_ABOUT = 1.25  # of the budget may be used rather than less than half of it
 _DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
 _BACKWARD = 8  # and what is in the backward pass so many times as much
 _FUNCTION = 16  # and a function, which is no module or jit, so many times as much
@@ -49,6 +50,7 @@ class Fold:
         root: The program.
         budget: The number of nodes to aim at.
         visible: About how many nodes there are in the picture, `extra` ones included.
+        most: How many there may be.
         note: A sentence for the user where something asked for stays folded, else "".
     """
 
@@ -59,6 +61,7 @@ class Fold:
         self._addresses: dict[int, tuple[str, ...]] = {}
         self.budget = budget
         self.visible = 0
+        self.most: float = budget
         self._only = only
         self._few = max(4, budget * 2 // 5)
         self._keys = keys
@@ -174,7 +177,7 @@ class Fold:
             opened.open = False
         self._opened = []
         self.note = ""
-        limit = self.limit(unfolded)
+        self.most = limit = self.limit(unfolded)
         order = itertools.count()
         heap: list[tuple[float, int, int, Item]] = []
 
@@ -191,12 +194,13 @@ class Fold:
         while heap:
             _, _, level, item = heapq.heappop(heap)
             more = self.unfolded_cost(item)
-            if visible + more > limit:
+            if visible + more > self._room(limit, visible, unfolded):
                 if unfolded is not None:
                     self.note = STAYS_FOLDED.format(
                         what=item.address, nodes=visible + more, limit=limit
                     )
                 continue
+            self.most = self._room(limit, visible, unfolded)
             visible += more
             self.open(item)
             # What only says how the same is arranged makes nothing deeper.
@@ -205,6 +209,12 @@ class Fold:
                 self._open_ends(block, unfolded or ())
                 reach(block.items, level + 1)
         self.visible = visible
+
+    @staticmethod
+    def _room(limit: int, visible: int, unfolded: Collection[str] | None) -> float:
+        """How many nodes there may be when one more item is opened."""
+        little = unfolded is None and visible <= limit / 2
+        return limit * _ABOUT if little else limit
 
     def limit(self, unfolded: Collection[str] | None) -> int:
         """How many nodes there may be."""

@@ -84,5 +84,8 @@ def joined(roles: Sequence[Role]) -> str:
     text = ", ".join(role.name for role in roles if role.name)
     if len(text) <= _WHOLE or len(roles) == 1:
         return text
-    kinds = Counter(role.kind or "value" for role in roles)
-    return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+    kinds = Counter(role.kind for role in roles)
+    return ", ".join(
+        f"{kind} ×{number}".strip() if number > 1 else kind or "value"
+        for kind, number in kinds.items()
+    )

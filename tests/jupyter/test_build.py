@@ -693,3 +693,20 @@ def test_a_picture_is_frozen_and_knows_its_elements():
     assert picture.find("0:scan/body").kind == "jaxpr"
     assert picture.find("nowhere") is None
     assert picture == build_picture(PROGRAMS["scan_plain"]())
+
+
+def test_what_fits_nearly_is_opened_rather_than_nothing():
+    def fn(x):
+        def step(c, _):
+            for k in range(10):
+                c = jnp.sin(c) * (jnp.cos(c) + k)
+            return c, None
+
+        return jax.lax.scan(step, x, None, length=3)[0]
+
+    program = trace(fn, X)
+    whole = len(build_picture(program, ["0:scan"]).nodes)
+    for budget in (whole, whole * 5 // 6, whole // 3):
+        picture = build_picture(program, budget=budget)
+        assert "0:scan" in picture.unfolded
+        assert len(picture.nodes) <= 1.25 * budget

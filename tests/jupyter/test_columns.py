@@ -212,7 +212,7 @@ def test_many_lines_between_two_nodes_are_one():
     few = draw(trace(lambda x: jax.lax.concatenate([x] * 3, 0))(jnp.ones(2)))
     assert [one.head for one in few.picture.edges[:3]] == ["0", "1", "2"]
     many = draw(trace(lambda x: jax.lax.concatenate([x] * 60, 0))(jnp.ones(2)))
-    assert [one.head for one in many.picture.edges] == ["", "60 value"]
+    assert [one.head for one in many.picture.edges] == ["", "×60"]
 
 
 def test_long_names_of_arguments_are_cut_at_edges_to_their_end():

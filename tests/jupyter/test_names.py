@@ -325,3 +325,23 @@ def test_groups_say_what_they_take_by_name():
     (edge,) = (e for e in picture.edges if e.target == "0:jit")
     assert edge.tooltip.split("\n")[0].startswith("params['w00'] = ")
     assert edge.tooltip.split("\n")[-1] == "and 19 more"
+
+
+def test_the_moments_of_a_list_of_layers_are_one_node_each():
+    layers = [{"b": jnp.ones(3), "w": jnp.ones((3, 3))} for _ in range(2)]
+
+    def fn(params, xs):
+        def step(carry, x):
+            params, (moments, count) = carry
+            moments = jax.tree.map(lambda m, p: m + p * x, moments, params)
+            params = jax.tree.map(jnp.subtract, params, moments)
+            return (params, (moments, count + 1)), x
+
+        start = jax.tree.map(jnp.zeros_like, params), 0
+        return jax.lax.scan(step, (params, start), xs)[0]
+
+    picture = draw(fn, layers, jnp.ones(3), unfold="4:scan").picture
+    carries = [n.lines for n in picture.nodes if n.lines[0].startswith("carry")]
+    assert carries[:3] == carries[3:]
+    assert carries[0] == ("carry params", "4 arrays")
+    assert [lines[1:] for lines in carries[1:3]] == [("4 arrays",), ()]

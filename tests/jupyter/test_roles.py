@@ -92,8 +92,8 @@ def test_every_operand_of_every_equation_has_a_role():
         ([Role("x", "x")], "x"),
         ([Role("x", "x"), Role("x", "x")], "x"),
         ([Role("x", "x 0"), Role("carry", "carry")], "x 0, carry"),
-        ([Role("x", f"x {k}") for k in range(9)], "9 x"),
-        ([*(Role("x", f"x {k}") for k in range(9)), Role("", "7")], "9 x, 1 value"),
+        ([Role("x", f"x {k}") for k in range(9)], "x ×9"),
+        ([*(Role("x", f"x {k}") for k in range(9)), Role("", "7")], "x ×9, value"),
         ([Role("arg", "a_very_long_name_of_one")], "a_very_long_name_of_one"),
     ],
 )
