@@ -63,7 +63,7 @@ class Flow:
         return known[1]
 
     def is_between(self, eqns: Sequence[tuple[str, Any]]) -> bool:
-        """Whether equations are between a forward and its backward pass, and in neither.
+        """Whether equations stand between a forward and its backward pass, and are for the latter.
 
         They make what the backward pass begins with, as does the caller of `jax.vjp`.
         """
@@ -75,7 +75,16 @@ class Flow:
         if self._within_backward or not {"forward", "backward"} <= set(passes):
             return set()
         start, end = passes.index("forward"), len(passes) - passes[::-1].index("backward")
-        return {id(self._jaxpr.eqns[k]) for k in range(start, end) if not passes[k]}
+        eqns = list(zip(passes, self._jaxpr.eqns, strict=True))[start:end]
+        # What depends on nothing that is differentiated, such as a mask, has no pass, either.
+        used = {
+            atom
+            for name, eqn in eqns
+            if name == "forward"
+            for atom in eqn.invars
+            if not taxpr.is_literal(atom)
+        }
+        return {id(eqn) for name, eqn in eqns if not name and used.isdisjoint(eqn.outvars)}
 
     def is_unused(self, eqn: Any) -> bool:
         """Whether an equation makes something, and nothing uses it, and it does nothing else."""
