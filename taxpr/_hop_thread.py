@@ -116,7 +116,8 @@ def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site, in_rule: bo
         )
     if in_rule:
         return (
-            f"inject: the {site}, which only the {label} rule of {address}"
+            f"inject: the {described(f'{address}/{label}/{site.address}', site.eqn)}, which only "
+            f"the {label} rule of {address}"
             + (f" ({source})" if source else "")
             + " has, cannot be told from the others there with its params and shapes: the rule may "
             "have other tags for other inputs that are differentiated, and the lines of the source "

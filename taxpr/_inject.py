@@ -79,7 +79,7 @@ def ctx_aval(leaf: Any) -> Any:
         raise InjectorError(
             f"inject: the ctx holds the int {leaf}, which does not fit into "
             f"{jnp.asarray(0).dtype}, the type that JAX gives to an int. Give a float, or an array "
-            "of the dtype that it shall have; 64 bits need jax.config.update('jax_enable_x64', True)."
+            "of the dtype that it shall have; for 64 bits set jax_enable_x64."
         ) from None
 
 

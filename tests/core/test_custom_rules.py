@@ -567,7 +567,6 @@ def product(second="r"):
 
 def along(run, which):
     """The derivative by a or b at (2, 5), and the rest of what comes out."""
-    tangents = tuple(jnp.float32(k == which) for k in range(2))
     held = [jnp.float32(2), jnp.float32(5)]
 
     def by(x):
@@ -575,8 +574,7 @@ def along(run, which):
         args[which] = x
         return run(*args)
 
-    (_, slope), more = jax.jvp(lambda x: by(x)[0], (held[which],), (tangents[which],)), None
-    more = jax.jvp(by, (held[which],), (tangents[which],), has_aux=True)[2]
+    _, slope, more = jax.jvp(by, (held[which],), (jnp.float32(1),), has_aux=True)
     return slope, more
 
 
@@ -625,7 +623,7 @@ def test_tags_of_a_rule_that_nothing_tells_apart_are_refused():
         assert both == 50 + 2 * (1 if len(chosen) == 1 else 100)
         with pytest.raises(
             taxpr.RefusedError,
-            match=r"tag 'r' at \S*/jvp/t0 .*, which only the jvp rule of 0:custom_jvp_call .* has, "
+            match=r"tag 'r', 0:custom_jvp_call/jvp/t0 .*, which only the jvp rule of 0:custom_jvp_call.* has, "
             "cannot be told from the others .* names of their own, or select all of them, with one",
         ):
             along(functools.partial(new, new.ctx), 1)
@@ -724,7 +722,7 @@ def test_an_injector_that_closes_over_a_ref_is_refused_where_a_rule_is_kept(fn, 
 
     with pytest.raises(
         taxpr.RefusedError,
-        match=rf"in 0:({what}) .* closes over a Ref, and .* in the ctx .*custom_rules=\"drop\"",
+        match=rf"in 0:({what})\b.* closes over a Ref, and .* in the ctx .*custom_rules=\"drop\"",
     ):
         taxpr.inject(fn, injector)((), 0.4)
     jax.jit(taxpr.inject(fn, injector, custom_rules="drop"))((), 0.4)
@@ -738,8 +736,9 @@ def test_a_ref_at_a_tag_of_a_rule_alone_is_refused():
         seen[...] += jnp.sum(token)
         return token, ctx
 
-    for fn in (jvp_only_in_rule, lambda v: with_vjp(
-        jnp.sin, lambda f, x: (tag(f(x), name="h"), x), lambda x, ct: (ct,)
-    )(v)):
+    for fn in (
+        jvp_only_in_rule,
+        lambda v: with_vjp(jnp.sin, lambda f, x: (tag(f(x), name="h"), x), lambda x, ct: (ct,))(v),
+    ):
         with pytest.raises(taxpr.RefusedError, match="closes over a Ref"):
             taxpr.inject(fn, injector)((), V)
