@@ -623,12 +623,14 @@ def test_tags_of_a_rule_that_nothing_tells_apart_are_refused():
         assert both == 50 + 2 * (1 if len(chosen) == 1 else 100)
         with pytest.raises(
             taxpr.RefusedError,
-            match=r"tag 'r', 0:custom_jvp_call/jvp/t0 .*, which only the jvp rule of 0:custom_jvp_call.* has, "
-            "cannot be told from the others .* names of their own, or select all of them, with one",
+            match=r"tag 'r', 0:custom_jvp_call/jvp/t0 .*, which only the jvp rule of "
+            "0:custom_jvp_call.* has, cannot be told from the others .* names of their own, or "
+            "select all of them, with one",
         ):
             along(functools.partial(new, new.ctx), 1)
-    new = program.inject(taxpr.scale(10.0))
-    assert along(functools.partial(new, new.ctx), 1)[0] == 20
+    for injector, by in ((taxpr.scale(10.0), 10), ([taxpr.scale(10.0), taxpr.scale(2.0)], 20)):
+        new = program.inject(injector)
+        assert along(functools.partial(new, new.ctx), 1)[0] == 2 * by
 
 
 def test_a_rule_that_jax_traced_before_is_told_or_refused():
