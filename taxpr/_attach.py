@@ -255,14 +255,24 @@ def _indexed(ctx: Any) -> Any:
 def _at_sites(
     given: Injector | Chain, sites: Sequence[Site], indices: Any, counters: Counters
 ) -> list[tuple[Site, Handler]]:
-    """The sites with their handlers; ``indices`` has the index of each leaf of its context."""
-    if not isinstance(given, tuple):
-        return [(site, site_handler(given, site, indices, counters)) for site in sites]
-    pairs = list(zip(given, indices, strict=True))
-    return [
-        (site, _in_order([site_handler(one, site, part, counters) for one, part in pairs]))
-        for site in sites
-    ]
+    """The sites with their handlers; ``indices`` has the index of each leaf of its context.
+
+    The handler is the same object where the same is done, so that it is known to be the same.
+    """
+    injectors, parts = (given, indices) if isinstance(given, tuple) else ((given,), (indices,))
+    made: dict[Any, Handler] = {}
+    pairs: list[tuple[Site, Handler]] = []
+    for site in sites:
+        row: list[Handler] = []
+        for k, (one, part) in enumerate(zip(injectors, parts, strict=True)):
+            handler = site_handler(one, site, part, counters)
+            own = isinstance(one, SiteInjector)
+            row.append(handler if own else made.setdefault((k, handler.uses), handler))
+        whole = row[0]
+        if isinstance(given, tuple):
+            whole = made.setdefault(tuple(map(id, row)), _in_order(row))
+        pairs.append((site, whole))
+    return pairs
 
 
 def _in_order(handlers: Sequence[Handler]) -> Handler:

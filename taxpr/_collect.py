@@ -190,8 +190,8 @@ def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[S
     named: dict[str, list[Site]] = {}
     for site in sites:
         key = str(site.name) if site.name is not None else site.address
-        if site.in_rule and any(not one.in_rule for one in named.get(key, ())):
-            continue  # a rule that takes the place of what holds the tag has it as well
+        if not several and any(_stands_for(site, one) for one in named.get(key, ())):
+            continue
         if key in named and not several:
             raise SelectorError(
                 f"{what}: two tags have the name {key!r}: the {named[key][0]} and the {site}. "
@@ -199,6 +199,15 @@ def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[S
             )
         named.setdefault(key, []).append(site)
     return named
+
+
+def _stands_for(site: Site, other: Site) -> bool:
+    """Whether a tag is that of a rule, which takes the place of what holds the other tag."""
+    ruled = [k for k, step in enumerate(site.steps) if step.nested.rule]
+    return any(
+        site.chain[: k + 1] == other.chain[: k + 1] and not other.steps[k].nested.rule
+        for k in ruled
+    )
 
 
 def together(values: Sequence[Any]) -> tuple[Any, bool]:

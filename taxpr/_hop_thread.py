@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
-from taxpr._plan import Plan, is_chosen, plan_of_rule
+from taxpr._plan import Plan, is_chosen, keys_in_rule, plan_of_rule
 from taxpr._rules import Emits, Nested, Options
 from taxpr._site import Site, described
 from taxpr._state_access import is_access
@@ -20,6 +21,9 @@ from taxpr._walk import find_sites, is_tag_or_access
 
 class ThreadedJaxpr:
     """A jaxpr with the context threaded through it; see `taxpr._rules.Threaded`."""
+
+    # The keys of emissions in place of those that they have; None leaves them.
+    keys: Mapping[str, str] | None = None
 
     def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool, address: str):
         self.jaxpr = jaxpr
@@ -39,7 +43,15 @@ class ThreadedJaxpr:
         n_emitted = self._emits_tree.num_leaves
         n_out = len(flat) - n_emitted - self._n_ctx
         emits = jax.tree.unflatten(self._emits_tree, flat[n_out + self._n_ctx :])
+        if self.keys is not None:
+            emits = {self.keys[key]: value for key, value in emits.items() if key in self.keys}
         return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
+
+    def with_keys(self, keys: Mapping[str, str]) -> ThreadedJaxpr:
+        """The same, with other keys of its emissions; those without one are left out."""
+        new = copy.copy(self)
+        new.keys = keys
+        return new
 
     @property
     def ctx_avals(self) -> list[Any]:
@@ -79,19 +91,20 @@ class HopThread:
             known = (*nested_jaxprs(self.eqn), *rule_jaxprs(self.eqn))
             nested = next(nested for nested in known if nested.label == label)
             jaxpr, repeated = nested.stored, _may_repeat(nested)
-            plan = self.plans.get(label, {})
+            plan, keys = self.plans.get(label, {}), None
         else:
             plan, unclear = plan_of_rule(self.eqn, self.plans, jaxpr)
-            repeated = False
+            repeated, keys = False, keys_in_rule(self.eqn, jaxpr)
             if unclear:
-                raise RefusedError(_unclear_in_rule(self.address, label, self.eqn, unclear[0]))
+                raise RefusedError(_unclear_in_rule(self.address, label, self.eqn, *unclear[0]))
         avals = self.avals if ctx is None else avals_of(ctx)
         by_index = dict(zip(self.used, avals, strict=True))
         below = f"{self.address}/{label}/"
-        return self.build(jaxpr, plan, by_index, f"{label}/", below, repeated)
+        built = self.build(jaxpr, plan, by_index, f"{label}/", below, repeated)
+        return built if keys is None else built.with_keys(keys)
 
 
-def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site) -> str:
+def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site, in_rule: bool) -> str:
     source = _compat.source_of(eqn)
     if is_access(site.eqn):
         return (
@@ -100,6 +113,16 @@ def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site) -> str:
             + f", is not in the {label} rule that takes the function's place when it is "
             "differentiated, or another number of times. What the state becomes would differ "
             "between the two. Let the rule use the states as the function does, as by calling it."
+        )
+    if in_rule:
+        return (
+            f"inject: the {described(f'{address}/{label}/{site.address}', site.eqn)}, which only "
+            f"the {label} rule of {address}"
+            + (f" ({source})" if source else "")
+            + " has, cannot be told from the others there with its params and shapes: the rule may "
+            "have other tags for other inputs that are differentiated, and the lines of the source "
+            "do not tell them apart. The injection would stand in the wrong place. Give these tags "
+            "names of their own, or select all of them, with one injector."
         )
     return (
         f"inject: the {site}, in {address}"

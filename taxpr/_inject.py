@@ -75,6 +75,12 @@ def ctx_aval(leaf: Any) -> Any:
             f"inject: the ctx holds a {type(leaf).__name__}, {leaf!r}. A ctx is a PyTree of "
             "arrays and numbers; anything else belongs in the injector itself."
         ) from None
+    except OverflowError:
+        raise InjectorError(
+            f"inject: the ctx holds the int {leaf}, which does not fit into "
+            f"{jnp.asarray(0).dtype}, the type that JAX gives to an int. Give a float, or an array "
+            "of the dtype that it shall have; for 64 bits set jax_enable_x64."
+        ) from None
 
 
 def handler_for(

@@ -53,13 +53,17 @@ def with_values(
             raise ArgumentError(f"ctx_with: there is no parameter {name}. There is {there}.")
         if len(found) > 1:
             keys = {one.key for one in found}
-            raise ArgumentError(
-                f"ctx_with: {name} may be {' or '.join(map(str, found))}. "
-                + (
-                    "Say at which key: ctx_with(key, ...)."
-                    if len(keys) == len(found)
-                    else "Change the context itself, which is a PyTree."
+            if len(keys) == len(found):
+                raise ArgumentError(
+                    f"ctx_with: {name} may be {' or '.join(map(str, found))}. Say at which key: "
+                    "ctx_with(key, ...)."
                 )
+            named = [_in_ctx(ctx, one) for one in found]
+            raise ArgumentError(
+                f"ctx_with: {name} may be "
+                + " or ".join(f"{one} ({at})" for one, at in zip(found, named, strict=True))
+                + ", and no key tells them apart. Change the one that is meant in the context "
+                f"itself: ctx = injected.ctx; {named[0]} = ...; injected(ctx, ...)."
             )
         [parameter] = found
         places, structure = jax.tree.flatten(parameter.leaves)
@@ -71,6 +75,14 @@ def with_values(
         for place, new in zip(places, jax.tree.leaves(value), strict=True):
             leaves[place] = _fitted(parameter, leaves[place], new)
     return jax.tree.unflatten(tree, leaves)
+
+
+def _in_ctx(ctx: Any, parameter: Parameter) -> str:
+    """Where a parameter is in a context, as Python writes it."""
+    of_leaves = jax.tree_util.tree_flatten_with_path(ctx)[0]
+    path, place = jax.tree_util.tree_flatten_with_path(parameter.leaves)[0][0]
+    whole = of_leaves[place][0]
+    return f"ctx{jax.tree_util.keystr(whole[: len(whole) - len(path)])}"
 
 
 def _fitted(parameter: Parameter, old: Any, new: Any) -> Any:

@@ -32,7 +32,15 @@ def select(sites: Sequence[Site], where: Any, *, to_fire: bool = False) -> list[
             return found
         return [site for site in found if not site.idle] if may_be_empty else firing(found)
 
-    return united(sites, where, one)
+    try:
+        return united(sites, where, one)
+    except SelectorError as error:
+        if isinstance(where, tuple) and any(site.name == where for site in sites):
+            raise SelectorError(
+                f"where={where!r} is a list of selectors, as every tuple, and one of them fails: "
+                f"{error} The tag whose name is the tuple is selected by {{'name': {where!r}}}."
+            ) from None
+        raise
 
 
 def _test_of(sites: Sequence[Site], where: Any) -> Callable[[Site], bool]:

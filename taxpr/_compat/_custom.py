@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 from jax._src import ad_util as _ad_util
 from jax._src import linear_util as _linear_util
+from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
 
 from taxpr._compat._avals import tangent_aval
@@ -43,13 +45,32 @@ def all_differentiated(eqn: JaxprEqn) -> list[bool]:
 
 def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> Rule:
     """The rule of a custom_jvp when some of the tangents are symbolic zeros."""
-    jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
+    with _lines_of_its_own():
+        jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
     return Rule(_with_consts(jaxpr, consts), out_zeros)
 
 
 def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
     """The forward rule of a custom_vjp when some of the inputs are differentiated."""
-    return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
+    with _lines_of_its_own():
+        return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
+
+
+@contextlib.contextmanager
+def _lines_of_its_own() -> Iterator[None]:
+    """What is traced has its own lines of the source.
+
+    While JAX evaluates an equation, all that is traced gets the line of that; no public function
+    ends this. It holds for no other thread.
+    """
+    info = _source_info_util._source_info_context
+    before = info.context
+    names = _source_info_util.current_name_stack()
+    info.context = _source_info_util.SourceInfo(None, names)
+    try:
+        yield
+    finally:
+        info.context = before
 
 
 def _with_consts(jaxpr: Any, consts: Sequence[Any]) -> Any:

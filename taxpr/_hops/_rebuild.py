@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._rules import Emission, Thread
+from taxpr._errors import RefusedError
+from taxpr._rules import Emission, Thread, Threaded
 from taxpr._splice import without
 from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import is_tag
@@ -22,6 +23,23 @@ def tags_in(thread: Thread, label: str) -> str:
     """The selected tags in a nested jaxpr, the first ones, for messages."""
     tags = thread.selected(label)
     return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
+
+
+def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.JaxprEqn) -> None:
+    """Raise where an injector in there closes over a Ref.
+
+    JAX does not trace the solve of a custom_linear_solve that writes to a Ref, does not compile
+    a custom_jvp that does, and differentiates none of them with a Ref among what they close over.
+    """
+    if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in threaded.hoisted[1]):
+        source = _compat.source_of(eqn)
+        raise RefusedError(
+            f"inject: an injector at a tag in {thread.address}"
+            + (f" ({source})" if source else "")
+            + f" closes over a Ref, and {what} has a rule of its own for derivatives, which knows "
+            "nothing of the Ref. Carry the value in the ctx instead of the Ref, or give "
+            'custom_rules="drop" to do without the rule.'
+        )
 
 
 @functools.partial(

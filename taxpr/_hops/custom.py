@@ -17,7 +17,7 @@ import jax
 from taxpr import _compat
 from taxpr._errors import RefusedError
 from taxpr._guard import ended, guarded
-from taxpr._hops._rebuild import counted, never, tags_in
+from taxpr._hops._rebuild import counted, never, refuse_refs, tags_in
 from taxpr._prune import pruned
 from taxpr._rules import Emits, Hop, Nested, Thread, plain
 from taxpr._silent import silent
@@ -72,13 +72,16 @@ class _Call:
     def __init__(self, eqn: _compat.JaxprEqn, label: str, n_ctx: int, thread: Thread):
         self.eqn, self.label, self.thread = eqn, label, thread
         self.inner = thread("call")
+        refuse_refs(_name(eqn), thread, self.inner, eqn)
         self.jaxpr, self.consts = self.inner.hoisted
         self.n_ctx = n_ctx
         self.n_lead = len(self.consts) + n_ctx + eqn.params["num_consts"]
         # What only the rule hands out; nothing fires there unless it is differentiated.
         self.of_rule: Emits = {}
         if any(rule.label == label for rule in rule_jaxprs(eqn)):
-            self.of_rule = {k: counted(aval) for k, aval in thread(label).emitted().items()}
+            rule = thread(label)
+            refuse_refs(_name(eqn), thread, rule, eqn)
+            self.of_rule = {k: counted(aval) for k, aval in rule.emitted().items()}
         self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
 
     def primal(self, *operands: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
 from taxpr import _compat
 from taxpr._guard import ended, guarded
-from taxpr._hops._rebuild import untagged
+from taxpr._hops._rebuild import refuse_refs, untagged
 from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
 from taxpr._table import register
 
@@ -86,6 +86,7 @@ def _inject_linear_solve(
     at_solve = lengths.matvec + lengths.vecmat
     if thread.options.custom_rules == "drop":
         return inner(ctx, [*operands[at_solve : at_solve + lengths.solve], *operands[n_consts:]])
+    refuse_refs("custom_linear_solve", thread, inner, eqn)
     jaxpr, own = inner.hoisted
     n_solution = len(operands) - n_consts
     params = untagged(eqn).params
@@ -152,6 +153,7 @@ def _inject_root(
     inner = thread("solve")
     if thread.options.custom_rules == "drop":
         return inner(ctx, operands[: len(eqn.params["_prim"].solve_jaxpr.invars)])
+    refuse_refs("custom_root", thread, inner, eqn)
     jaxpr, own = inner.hoisted
     old = eqn.params["_prim"]
     solve_consts, *others = jax.tree.unflatten(old.in_tree, operands)

@@ -179,3 +179,45 @@ def test_axes_of_while_loops_are_there_with_max_steps():
     assert found["c"] == found["n"]
     assert found["c"][0] == scan
     assert found["c"][1].startswith(f"{scan}/body/")
+
+
+def test_a_tag_of_a_rule_and_another_of_its_name_elsewhere():
+    @jax.custom_vjp
+    def sin(x):
+        return jnp.sin(x)
+
+    sin.defvjp(lambda x: (taxpr.tag(jnp.sin(x), name="h"), x), lambda x, g: (g * jnp.cos(x),))
+
+    def run(f, stack):
+        program = taxpr.trace(f)(1.0)
+        both = jax.value_and_grad(lambda x: program.collect("h", stack=stack)(x), has_aux=True)
+        return both(1.0)[0][1]["h"]
+
+    plain_first = lambda x: taxpr.tag(x * 2, name="h") + sin(x)
+    rule_first = lambda x: sin(x) + taxpr.tag(x * 2, name="h")
+    for f in (plain_first, rule_first):
+        with pytest.raises(taxpr.SelectorError, match=r"two tags have the name 'h'.*stack=True"):
+            run(f, stack=False)
+    plain, of_rule = run(plain_first, stack=True)
+    assert (plain, of_rule.mask) == (2.0, True)
+    np.testing.assert_allclose(of_rule.value, np.sin(1.0), rtol=1e-6)
+    of_rule, plain = run(rule_first, stack=True)
+    assert (plain, of_rule.mask) == (2.0, True)
+    np.testing.assert_allclose(of_rule.value, np.sin(1.0), rtol=1e-6)
+
+
+def test_a_rule_has_the_tag_of_what_it_stands_for():
+    @jax.custom_vjp
+    def sin(x):
+        return taxpr.tag(jnp.sin(x), name="h")
+
+    def fwd(x):
+        return taxpr.tag(jnp.sin(x), name="h", more=1), x  # other params: another tag
+
+    sin.defvjp(fwd, lambda x, g: (g * jnp.cos(x),))
+    program = taxpr.trace(sin)(1.0)
+    assert len(program.tags()) == 2
+    np.testing.assert_allclose(program.collect("h")(1.0)[1]["h"], np.sin(1.0), rtol=1e-6)
+    plain, of_rule = program.collect("h", stack=True)(1.0)[1]["h"]
+    assert not of_rule.mask
+    np.testing.assert_allclose(plain, np.sin(1.0), rtol=1e-6)

@@ -74,8 +74,15 @@ def test_a_key_says_which_of_two():
 
 def test_two_of_one_kind_in_a_list_are_refused():
     injected = PROGRAM.inject({"x": [taxpr.scale(1.0), taxpr.scale(1.0)]})
-    with pytest.raises(ArgumentError, match="Change the context itself"):
+    second = r"ctx\['x'\]\[1\]\['values'\]\['factor'\]"
+    with pytest.raises(ArgumentError, match=rf"factor of scale at 'x' \({second}\), and no key"):
         injected.ctx_with("x", factor=2.0)
+    ctx = injected.ctx
+    ctx["x"][1]["values"]["factor"] = 2.0  # as the message says
+    assert float(injected(ctx, XS)[0][0]) == 12.0
+    one = PROGRAM.inject([taxpr.scale(1.0), taxpr.scale(1.0)], where="x")
+    with pytest.raises(ArgumentError, match=r"ctx = .*; ctx\[0\]\['values'\]\['factor'\] = "):
+        one.ctx_with(factor=2.0)
 
 
 def test_arrays_and_trees():

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from checks import assert_close, check_types
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jax.experimental import io_callback
 from reference import Reference
 
@@ -539,3 +540,207 @@ def test_with_rules_dropped_the_tags_of_rules_are_not_there():
     for changed in (program.inject, program.collect):
         with pytest.raises(taxpr.SelectorError, match="the program has no tags"):
             changed(*([taxpr.count()] if changed == program.inject else []), custom_rules="drop")
+
+
+# ---- tags that only a rule has, of another form for other inputs -----------------------
+
+
+def product(second="r"):
+    """a * b, whose rule has a tag for each input that is differentiated."""
+
+    @jax.custom_jvp
+    def mul(a, b):
+        return a * b
+
+    def rule(primals, tangents):
+        (a, b), (s, t) = primals, tangents
+        out = jnp.zeros(())
+        if not isinstance(s, SymbolicZero):
+            out = out + tag(s * b, name="r")
+        if not isinstance(t, SymbolicZero):
+            out = out + tag(t * a, name=second)
+        return a * b, out
+
+    mul.defjvp(rule, symbolic_zeros=True)
+    return mul
+
+
+def along(run, which):
+    """The derivative by a or b at (2, 5), and the rest of what comes out."""
+    held = [jnp.float32(2), jnp.float32(5)]
+
+    def by(x):
+        args = list(held)
+        args[which] = x
+        return run(*args)
+
+    _, slope, more = jax.jvp(by, (held[which],), (jnp.float32(1),), has_aux=True)
+    return slope, more
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("second", ["r", "other"])
+def test_tags_of_a_rule_are_told_where_it_has_fewer_of_them(mode, second):
+    program = taxpr.trace(product(second))(2.0, 5.0)
+    first, last = (site.address for site in program.tags())
+    for chosen, by in (
+        ({first: taxpr.scale(10.0)}, (10.0, 1.0)),
+        ({last: taxpr.scale(10.0)}, (1.0, 10.0)),
+        ({first: taxpr.scale(10.0), last: taxpr.scale(100.0)}, (10.0, 100.0)),
+    ):
+        new = program.inject(chosen)
+        run = mode(functools.partial(new, new.ctx))
+        assert along(run, 0)[0] == 5 * by[0]
+        assert along(run, 1)[0] == 2 * by[1]
+        both = jax.jvp(lambda a, b, run=run: run(a, b)[0], (2.0, 5.0), (1.0, 1.0))[1]
+        assert both == 5 * by[0] + 2 * by[1]
+    new = program.inject({first: taxpr.count(), last: taxpr.count()})
+    for which in range(2):
+        ctx = along(mode(functools.partial(new, new.ctx)), which)[1]
+        counts = jax.tree.leaves([new.report(ctx)[one] for one in (first, last)])
+        assert [int(n) for n in counts] == [1 - which, which]
+
+
+def test_tags_of_a_rule_that_nothing_tells_apart_are_refused():
+    @jax.custom_jvp
+    def mul(a, b):
+        return a * b
+
+    def rule(primals, tangents):
+        (a, b), dots = primals, tangents
+        pairs = [(t, x) for t, x in zip(dots, (b, a), strict=True) if type(t) is not SymbolicZero]
+        return a * b, sum(tag(t * x, name="r") for t, x in pairs)
+
+    mul.defjvp(rule, symbolic_zeros=True)
+    program = taxpr.trace(mul)(2.0, 5.0)
+    first, last = (site.address for site in program.tags())
+    for chosen in (
+        {first: taxpr.scale(10.0)},
+        {first: taxpr.scale(10.0), last: taxpr.scale(100.0)},
+    ):
+        new = program.inject(chosen)
+        both = jax.jvp(lambda a, b, new=new: new(new.ctx, a, b)[0], (2.0, 5.0), (1.0, 1.0))[1]
+        assert both == 50 + 2 * (1 if len(chosen) == 1 else 100)
+        with pytest.raises(
+            taxpr.RefusedError,
+            match=r"tag 'r', 0:custom_jvp_call/jvp/t0 .*, which only the jvp rule of "
+            "0:custom_jvp_call.* has, cannot be told from the others .* names of their own, or "
+            "select all of them, with one",
+        ):
+            along(functools.partial(new, new.ctx), 1)
+    for injector, by in ((taxpr.scale(10.0), 10), ([taxpr.scale(10.0), taxpr.scale(2.0)], 20)):
+        new = program.inject(injector)
+        assert along(functools.partial(new, new.ctx), 1)[0] == 2 * by
+
+
+def test_a_rule_that_jax_traced_before_is_told_or_refused():
+    """Its tags then have the line of the equation."""
+    program = taxpr.trace(product())(2.0, 5.0)
+    jax.jvp(lambda b: program(2.0, b), (5.0,), (1.0,))
+    first, last = (site.address for site in program.tags())
+    new = program.inject({first: taxpr.scale(10.0), last: taxpr.scale(100.0)})
+    with pytest.raises(taxpr.RefusedError, match="cannot be told from the others"):
+        along(functools.partial(new, new.ctx), 1)
+
+
+def test_tags_of_a_rule_that_calls_its_function_again():
+    """The rule of the rule has them once more."""
+
+    def rule(f, primals, tangents):
+        (x,), (t,) = primals, tangents
+        first = tag(jnp.cos(x), name="r")
+        out = f(x)
+        return out, t * (first + tag(jnp.sin(x), name="r"))
+
+    program = taxpr.trace(with_jvp(jnp.sin, rule))(1.0)
+    first, last = (site.address for site in program.tags())
+    new = program.inject({first: taxpr.scale(10.0), last: taxpr.scale(100.0)})
+    slope = jax.jvp(lambda x: new(new.ctx, x)[0], (1.0,), (1.0,))[1]
+    assert_close(slope, 10 * jnp.cos(1.0) + 100 * jnp.sin(1.0))
+
+
+def test_collected_values_of_a_rule_in_another_order():
+    @jax.custom_jvp
+    def mul(a, b):
+        return a * b
+
+    def rule(primals, tangents):
+        (a, b), (s, t) = primals, tangents
+        if isinstance(s, SymbolicZero):
+            return a * b, tag(t, name="t") * tag(a, name="a")
+        a = tag(a, name="a")
+        return a * b, s * b + tag(t, name="t") * a
+
+    mul.defjvp(rule, symbolic_zeros=True)
+    program = taxpr.trace(mul)(2.0, 5.0).collect()
+    values = along(program, 1)[1]
+    assert (values["a"].value, values["t"].value) == (2.0, 1.0)
+    with pytest.raises(taxpr.RefusedError, match="the rule is another one for these inputs"):
+        along(taxpr.trace(product())(2.0, 5.0).collect(stack=True), 1)
+
+
+# ---- an injector that closes over a Ref -------------------------------------------------
+
+
+def new_ref(value):
+    return (jax.new_ref if hasattr(jax, "new_ref") else jax.array_ref)(jnp.float32(value))
+
+
+def solved(v):
+    return lax.custom_linear_solve(
+        lambda x: 2 * x, v, lambda f, b: tag(b / 2, name="h"), lambda f, b: b / 2
+    )
+
+
+def root(v):
+    return lax.custom_root(
+        lambda x: x - v, v, lambda f, x: tag(x - f(x), name="h"), lambda g, y: y / g(1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fn", "what"),
+    [
+        (with_jvp(lambda x: tag(jnp.sin(x), name="h"), sin_rule), "custom_jvp_call"),
+        (
+            with_vjp(
+                lambda x: tag(jnp.sin(x), name="h"),
+                lambda f, x: (f(x), x),
+                lambda x, ct: (ct * jnp.cos(x),),
+            ),
+            "custom_vjp_call",
+        ),
+        (solved, "custom_linear_solve"),
+        (root, "custom_jvp_call|call_hi_primitive|custom_root"),
+    ],
+    ids=["custom_jvp", "custom_vjp", "custom_linear_solve", "custom_root"],
+)
+def test_an_injector_that_closes_over_a_ref_is_refused_where_a_rule_is_kept(fn, what):
+    seen = new_ref(0)
+
+    def injector(ctx, token, params):
+        seen[...] += token
+        return token, ctx
+
+    with pytest.raises(
+        taxpr.RefusedError,
+        match=rf"in 0:({what})\b.* closes over a Ref, and .* in the ctx .*custom_rules=\"drop\"",
+    ):
+        taxpr.inject(fn, injector)((), 0.4)
+    jax.jit(taxpr.inject(fn, injector, custom_rules="drop"))((), 0.4)
+    assert_close(seen[...], fn(0.4))
+
+
+def test_a_ref_at_a_tag_of_a_rule_alone_is_refused():
+    seen = new_ref(0)
+
+    def injector(ctx, token, params):
+        seen[...] += jnp.sum(token)
+        return token, ctx
+
+    for fn in (
+        jvp_only_in_rule,
+        lambda v: with_vjp(jnp.sin, lambda f, x: (tag(f(x), name="h"), x), lambda x, ct: (ct,))(v),
+    ):
+        with pytest.raises(taxpr.RefusedError, match="closes over a Ref"):
+            taxpr.inject(fn, injector)((), V)

@@ -228,3 +228,21 @@ def test_a_call_that_leaves_out_the_ctx():
 def test_values_of_partial_that_are_not_by_number():
     with pytest.raises(taxpr.ArgumentError, match=r"partial: args is a float\. .* \{0: value\}"):
         taxpr.partial(jax.make_jaxpr(loop)(XS), 2.0)
+
+
+def test_a_name_that_is_a_tuple_is_selected_as_a_param():
+    program = taxpr.trace(lambda x: taxpr.tag(x, name=("a", 1)))(1.0)
+    with pytest.raises(
+        taxpr.SelectorError,
+        match=r"where=\('a', 1\) is a list of selectors, .*selected by \{'name': \('a', 1\)\}",
+    ):
+        program.tags(("a", 1))
+    assert len(program.tags({"name": ("a", 1)})) == 1
+
+
+def test_an_int_that_does_not_fit():
+    def injector(ctx, token, params):
+        return token, ctx
+
+    with pytest.raises(taxpr.InjectorError, match=r"the int 1099511627776, .* fit into int32.*x64"):
+        taxpr.inject(lambda x: taxpr.tag(x, name="q"), injector)(2**40, 1.0)
