@@ -68,12 +68,12 @@ def test_a_second_eager_call_compiles_nothing(kind, compiled):
     def f(x):
         return deep(x) + 1
 
-    program, x = taxpr.trace(f)(0.3), jnp.float32(0.3)
-    program = taxpr.trace(f)(x)
+    x = jnp.float32(0.3)
+    program, other = taxpr.trace(f)(x), x + 1
     first = compiled(lambda: CALLS[kind](f, program)(x))
     assert first > 0
     assert compiled(lambda: CALLS[kind](f, program)(x)) == 0
-    assert compiled(lambda: CALLS[kind](f, program)(x + 1)) == 0
+    assert compiled(lambda: CALLS[kind](f, program)(other)) == 0
 
 
 def test_gradients_are_those_of_the_arguments_of_each_call():
@@ -99,14 +99,15 @@ def test_other_selections_and_options_are_other_results():
         return tag(x * 2, name="in") * x
 
     @g.defjvp
-    def _(primals, tangents):
+    def of_g(primals, tangents):
         return g(*primals), 100.0 * tangents[0]
 
     program = taxpr.trace(lambda x: tag(g(tag(x, name="x")), name="out") * 3)(2.0)
     for _ in range(2):
         assert taxpr.grad_at(program, "x")(2.0) == {"x": 300}
-        assert taxpr.grad_at(program, "x", custom_rules="drop")(2.0) == {"x": 24}
         assert taxpr.grad_at(program, "in", custom_rules="drop")(2.0) == {"in": 6}
+        both = taxpr.grad_at(program, ["x", "in"], custom_rules="drop")(2.0)
+        assert both == {"x": 24, "in": 6}
         assert taxpr.grad_at(program, ["x", "out"])(2.0) == {"x": 300, "out": 3}
         assert program.collect("x")(2.0)[1] == {"x": 2}
         assert program.collect(["x", "out"])(2.0)[1] == {"x": 2, "out": 8}
@@ -200,15 +201,13 @@ def test_a_rule_that_is_dropped_warns_at_each_call():
         return tag(x * 2, name="h")
 
     @g.def_vmap
-    def _(size, batched, x):
+    def of_many(size, batched, x):
         return x * 2, True
 
     program = taxpr.trace(lambda x: g(x) * 3)(1.0)
     for _ in range(2):
         with pytest.warns(taxpr.DroppedRuleWarning, match="h"):
             assert program.collect()(1.0)[1] == {"h": 2}
-        with pytest.warns(taxpr.DroppedRuleWarning, match="h"):
-            assert taxpr.grad_at(program)(1.0) == {"h": 3}
 
 
 def test_many_threads_share_one_result():
