@@ -14,6 +14,7 @@ from taxpr import _compat
 from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops._rebuild import Slots
 from taxpr._hops.loops import is_loop, is_while
+from taxpr._memo import made_of
 from taxpr._rules import Emission, Options
 from taxpr._site import Site
 from taxpr._splice import followed_by
@@ -163,6 +164,20 @@ def collection(
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
         raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
     named = by_name("collect", sites, stack)
+    key = ("collect", out_tree, max_steps, options.custom_rules)
+    return made_of(
+        jaxpr, sites, key, lambda: _collection(jaxpr, out_tree, sites, named, max_steps, options)
+    )
+
+
+def _collection(
+    jaxpr: Any,
+    out_tree: Any,
+    sites: Sequence[Site],
+    named: dict[str, list[Site]],
+    max_steps: int | None,
+    options: Options,
+) -> Collection:
     plain, kept = collector(), collector(max_steps)
     chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
     threaded = thread(jaxpr, chosen, [], options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from taxpr._functions import called_as, trace
 from taxpr._hops.loops import is_while
 from taxpr._inject import options_of, sites_of
 from taxpr._iterations import refuse_unless_plain
+from taxpr._memo import made_of
 from taxpr._rules import Options
 from taxpr._selectors import select
 from taxpr._site import Site
@@ -86,21 +87,12 @@ def _gradients(
     for site in sites:
         _check_site(site, options)
     named = by_name("grad_at", sites, stack)
-    this = object()  # so that only the marks of this call are found
-    gate = jnp.float32(0)
-    chosen = [(site, _marking(site.address, this)) for site in sites]
-    options = dataclasses.replace(options, unchanged=frozenset({0}))
-    threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)], options)
-
-    def opened(gate: Any, *flat: Any) -> Any:
-        return _compat.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
-
-    flat = program.flat(args, kwargs)
-    backward = trace(jax.grad(opened))(gate, *flat)
-    found: dict[str, Any] = {}
-    if any(_is_mark(site, this) for site in backward.tags()):
-        marks = backward.collect(lambda site: _is_mark(site, this))
-        found = marks(gate, *flat)[1]
+    gate, flat = jnp.float32(0), program.flat(args, kwargs)
+    key = ("grad_at", options.custom_rules, tuple(map(jax.typeof, flat)))
+    backward = made_of(
+        program.jaxpr, sites, key, lambda: _backward(program, sites, options, gate, flat)
+    )
+    found = backward.gradients(gate, *flat)
     values = {}
     for name, group in named.items():
         each = [
@@ -111,6 +103,43 @@ def _gradients(
         ]
         values[name], _ = together(each)
     return values
+
+
+@dataclasses.dataclass(frozen=True)
+class _Backward:
+    """The backward pass.
+
+    Attributes:
+        program: From the gate and the flat inputs; it collects the gradients if there are any.
+        marked: Whether there are.
+    """
+
+    program: Program
+    marked: bool
+
+    @property
+    def jaxpr(self) -> Any:
+        return self.program.jaxpr
+
+    def gradients(self, *flat: Any) -> dict[str, Any]:
+        return self.program(*flat)[1] if self.marked else {}
+
+
+def _backward(
+    program: Program, sites: Sequence[Site], options: Options, gate: Any, flat: Sequence[Any]
+) -> _Backward:
+    this = object()  # so that only the marks that are made here are found
+    chosen = [(site, _marking(site.address, this)) for site in sites]
+    options = dataclasses.replace(options, unchanged=frozenset({0}))
+    threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)], options)
+
+    def opened(gate: Any, *flat: Any) -> Any:
+        return _compat.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
+
+    backward = trace(jax.grad(opened))(gate, *flat)
+    if not any(_is_mark(site, this) for site in backward.tags()):
+        return _Backward(backward, False)
+    return _Backward(backward.collect(lambda site: _is_mark(site, this)), True)
 
 
 def _is_mark(site: Site, this: object) -> bool:

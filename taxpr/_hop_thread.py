@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -75,8 +76,17 @@ class HopThread:
     address: str
     avals: list[Any]
 
+    @functools.cached_property
+    def _nested(self) -> dict[str, Nested]:
+        """By label. They are as many as the branches of a switch, so not found anew for each."""
+        return {nested.label: nested for nested in nested_jaxprs(self.eqn)}
+
+    @functools.cached_property
+    def _rules(self) -> dict[str, Nested]:
+        return {nested.label: nested for nested in rule_jaxprs(self.eqn)}
+
     def selected(self, label: str) -> list[str]:
-        nested = next(n for n in nested_jaxprs(self.eqn) if n.label == label)
+        nested = self._nested[label]
         prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
         return [
             described(f"{prefix}{site.address}", site.eqn)
@@ -88,8 +98,7 @@ class HopThread:
         self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
     ) -> ThreadedJaxpr:
         if jaxpr is None:
-            known = (*nested_jaxprs(self.eqn), *rule_jaxprs(self.eqn))
-            nested = next(nested for nested in known if nested.label == label)
+            nested = self._nested.get(label) or self._rules[label]
             jaxpr, repeated = nested.stored, _may_repeat(nested)
             plan, keys = self.plans.get(label, {}), None
         else:
@@ -146,11 +155,14 @@ def settled(threaded: HopThread, ctx: list[Any]) -> list[Any]:
     """
     repeated = [nested for nested in nested_jaxprs(threaded.eqn) if _may_repeat(nested)]
     while True:
-        new = list(ctx)
+        new, avals = list(ctx), avals_of(ctx)
+        inside = dataclasses.replace(threaded, avals=avals)
         for nested in repeated:
-            out = threaded(nested.label, ctx=ctx).ctx_avals
-            for index, (value, aval) in enumerate(zip(new, out, strict=True)):
-                if aval.shape != jax.typeof(value).shape:
+            out = inside(nested.label).ctx_avals
+            for index, (value, old, aval) in enumerate(zip(new, avals, out, strict=True)):
+                if aval is old:  # most of them, where a switch has a state for each branch
+                    continue
+                if aval.shape != old.shape:
                     raise RefusedError(
                         f'inject: {threaded.address} runs a shard_map with shards="stack" more '
                         "than once or not always, so the stacked ctx cannot be handed on. Use "

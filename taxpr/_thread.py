@@ -210,6 +210,8 @@ class _Threader:
             emits |= {f"{label}{local}{key}": value for key, value in new.items()}
         splice.keep(inner.eqns[done:])
         for index, aval in ctx_avals.items() if repeated else ():
+            if ctx[index].aval is aval:
+                continue
             if missing := sorted(_compat.varying(aval) - _compat.varying(ctx[index].aval)):
                 widen = functools.partial(_compat.pvary, axes=missing)
                 (ctx[index],) = splice.inline(jax.make_jaxpr(widen)(ctx[index].aval), [ctx[index]])

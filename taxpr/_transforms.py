@@ -42,7 +42,8 @@ def inject(
     What comes back is of the kind that was given:
 
     ================  ==============================================================
-    a function        a function ``(ctx, *args) -> (out, ctx)``, traced at each call. It
+    a function        a function ``(ctx, *args) -> (out, ctx)``, injected anew at each call, so
+                      that outside of `jax.jit` its loops are compiled at each call, too. It
                       composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like; static
                       arguments are closed over. ``.init(*args)`` is the context to begin
                       with, and ``.report(ctx, *args)`` what a final one says; inside

@@ -28,8 +28,8 @@ def tags_in(thread: Thread, label: str) -> str:
 def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.JaxprEqn) -> None:
     """Raise where an injector in there closes over a Ref.
 
-    JAX does not trace the solve of a custom_linear_solve that writes to a Ref, does not compile
-    a custom_jvp that does, and differentiates none of them with a Ref among what they close over.
+    JAX does not trace the solve of a custom_linear_solve that writes to a Ref, and does not compile
+    a custom_jvp that does. In a custom_vjp it would be possible, and is not done.
     """
     if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in threaded.hoisted[1]):
         source = _compat.source_of(eqn)

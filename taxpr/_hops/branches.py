@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import collections
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._hops._rebuild import counted, never
-from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._rules import Emission, Emits, Hop, Nested, Thread, Threaded, plain
 from taxpr._table import register
+from taxpr._zeros import zeros_of
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -46,11 +49,13 @@ def _inject(
     index, *rest = operands
     stored = eqn.params["branches"]
     branches = [thread(f"branch{i}") for i in range(len(stored))]
-    emitted = {key: aval for branch in branches for key, aval in branch.emitted().items()}
-    if emitted:
-        # Every branch must hand out the same things: what it does not reach did not fire.
+    slots, placed = _slots([branch.emitted() for branch in branches])
+    if slots:
         avals = [jax.typeof(x) for x in (*ctx, *rest)]
-        jaxprs = [_handing_out(branch, emitted, len(ctx), avals) for branch in branches]
+        jaxprs = [
+            _handing_out(branch, number, slots, placed[number], len(ctx), avals)
+            for number, branch in enumerate(branches)
+        ]
     else:
         jaxprs = [branch.jaxpr for branch in branches]
     closed, consts = _with_common_consts(jaxprs)
@@ -62,21 +67,77 @@ def _inject(
     }
     out = _compat.bind(eqn.primitive, [index, *consts, *ctx, *rest], params)
     n_out, n_ctx = len(eqn.outvars), len(ctx)
-    tree = jax.tree.structure({key: counted(value) for key, value in emitted.items()})
-    emits = jax.tree.unflatten(tree, out[n_out + n_ctx :])
+    emits = _read(slots, placed, out[n_out + n_ctx :]) if slots else {}
     return out[n_out : n_out + n_ctx], out[:n_out], emits
 
 
-def _handing_out(branch: Threaded, emitted: Emits, n_ctx: int, avals: list[Any]) -> Any:
+def _slots(emitted: Sequence[Emits]) -> tuple[list[Emission], list[dict[str, int]]]:
+    """Where branches hand out what they emit.
+
+    Every branch must hand out the same things. As only one of them runs, what is of one type in
+    several branches shares a slot, so that a switch does not hand out zeros from each branch for
+    all tags of all others.
+
+    Returns:
+        The type of each slot, and for each branch the slots of its emissions.
+    """
+    slots: list[Emission] = []
+    of_kind: dict[Any, list[int]] = collections.defaultdict(list)
+    placed: list[dict[str, int]] = []
+    for emits in emitted:
+        taken: collections.Counter[Any] = collections.Counter()
+        here: dict[str, int] = {}
+        for key, emission in emits.items():
+            leaves, tree = jax.tree.flatten(emission)
+            kind = tree, tuple(leaves)
+            if taken[kind] == len(of_kind[kind]):
+                of_kind[kind].append(len(slots))
+                slots.append(emission)
+            here[key] = of_kind[kind][taken[kind]]
+            taken[kind] += 1
+        placed.append(here)
+    return slots, placed
+
+
+def _handing_out(
+    branch: Threaded,
+    number: int,
+    slots: Sequence[Emission],
+    placed: Mapping[str, int],
+    n_ctx: int,
+    avals: list[Any],
+) -> Any:
+    """The branch, which also returns its number and what it has for each slot, or zeros."""
+
     def run(*args: Any) -> list[Any]:
         ctx, outs, emits = branch(args[:n_ctx], args[n_ctx:])
-        every = {
-            key: counted(emits[key]) if key in emits else never(aval)
-            for key, aval in emitted.items()
-        }
-        return [*outs, *ctx, *jax.tree.leaves(every)]
+        own = {slot: emits[key] for key, slot in placed.items()}
+        every = [own.get(k) or jax.tree.map(zeros_of, slot) for k, slot in enumerate(slots)]
+        return [*outs, *ctx, jnp.int32(number), *jax.tree.leaves(every)]
 
     return jax.make_jaxpr(run)(*avals)
+
+
+def _read(
+    slots: Sequence[Emission], placed: Sequence[Mapping[str, int]], handed_out: Sequence[Any]
+) -> Emits:
+    """What was emitted, by its key, from the number of the branch that ran and its slots."""
+    number, *leaves = handed_out
+    values = jax.tree.unflatten(jax.tree.structure(slots), leaves)
+    users = collections.Counter(slot for here in placed for slot in here.values())
+    emits: Emits = {}
+    for index, here in enumerate(placed):
+        ran = number == index
+        for key, slot in here.items():
+            emission = values[slot]
+            if users[slot] > 1:  # else all other branches gave zeros
+                emission = jax.tree.map(
+                    lambda x, ran=ran: jax.lax.select_n(ran, zeros_of(x), x), emission
+                )
+            if emission.fired is None:
+                emission = emission._replace(fired=ran.astype(jnp.int32))
+            emits[key] = emission
+    return emits
 
 
 def _with_common_consts(jaxprs: list[Any]) -> tuple[list[Any], list[Any]]:

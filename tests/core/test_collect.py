@@ -221,3 +221,72 @@ def test_a_rule_has_the_tag_of_what_it_stands_for():
     plain, of_rule = program.collect("h", stack=True)(1.0)[1]["h"]
     assert not of_rule.mask
     np.testing.assert_allclose(plain, np.sin(1.0), rtol=1e-6)
+
+
+# ---- many branches -----------------------------------------------------------
+
+
+def many(n):
+    """A switch of n branches, each with tags of its own: two of one type, one of another."""
+
+    def branch(k):
+        def run(x):
+            a, b = tag(x * (k + 1), name=f"a{k}"), tag(x - k, name=f"b{k}")
+            whole = tag(jnp.int32(k) + jnp.arange(2), name=f"c{k}") if k % 2 else jnp.zeros(2)
+            return a * b + whole.sum().astype(x.dtype)
+
+        return run
+
+    return lambda index, x: jax.lax.switch(index, [branch(k) for k in range(n)], x)
+
+
+def test_each_branch_of_a_switch_hands_out_its_own():
+    n, x = 5, jnp.float32(0.7)
+    f = many(n)
+    for index in range(n):
+        out, values = jax.jit(taxpr.collect(f))(index, x)
+        np.testing.assert_allclose(out, f(index, x))
+        assert set(values) == {f"{c}{k}" for c in "abc" for k in range(n) if c != "c" or k % 2}
+        for name, (value, mask) in values.items():
+            k, ran = int(name[1:]), int(name[1:]) == index
+            want = {"a": x * (k + 1), "b": x - k, "c": k + jnp.arange(2)}[name[0]]
+            assert mask == ran
+            np.testing.assert_allclose(value, want if ran else jnp.zeros_like(want))
+
+
+def test_branches_of_a_switch_in_a_loop_and_their_derivatives():
+    f, n = many(3), 3
+    order, x = jnp.asarray([2, 0, 1, 1, 0]), jnp.float32(0.7)
+
+    def loop(x):
+        return jax.lax.scan(lambda c, k: (jnp.tanh(f(k, c)), None), x, order)[0]
+
+    out, values = taxpr.collect(loop)(x)
+    carries = [x]
+    for k in order:
+        carries.append(jnp.tanh(f(k, carries[-1])))
+    np.testing.assert_allclose(out, carries[-1], rtol=1e-5)
+    for k in range(n):
+        value, mask = values[f"a{k}"]
+        np.testing.assert_array_equal(mask, order == k)
+        want = [c * (k + 1) if one == k else 0 for c, one in zip(carries, order, strict=False)]
+        np.testing.assert_allclose(value, jnp.stack(list(map(jnp.float32, want))), rtol=1e-5)
+
+    for index in range(n):
+
+        def handed_out(x, index=index):
+            values = taxpr.collect(f)(index, x)[1]
+            return [(values[f"a{k}"].value, values[f"b{k}"].value) for k in range(n)]
+
+        want = [((k + 1) * (k == index), 1 * (k == index)) for k in range(n)]
+        assert jax.jacrev(handed_out)(x) == want
+        assert jax.jacfwd(handed_out)(x) == want
+
+
+def test_what_a_branch_hands_out_does_not_grow_with_the_branches():
+    def results(n):
+        program = taxpr.trace(many(n))(0, 0.7).collect()
+        [switch] = [eqn for eqn in program.eqns if "branches" in eqn.params]
+        return len(switch.outvars)
+
+    assert results(4) == results(12)
