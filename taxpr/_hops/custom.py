@@ -159,7 +159,8 @@ def _inject(
         )
     else:
         text = (
-            f"inject: a derivative is taken with respect to the ctx of an injector in {thread.address}"
+            "inject: a derivative is taken with respect to the ctx of an injector in "
+            + thread.address
             + (f" ({source})" if source else "")
             + ", or to a value that it closes over"
             + (f"; it is at {tags}" if tags else "")
