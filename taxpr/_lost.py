@@ -81,7 +81,7 @@ def _dependent(jaxpr: Any, i: int) -> list[int]:
 
 
 def _marks(jaxpr: Any, primitive: Any) -> set[int]:
-    sites = find_sites(jaxpr, of=lambda eqn: eqn.primitive is primitive)
+    sites = find_sites(jaxpr, rules=False, of=lambda eqn: eqn.primitive is primitive)
     return {int(site.eqn.params["message"]) for site in sites}
 
 
