@@ -214,3 +214,37 @@ def test_donated_states():
     assert repr(s) == "State(float32[2], name='s')"
     s.value = jnp.ones(2)
     assert s.value.tolist() == [1.0, 1.0]
+
+
+def test_a_derivative_by_some_of_the_arguments():
+    mean = State(0.0, name="mean")
+
+    def layer(w, x):
+        mean.value = 0.5 * mean.value + 0.5 * w * x
+        return w * x
+
+    inner = ruled(jax.custom_vjp, layer, lambda w, x: w * x)
+    pure, states = uncurry(lambda w, x: inner(inner(w, x), x), X, X)
+    for mode in (lambda f: f, jax.jit):
+        for k, expected in ((1, 9.0), (2, 18.0)):
+            grad, new = mode(jax.grad(pure, argnums=k, has_aux=True))(states, X, X)
+            assert (grad, new["mean"]) == (expected, 15.75)
+
+
+def test_a_derivative_inside_of_what_is_uncurried():
+    s, n = State(0.0, name="s"), State(0, name="n")
+
+    def fn(x):
+        s.value = 0.5 * s.value + x * x
+        n.value += 1
+        return x + 1
+
+    layer = jax.custom_vjp(fn)
+    layer.defvjp(lambda x: (fn(x), None), lambda _, ct: (ct,))
+    counted = lambda x: layer(layer(x)) * n.value.astype(float)
+    pure, states = uncurry(lambda x: (jax.grad(counted)(x), s.value), X)
+    (grad, after), new = pure(states, X)
+    assert (grad, after, new["n"]) == (2.0, 4.5 + 16.0, 2)
+    match = r"^read of the state 's' .*there is the write of the state 's' .*forward rule of"
+    with pytest.raises(StateError, match=match):
+        uncurry(jax.grad(lambda x: layer(x) * s.value), X)
