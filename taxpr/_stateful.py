@@ -144,8 +144,9 @@ def _written_in_rules(
     for site, access in zip(sites, accesses, strict=True):
         rules = [step.eqn for step in site.steps if has_rules(step.eqn)]
         if access.op == "write" and rules:
-            for k, var in zip(places[access.state], site.eqn.invars, strict=True):
-                if jnp.issubdtype(var.aval.dtype, jnp.inexact):
+            avals: list[Any] = [atom.aval for atom in site.eqn.invars]
+            for k, aval in zip(places[access.state], avals, strict=True):
+                if jnp.issubdtype(aval.dtype, jnp.inexact):
                     found.setdefault(k, (site, rules[0]))
     return found
 

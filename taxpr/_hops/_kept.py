@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
+from taxpr._derived import derivatives
 from taxpr._guard import ended, guarded, underived
-from taxpr._lost import derivatives
 from taxpr._rules import Emits, Thread
 
 

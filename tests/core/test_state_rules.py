@@ -117,14 +117,18 @@ def test_derivatives_by_something_else(kind):
     assert jax.grad(run, argnums=(1, 2))(X, X, X) == (9.0, 9.0)
     with pytest.raises(RefusedError, match=MATCH):
         jax.grad(run)(X, X, X)
+
     # What the function closes over is traced outside.
-    closed = lambda x: uncurry(lambda: inner(x, x) * s.value["x"])
+    def closed(x):
+        pure, states = uncurry(lambda: inner(x, x) * s.value["x"])
+        return pure(states)[0]
+
     with pytest.raises(RefusedError, match=MATCH):
-        jax.grad(lambda x: (lambda pure, states: pure(states)[0])(*closed(x)))(X)
+        jax.grad(closed)(X)
 
 
 def test_an_aux_loss_of_a_layer():
-    s = State(0.0, name="s")
+    s = State(jnp.float32(0), name="s")
 
     def clipped(x):
         s.value += jnp.sum(x**2)
@@ -241,7 +245,7 @@ def test_a_derivative_inside_of_what_is_uncurried():
 
     layer = jax.custom_vjp(fn)
     layer.defvjp(lambda x: (fn(x), None), lambda _, ct: (ct,))
-    counted = lambda x: layer(layer(x)) * n.value.astype(float)
+    counted = lambda x: layer(layer(x)) * jnp.float32(n.value)
     pure, states = uncurry(lambda x: (jax.grad(counted)(x), s.value), X)
     (grad, after), new = pure(states, X)
     assert (grad, after, new["n"]) == (2.0, 4.5 + 16.0, 2)
