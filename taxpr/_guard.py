@@ -88,7 +88,7 @@ def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
 
     Returns:
         The value. Its tangent is NaN where one of the sources has one, as forward mode computes
-        the tangents of all values, needed or not.
+        the tangents of all values, needed or not; else it is the tangent of the value itself.
 
     Raises:
         RefusedError: Later, when reverse mode asks for the derivative with respect to a source.
@@ -170,6 +170,8 @@ def _tangent_aval(x: Any, *tangents: Any, message: str) -> Any:
 
 def _jvp_of_underived(primals: Any, tangents: Any, *, message: str) -> tuple[Any, Any]:
     out = underived_p.bind(*primals, message=message)
+    if all(isinstance(t, ad.Zero) for t in tangents[1:]):
+        return out, tangents[0]
     # That of the value itself says nothing: a rule may have ended it.
     return out, _refused(primals[0], tangents[1:], message)
 

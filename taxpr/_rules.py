@@ -114,6 +114,9 @@ class Options:
         unchanged: Which leaves of the context leave every equation as they entered it, by index.
         read_only: Those of them that do not change inside of any equation either, as the counter
             of a loop does.
+        states: Whether the context is the values of states, of which messages speak then.
+        marks_lost: Whether what a rule that is kept loses of a derivative is marked in the
+            program, to be looked at and not to be run; see `taxpr._lost`.
     """
 
     custom_rules: str = "keep"
@@ -121,6 +124,8 @@ class Options:
     no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict)
     unchanged: frozenset[int] = frozenset()
     read_only: frozenset[int] = frozenset()
+    states: bool = False
+    marks_lost: bool = False
 
 
 NO_OPTIONS = Options()

@@ -72,6 +72,7 @@ class Access:
             before it is bound.
         region: A number of the outermost differentiation that it is in, or None.
         loose: Whether that differentiation may move or repeat it.
+        ruled: Whether it is in a forward rule of a custom_vjp there, which is not differentiated.
     """
 
     state: Any
@@ -81,6 +82,7 @@ class Access:
     place: tuple[frozenset[str], frozenset[str]] | None = None
     region: int | None = None
     loose: bool = False
+    ruled: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.op} of {self.state.shown}>"
@@ -253,7 +255,8 @@ def _placed(access: Access) -> Access:
     if region is None:
         region = _regions.setdefault(differentiated[-1], next(_region_numbers))
     loose = access.loose or not inside <= _KEPT_BY["ad"]
-    return dataclasses.replace(access, region=region, loose=loose)
+    ruled = access.ruled or _compat.in_forward_rule()
+    return dataclasses.replace(access, region=region, loose=loose, ruled=ruled)
 
 
 def _refuse_out_of_time(access: Access, layers: Sequence[_compat.Layer]) -> None:
@@ -294,8 +297,28 @@ def _refuse_misplaced_write(
             )
 
 
+def _has_derivatives(state: Any) -> bool:
+    return any(jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact) for aval in state.avals)
+
+
 def refuse_conflicts(accesses: Sequence[Access]) -> None:
-    """Raise where a state is read where a derivative may move that, and is written there, too."""
+    """Raise where a state is read where a derivative may move that, and is written there, too.
+
+    Or where it is read after a rule that is not differentiated has written it.
+    """
+    by_rules: dict[Any, Access] = {}
+    for one in accesses:
+        if one.op == "write" and one.ruled and _has_derivatives(one.state):
+            by_rules[one.region, one.state] = one
+        elif one.op == "write":
+            by_rules.pop((one.region, one.state), None)
+        elif not one.ruled and (write := by_rules.get((one.region, one.state))):
+            raise StateError(
+                f"{one}: in the same derivative there is the {write}, in the forward rule of a "
+                "jax.custom_vjp, and the derivative of the value would be lost. Return the value "
+                f"from the function in place of writing it, or wrap what is differentiated: "
+                f"{_WRAP_GRAD}."
+            )
     written = {(one.region, one.state): one for one in accesses if one.op == "write"}
     for one in accesses:
         write = written.get((one.region, one.state))

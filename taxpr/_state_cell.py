@@ -82,7 +82,7 @@ class State(Generic[T]):
         """The value now; setting it is a write."""
         if not is_eager():
             return bind_read(self, self._tree, self._avals)
-        if self._handed is None or self._handed.changed:
+        if self._handed is None or self._handed.changed or self._is_gone:
             self._handed = Handed(self.stored)
         return self._handed.value
 
@@ -125,8 +125,18 @@ class State(Generic[T]):
         handed, self._handed = self._handed, None
         if handed is not None and handed.changed:
             raise lost(self.shown)
+        if self._is_gone:
+            raise StateError(
+                f"{self.shown}: its value was donated to a jit, as by donate_argnums, and is gone. "
+                "Set it to what came out: pure.write(states), or a value of your own; or give a "
+                "copy of the states to be donated."
+            )
         self._handed = handed
         return jax.tree.unflatten(self._tree, self._leaves)
+
+    @property
+    def _is_gone(self) -> bool:
+        return any(leaf.is_deleted() for leaf in self._leaves)
 
     def current(self) -> T:
         """What a function that is uncurried has it for; what plain Python sees elsewhere."""

@@ -6,14 +6,18 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._errors import RefusedError, refuse_function
 from taxpr._functions import called_as, trace
+from taxpr._iterations import has_rules
+from taxpr._lost import lost
 from taxpr._rules import Options
 from taxpr._site import Site
 from taxpr._state_access import (
@@ -28,6 +32,7 @@ from taxpr._state_cell import State
 from taxpr._table import nested_jaxprs, replace_nested
 from taxpr._tag import tag
 from taxpr._thread import Handler, thread
+from taxpr._underived import with_refusals
 from taxpr._walk import find_sites
 from taxpr.program import Program
 
@@ -107,8 +112,16 @@ def stateful(
             for site, access in zip(sites, accesses, strict=True)
         ]
         try:
-            options = Options(unchanged=frozenset(unchanged), read_only=frozenset(unchanged))
+            options = Options(
+                unchanged=frozenset(unchanged), read_only=frozenset(unchanged), states=True
+            )
             jaxpr = thread(program.jaxpr, chosen, types, options).jaxpr
+            if kept := _written_in_rules(sites, accesses, places):
+                marking = dataclasses.replace(options, marks_lost=True)
+                with warnings.catch_warnings():  # which the first time has given
+                    warnings.simplefilter("ignore")
+                    marked = thread(program.jaxpr, chosen, types, marking).jaxpr
+                jaxpr = _without_lost(jaxpr, marked, kept)
         except RefusedError as error:
             steps = [step.eqn.primitive for site in sites for step in site.steps]
             if _compat.shard_map_p not in steps:
@@ -118,6 +131,50 @@ def stateful(
                 "states among its arguments."
             ) from error
     return Stateful(program, accesses, _with_barred_rules(jaxpr, {})), states
+
+
+def _written_in_rules(
+    sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State, Sequence[int]]
+) -> dict[int, tuple[Site, Any]]:
+    """Writes in a function whose rule for derivatives is kept: by leaf the first, and that rule.
+
+    Only of leaves that can have a derivative.
+    """
+    found: dict[int, tuple[Site, Any]] = {}
+    for site, access in zip(sites, accesses, strict=True):
+        rules = [step.eqn for step in site.steps if has_rules(step.eqn)]
+        if access.op == "write" and rules:
+            avals: list[Any] = [atom.aval for atom in site.eqn.invars]
+            for k, aval in zip(places[access.state], avals, strict=True):
+                if jnp.issubdtype(aval.dtype, jnp.inexact):
+                    found.setdefault(k, (site, rules[0]))
+    return found
+
+
+def _without_lost(jaxpr: Any, marked: Any, kept: Mapping[int, tuple[Site, Any]]) -> Any:
+    """The jaxpr, in which a derivative that a kept rule would lose is refused."""
+    inner = _compat.open_jaxpr(jaxpr)
+    inputs = [*inner.constvars, *inner.invars]
+    by_result: dict[int, dict[int, set[int]]] = {}
+    for (j, i), leaves in lost(_compat.hoisted(marked)[0]).items():
+        by_result.setdefault(j, {})[i] = leaves
+    refused = {}
+    for j, by_input in by_result.items():
+        leaf = min(set().union(*by_input.values()) & kept.keys(), default=min(kept))
+        refused[j] = [inputs[i] for i in by_input], _lost_text(*kept[leaf])
+    return with_refusals(jaxpr, refused) if refused else jaxpr
+
+
+def _lost_text(site: Site, eqn: Any) -> str:
+    access, source = access_of(site.eqn), _compat.source_of(eqn)
+    return (
+        f"uncurry: a derivative is taken of what depends on the {access}, which is in "
+        f"{eqn.primitive.name}"
+        + (f" ({source})" if source else "")
+        + ". Its rule for derivatives is kept, and says nothing of the value that is written. "
+        "Return the value from the function, with a derivative in its rule, and write it outside; "
+        "or give jax.lax.stop_gradient(value), where no gradient is meant to go that way."
+    )
 
 
 def states_of(program: Any) -> list[State]:

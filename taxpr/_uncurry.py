@@ -101,6 +101,8 @@ class Uncurried:
     def write(self, states: Mapping[str, Any]) -> None:
         """Set the states themselves to these values, such as those that a call returned.
 
+        They hold these very arrays then: to donate them takes them from the states, too.
+
         Raises:
             StateError: If the values are not those of its states.
         """
@@ -215,12 +217,17 @@ def uncurry(
         any shapes, as `jax.jit` does; ``pure.uses`` says what is read and what is written, and
         ``pure.write(states)`` sets the states themselves. ``states`` is a dict of their values
         now, by name; those without one are ``state0``, ``state1``, … in the order of their use.
+        They are the arrays that the states hold, not copies, as after ``pure.write(states)`` the
+        states hold those that were given: once they are donated, to ``jax.jit(pure,
+        donate_argnums=0)``, to read ``state.value`` is an error until ``pure.write`` has set it.
         Inside of a function that `jax.jit` compiles they are constants of it, as any value of
         plain Python is: uncurry outside of it, and give it the states.
 
     Raises:
         StateError: If a state is used where that could come out wrong.
-        RefusedError: If a state is used in an equation that cannot be injected.
+        RefusedError: If a state is used in an equation that cannot be injected; later, if a
+            derivative goes through a state into or out of a function with a rule of its own for
+            derivatives, such as one of `jax.custom_vjp`. In forward mode the latter is NaN.
 
     Example:
         >>> import jax, jax.numpy as jnp

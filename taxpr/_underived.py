@@ -1,8 +1,8 @@
-"""What `collect` takes out of a custom rule that is kept has no derivative."""
+"""What `collect` or a state takes out of a custom rule that is kept has no derivative."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -32,27 +32,39 @@ def without_derivatives(threaded: ThreadedJaxpr, sites: Sequence[Site], options:
         return jaxpr
     inner = _compat.open_jaxpr(jaxpr)
     emits = threaded.unpack(range(len(inner.outvars)))[2]
-    results = {address: jax.tree.leaves(emits[address].value) for address in texts}
-    sources = {address: _sources(jaxpr, results[address]) for address in texts}
+    refused: dict[int, Refused] = {}
+    for address, text in texts.items():
+        results = jax.tree.leaves(emits[address].value)
+        sources = _sources(jaxpr, results)
+        refused |= dict.fromkeys(results, (sources, text))
+    return with_refusals(jaxpr, refused)
+
+
+# The inputs and constants with respect to which a derivative is refused, and the text of the error.
+Refused = tuple[Sequence[Any], str]
+
+
+def with_refusals(jaxpr: Any, refused: Mapping[int, Refused]) -> Any:
+    """A closed jaxpr in which derivatives of some results, by index, are refused."""
+    inner = _compat.open_jaxpr(jaxpr)
     splice = Splice(inner, _compat.consts_of(jaxpr))
 
-    def inlined(x: Any, address: str) -> Any:
+    def inlined(x: Any, sources: Sequence[Any], text: str) -> Any:
         def run(x: Any, *sources: Any) -> Any:
-            return underived(x, sources, texts[address])
+            return underived(x, sources, text)
 
-        atoms = [x, *sources[address]]
+        atoms = [x, *sources]
         [out] = splice.inline(jax.make_jaxpr(run)(*(atom.aval for atom in atoms)), atoms)
         return out
 
     if donates(jaxpr):
         # What a jit has donated is not there at the end, but a number that comes from it is.
         [zero] = splice.inline(jax.make_jaxpr(lambda: jnp.float32(0))(), [])
-        sources = {address: [inlined(zero, address)] for address in texts}
+        refused = {k: ([inlined(zero, *one)], one[1]) for k, one in refused.items()}
     splice.keep(inner.eqns)
     outvars = splice.read(inner.outvars)
-    for address, indices in results.items():
-        for k in indices:
-            outvars[k] = inlined(outvars[k], address)
+    for k, (sources, text) in refused.items():
+        outvars[k] = inlined(outvars[k], sources, text)
     return splice.finish(inner.invars, outvars)
 
 

@@ -165,9 +165,12 @@ class Program:
             )
         out = []
         for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
+            if isinstance(aval, _compat.AbstractRef):
+                out.append(_ref(self.name, name, leaf, aval))
+                continue
             try:
                 array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
-            except TypeError:
+            except (TypeError, ValueError):
                 raise ArgumentError(
                     f"{self.name}: the argument {name} is a {type(leaf).__name__}, which is no "
                     "array."
@@ -664,6 +667,21 @@ class Injected(Program):
         """
         check_ctx(self.name, args, self.first_ctx, "injected(injected.ctx, ...)")
         return super().flat(args, kwargs)
+
+
+def _ref(program: str, name: str, leaf: Any, aval: Any) -> Any:
+    """An argument that was a Ref when the program was traced."""
+    try:
+        found = jax.typeof(leaf)
+    except TypeError:
+        found = type(leaf).__name__
+    if found != aval:
+        raise ArgumentError(
+            f"{program} was traced with {name}: {aval.str_short()} and was called with "
+            f"{found if isinstance(found, str) else found.str_short()}. Give a Ref of that type, "
+            "or trace again."
+        )
+    return leaf
 
 
 def check_ctx(name: str, args: Sequence[Any], ctx: Any, call: str) -> None:

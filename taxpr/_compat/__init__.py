@@ -129,6 +129,7 @@ from taxpr._compat._primitives import (
 from taxpr._compat._traces import (
     Layer,
     current_trace,
+    in_forward_rule,
     is_tracer,
     layers,
     source_here,

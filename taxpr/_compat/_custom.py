@@ -52,6 +52,9 @@ def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> Rule:
 
 def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
     """The forward rule of a custom_vjp when some of the inputs are differentiated."""
+    if not eqn.params["symbolic_zeros"]:
+        # It does not ask which, and is not traced again, in another place, for each of them.
+        nonzeros = [True] * len(nonzeros)
     with _lines_of_its_own():
         return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
 

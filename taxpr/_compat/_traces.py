@@ -77,10 +77,15 @@ def _name(trace: Any) -> str:
     return getattr(info, "traced_for", None) or type(trace).__name__
 
 
-def _traces_of_callers() -> list[Any]:
+def in_forward_rule() -> bool:
+    """Whether JAX runs the forward rule of a custom_vjp, as it differentiates the function."""
+    return any(_kind(trace) == "ad" for trace in _traces_of_callers("process_custom_vjp_call"))
+
+
+def _traces_of_callers(method: str = "process_") -> list[Any]:
     found, frame = [], sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name.startswith("process_"):
+        if frame.f_code.co_name.startswith(method):
             trace = frame.f_locals.get("self")
             if isinstance(trace, _core.Trace) and not isinstance(trace, _core.EvalTrace):
                 found.append(trace)

@@ -16,7 +16,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
-from taxpr._guard import ended, guarded
+from taxpr._hops._kept import entering, leaving
 from taxpr._hops._rebuild import counted, never, refuse_refs, tags_in
 from taxpr._prune import pruned
 from taxpr._rules import Emits, Hop, Nested, Thread, plain
@@ -122,12 +122,19 @@ class _Call:
     def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
 
-    def results(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
+    def results(
+        self, operands: Sequence[Any], flat: Sequence[Any]
+    ) -> tuple[list[Any], list[Any], Emits]:
         """``(ctx, outs, emits)`` without derivatives of what the rule knows nothing of."""
         n_out = len(self.eqn.outvars)
-        rest = ended(flat[n_out:])
-        emits = jax.tree.unflatten(self.emits_tree, rest[self.n_ctx :])
-        return rest[: self.n_ctx], list(flat[:n_out]), emits
+        ctx, rest = flat[n_out : n_out + self.n_ctx], flat[n_out + self.n_ctx :]
+        return leaving(
+            self.thread,
+            self.jaxpr,
+            operands,
+            range(len(self.consts), len(self.consts) + self.n_ctx),
+            (ctx, flat[:n_out], jax.tree.unflatten(self.emits_tree, rest)),
+        )
 
 
 def _inject(
@@ -143,23 +150,35 @@ def _inject(
         return thread("call")(ctx, operands)
     call = _Call(eqn, label, len(ctx), thread)
     source, tags = _compat.source_of(eqn), tags_in(thread, "call")
-    lead = guarded(
-        [*call.consts, *ctx],
-        f"inject: a derivative is taken with respect to the ctx of an injector in {thread.address}"
-        + (f" ({source})" if source else "")
-        + ", or to a value that it closes over"
-        + (f"; it is at {tags}" if tags else "")
-        + f". {_name(eqn)} has a rule of its own for derivatives, which knows nothing of it. Give "
-        'custom_rules="drop" to differentiate the injected function itself, or end the '
-        "derivative with jax.lax.stop_gradient.",
-    )
+    name = _name(eqn)
+    if thread.options.states:
+        text = (
+            f"uncurry: a derivative is taken with respect to a state, in {thread.address}"
+            + (f" ({source})" if source else "")
+            + (f": {tags}" if tags else "")
+            + f". {name} has a rule of its own for derivatives, which knows nothing of states. "
+            f"Read the state before, and give {name} the value as an argument, for which its rule "
+            "has a derivative; or end the derivative with jax.lax.stop_gradient."
+        )
+    else:
+        text = (
+            "inject: a derivative is taken with respect to the ctx of an injector in "
+            + thread.address
+            + (f" ({source})" if source else "")
+            + ", or to a value that it closes over"
+            + (f"; it is at {tags}" if tags else "")
+            + f". {name} has a rule of its own for derivatives, which knows nothing of it. Give "
+            'custom_rules="drop" to differentiate the injected function itself, or end the '
+            "derivative with jax.lax.stop_gradient."
+        )
+    lead = entering(thread, [*call.consts, *ctx], text)
     every = [*lead, *operands]
     avals = [jax.typeof(x) for x in every]
 
     def primal(*every: Any) -> list[Any]:
         return call.primal(*every)
 
-    primal.__name__ = _name(eqn)  # which JAX notes in the jaxpr
+    primal.__name__ = name  # which JAX notes in the jaxpr
     jaxpr = jax.make_jaxpr(primal)(*avals)
     params = {
         **eqn.params,
@@ -167,7 +186,7 @@ def _inject(
         "num_consts": 0,
         **keep(call, avals),
     }
-    return call.results(_compat.bind(eqn.primitive, every, params))
+    return call.results([*call.consts, *ctx, *operands], _compat.bind(eqn.primitive, every, params))
 
 
 def _keep_jvp(call: _Call, avals: list[Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
 from taxpr import _compat
-from taxpr._guard import ended, guarded
+from taxpr._hops._kept import entering, leaving
 from taxpr._hops._rebuild import refuse_refs, untagged
 from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
 from taxpr._table import register
@@ -36,13 +36,21 @@ _NOT_RUN = (
 )
 
 
-def _refusing(name: str, eqn: _compat.JaxprEqn, inner: Threaded, leaves: Sequence[Any]) -> Any:
+_NO_DERIVATIVE_OF_STATES = (
+    "uncurry: a derivative is taken with respect to a state that the solve of {name} at {address}"
+    "{source} uses. {name} has a derivative of its own, which says nothing of states. Read the "
+    "state before, and close over the value, or end the derivative with jax.lax.stop_gradient."
+)
+
+
+def _refusing(
+    name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, leaves: Sequence[Any]
+) -> Any:
     source = _compat.source_of(eqn)
     address = inner.address.removesuffix("solve/").rstrip("/")
-    text = _NO_DERIVATIVE.format(
-        name=name, address=address, source=f" ({source})" if source else ""
-    )
-    return guarded(list(leaves), text)
+    text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
+    text = text.format(name=name, address=address, source=f" ({source})" if source else "")
+    return entering(thread, leaves, text)
 
 
 # ---- custom_linear_solve -----------------------------------------------------
@@ -119,19 +127,16 @@ def _inject_linear_solve(
         return flat, [*x_dot, *rest]
 
     solved.defjvp(rule, symbolic_zeros=True)
-    hidden = _refusing("custom_linear_solve", eqn, inner, [*own, *ctx])
+    hidden = _refusing("custom_linear_solve", eqn, inner, thread, [*own, *ctx])
     flat = solved(hidden, operands[:n_consts], operands[n_consts:])
-    ctx, outs, emits = inner.unpack(flat)
-    return ended(ctx), outs, _ended(emits)
+    used = operands[at_solve : at_solve + lengths.solve]
+    given = [*own, *ctx, *used, *operands[n_consts:]]
+    of_ctx = range(len(own), len(own) + len(ctx))
+    return leaving(thread, jaxpr, given, of_ctx, inner.unpack(flat))
 
 
 def _is_zero(tangent: Any) -> bool:
     return isinstance(tangent, SymbolicZero)
-
-
-def _ended(emits: Emits) -> Emits:
-    leaves, tree = jax.tree.flatten(emits)
-    return jax.tree.unflatten(tree, ended(leaves))
 
 
 # ---- custom_root -------------------------------------------------------------
@@ -166,14 +171,18 @@ def _inject_root(
         root, aux = found if old.has_aux else (found, ())
         return root, (aux, ctx, emits)
 
-    hidden = _refusing("custom_root", eqn, inner, [*own, *ctx])
+    hidden = _refusing("custom_root", eqn, inner, thread, [*own, *ctx])
     args = ((hidden, solve_consts), *others)
     avals = jax.tree.map(jax.typeof, args)
     traced = jax.jit(solve).trace(*avals[:2])
     new = type(old)(old.f, solve, old.tangent_solve, traced, avals, has_aux=True)
+    given = [*own, *ctx, *jax.tree.leaves((solve_consts, *others))]
+    of_ctx = range(len(own), len(own) + len(ctx))
     root, (aux, ctx, emits) = new(*args)
     found = (root, aux) if old.has_aux else root
-    return ended(ctx), jax.tree.leaves(found), _ended(emits)
+    # What the solve takes comes first among the operands.
+    given = given[: len(jaxpr.in_avals)]
+    return leaving(thread, jaxpr, given, of_ctx, (ctx, jax.tree.leaves(found), emits))
 
 
 register(

@@ -167,3 +167,10 @@ def test_it_is_nothing_where_nothing_has_a_derivative():
     assert underived(3, [1.0], TEXT) == 3
     assert jax.grad(lambda x: x * underived(jnp.float32(2), [jnp.float32(1)], TEXT))(1.0) == 2
     assert "underived" not in str(jax.make_jaxpr(lambda x: underived(x, [3], TEXT))(1.0))
+
+
+def test_a_value_keeps_its_tangent_where_no_source_has_one():
+    f = lambda x, s: underived(x * x, [s], TEXT)
+    assert jax.grad(f)(3.0, 1.0) == 6.0
+    with pytest.raises(RefusedError, match=TEXT):
+        jax.grad(f, argnums=1)(3.0, 1.0)

@@ -489,3 +489,29 @@ def test_a_context_that_is_changed_changes_no_program():
     ctx["x"]["values"]["factor"] = jnp.float32(5.0)
     assert program.ctx["x"]["values"]["factor"] == 2
     assert program(ctx, 1.0)[0] == 5
+
+
+def test_a_ref_as_an_argument():
+    ref = jax.new_ref if hasattr(jax, "new_ref") else jax.array_ref
+    total = ref(jnp.float32(1))
+
+    def f(r, x):
+        r[...] = r[...] + tag(x * 2, name="q")
+        return r[...]
+
+    program = taxpr.trace(f)(total, 1.0)
+    assert program(total, 1.0) == 3.0
+    assert jax.jit(program)(total, x=2.0) == 7.0
+    assert taxpr.collect(f)(total, 1.0)[1]["q"] == 2.0
+    out, count = taxpr.inject(f, lambda c, token, _: (token * 2, c + 1))(0, total, 1.0)
+    assert (out, count, total[...]) == (13.0, 1, 13.0)
+    for given, shown in (
+        (1.0, r"float32\[\]"),
+        (ref(jnp.ones(2)), r"Ref\{float32\[2\]\}"),
+        ("text", "str"),
+    ):
+        match = rf"f was traced with r: Ref\{{float32\[\]\}} and was called with {shown}"
+        with pytest.raises(taxpr.ArgumentError, match=match):
+            program(given, 1.0)
+    with pytest.raises(taxpr.ArgumentError, match="x is a Ref, which is no array"):
+        program(total, total)

@@ -1,0 +1,64 @@
+"""Of which inputs the results of a jaxpr have derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import partial_eval as pe
+
+from taxpr import _compat
+
+
+def derivatives(jaxpr: Any) -> list[frozenset[int]]:
+    """For each result of a closed jaxpr without consts, the inputs of which it has a derivative.
+
+    Where JAX cannot differentiate it, the inputs on which the result depends.
+    """
+    every = inexact(jaxpr.in_avals)
+    outs = range(len(jaxpr.out_avals))
+    try:
+        tangents = tangents_of(jaxpr, every)
+    except Exception:  # whatever a primitive or a rule raises
+        return [used_by(jaxpr, j).intersection(every) for j in outs]
+    n_in = len(jaxpr.in_avals)
+    of_tangent = {n_in + k: i for k, i in enumerate(every)}
+    return [frozenset(of_tangent[i] for i in used_by(tangents, j) if i >= n_in) for j in outs]
+
+
+def tangents_of(jaxpr: Any, group: Sequence[int]) -> Any:
+    """From ``[*inputs, *tangents of the group]`` to the tangents of all results."""
+    run = _compat.jaxpr_as_fun(jaxpr)
+    n_in = len(jaxpr.in_avals)
+
+    def tangents(*flat: Any) -> Any:
+        def of_group(*given: Any) -> Any:
+            now = dict(zip(group, given, strict=True))
+            return run(*(now.get(i, x) for i, x in enumerate(flat[:n_in])))
+
+        return jax.jvp(of_group, [flat[i] for i in group], list(flat[n_in:]))[1]
+
+    avals = jaxpr.in_avals
+    return jax.make_jaxpr(tangents)(*avals, *(avals[i] for i in group))
+
+
+def needed(jaxpr: Any, result: int) -> tuple[Any, list[bool]]:
+    """What of a jaxpr computes one result, and which of the inputs that takes."""
+    opened = _compat.open_jaxpr(jaxpr)
+    return pe.dce_jaxpr(opened, [k == result for k in range(len(opened.outvars))], False)
+
+
+def used_by(jaxpr: Any, result: int) -> frozenset[int]:
+    """The inputs on which a result depends."""
+    return frozenset(i for i, used in enumerate(needed(jaxpr, result)[1]) if used)
+
+
+def inexact(avals: Sequence[Any]) -> list[int]:
+    """Those that can have a derivative."""
+    return [
+        i
+        for i, aval in enumerate(avals)
+        if isinstance(aval, _compat.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
+    ]
