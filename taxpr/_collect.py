@@ -164,7 +164,9 @@ def collection(
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
         raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
     named = by_name("collect", sites, stack)
-    key = ("collect", out_tree, max_steps, options.custom_rules)
+    # Which site has which name depends on `stack`, where a tag of a rule has that of another one.
+    names = tuple((name, tuple(site.address for site in group)) for name, group in named.items())
+    key = ("collect", out_tree, max_steps, options.custom_rules, names)
     return made_of(
         jaxpr, sites, key, lambda: _collection(jaxpr, out_tree, sites, named, max_steps, options)
     )
