@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -301,18 +301,22 @@ def _has_derivatives(state: Any) -> bool:
     return any(jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact) for aval in state.avals)
 
 
-def refuse_conflicts(accesses: Sequence[Access]) -> None:
+def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool]) -> None:
     """Raise where a state is read where a derivative may move that, and is written there, too.
 
     Or where it is read after a rule that is not differentiated has written it.
+
+    Args:
+        accesses: In the order of the program.
+        is_used: Of a read, by its number, whether anything but a write depends on it.
     """
     by_rules: dict[Any, Access] = {}
-    for one in accesses:
+    for k, one in enumerate(accesses):
         if one.op == "write" and one.ruled and _has_derivatives(one.state):
             by_rules[one.region, one.state] = one
         elif one.op == "write":
             by_rules.pop((one.region, one.state), None)
-        elif not one.ruled and (write := by_rules.get((one.region, one.state))):
+        elif (write := by_rules.get((one.region, one.state))) and (not one.ruled or is_used(k)):
             raise StateError(
                 f"{one}: in the same derivative there is the {write}, in the forward rule of a "
                 "jax.custom_vjp, and the derivative of the value would be lost. Return the value "

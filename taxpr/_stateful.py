@@ -90,7 +90,7 @@ def stateful(
         program = traced(afresh)(*args, **kwargs)
         sites = find_sites(program.jaxpr, of=is_access)
         accesses = [access_of(site.eqn) for site in sites]
-        _refuse(sites, accesses)
+        _refuse(program.jaxpr, sites, accesses)
         states = list(dict.fromkeys([*known, *(access.state for access in accesses)]))
         written = {access.state for access in accesses if access.op == "write"}
         places, unchanged, types = {}, [], []
@@ -244,8 +244,18 @@ def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
     return eqn
 
 
-def _refuse(sites: Sequence[Site], accesses: Sequence[Access]) -> None:
-    refuse_conflicts(accesses)
+def _is_used(jaxpr: Any, site: Site) -> bool:
+    """Whether anything but a write depends on what is read at a site of a jaxpr."""
+    inner = site.steps[-1].nested.jaxpr if site.steps else _compat.open_jaxpr(jaxpr)
+    reached = set(site.eqn.outvars)
+    for eqn in inner.eqns:
+        if any(not _compat.is_literal(atom) and atom in reached for atom in eqn.invars):
+            reached.update(eqn.outvars)  # of which a write has none
+    return any(not _compat.is_literal(atom) and atom in reached for atom in inner.outvars)
+
+
+def _refuse(jaxpr: Any, sites: Sequence[Site], accesses: Sequence[Access]) -> None:
+    refuse_conflicts(accesses, lambda k: _is_used(jaxpr, sites[k]))
     for site in sites:
         if site.idle:
             raise RefusedError(

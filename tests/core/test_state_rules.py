@@ -252,3 +252,25 @@ def test_a_derivative_inside_of_what_is_uncurried():
     match = r"^read of the state 's' .*there is the write of the state 's' .*forward rule of"
     with pytest.raises(StateError, match=match):
         uncurry(jax.grad(lambda x: layer(x) * s.value), X)
+
+
+def test_a_rule_that_reads_what_it_has_written_in_a_derivative_inside():
+    s = State(1.0, name="s")
+
+    def fn(x):
+        old = s.value
+        s.value = 2 * x
+        return x * old
+
+    def fwd(x):
+        old = s.value
+        s.value = 2 * x
+        return x * old, old
+
+    layer = jax.custom_vjp(fn)
+    layer.defvjp(fwd, lambda old, ct: (ct * old,))
+    pure, states = uncurry(jax.grad(layer), X)  # what was there before is a constant
+    assert pure(states, X) == (1.0, {"s": 2 * X})
+    match = r"^read of the state 's' .*there is the write of the state 's' .*forward rule of"
+    with pytest.raises(StateError, match=match):  # x + x * 2x: 1 + 4x, and not 1 + 2x
+        uncurry(jax.grad(lambda x: layer(x) + layer(x)), X)
