@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import sysconfig
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from taxpr_jupyter._picture._stateful import shown_names
 # One name, for all steps of a scan together, says more than what JAX calls one of them.
 _WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
 _JAX = pathlib.PurePath(jax.__file__).parent
+_STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
@@ -114,13 +116,15 @@ def argument_names(nested: taxpr.Nested) -> Sequence[str]:
 def is_of_library(nested: taxpr.Nested) -> bool:
     """Whether a nested jaxpr was traced from a function that is not the user's own."""
     place = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
-    return _is_in_library(place.rpartition(" at ")[2].rpartition(":")[0])
+    return is_in_library(place.rpartition(" at ")[2].rpartition(":")[0])
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_in_library(file: str) -> bool:
+def is_in_library(file: str) -> bool:
+    """Whether a file belongs to JAX, to a package that is installed, or to Python."""
     path = pathlib.PurePath(file)
-    return path.is_relative_to(_JAX) or not _PACKAGES.isdisjoint(path.parts)
+    installed = path.is_relative_to(_JAX) or not _PACKAGES.isdisjoint(path.parts)
+    return installed or path.is_relative_to(_STDLIB) or file.startswith("<frozen ")
 
 
 # --- inside ---------------------------------------------------------------------------------------

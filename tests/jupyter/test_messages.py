@@ -73,7 +73,7 @@ def test_wrong_arguments_are_pythons_own_message(notebook):
     notebook.good("def f(x):\n    return x")
     found = notebook.run("%taxpr f()")
     assert isinstance(found.error, TypeError)
-    *_, message, hint = found.shown.strip().splitlines()
+    *_, message, hint = filter(None, found.shown.splitlines())  # IPython 7 has an empty one between
     assert message.endswith("missing 1 required positional argument: 'x'")
     assert hint.startswith("Hint: f takes (x). Give an example of each argument")
     assert "Traceback" not in found.shown
