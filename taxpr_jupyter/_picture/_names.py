@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import sysconfig
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from taxpr_jupyter._picture._stateful import shown_names
 # One name, for all steps of a scan together, says more than what JAX calls one of them.
 _WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
 _JAX = pathlib.PurePath(jax.__file__).parent
-_STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
@@ -116,15 +114,13 @@ def argument_names(nested: taxpr.Nested) -> Sequence[str]:
 def is_of_library(nested: taxpr.Nested) -> bool:
     """Whether a nested jaxpr was traced from a function that is not the user's own."""
     place = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
-    return is_in_library(place.rpartition(" at ")[2].rpartition(":")[0])
+    return _is_in_library(place.rpartition(" at ")[2].rpartition(":")[0])
 
 
 @functools.lru_cache(maxsize=1024)
-def is_in_library(file: str) -> bool:
-    """Whether a file belongs to JAX, to a package that is installed, or to Python."""
+def _is_in_library(file: str) -> bool:
     path = pathlib.PurePath(file)
-    installed = path.is_relative_to(_JAX) or not _PACKAGES.isdisjoint(path.parts)
-    return installed or path.is_relative_to(_STDLIB) or file.startswith("<frozen ")
+    return path.is_relative_to(_JAX) or not _PACKAGES.isdisjoint(path.parts)
 
 
 # --- inside ---------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import taxpr
 from taxpr_jupyter._picture import _labels, _text
 from taxpr_jupyter._picture._flow import pass_of
 from taxpr_jupyter._picture._keys import Keys
-from taxpr_jupyter._picture._names import is_in_library
 from taxpr_jupyter._picture._tree import Item
 
 
@@ -91,7 +90,7 @@ class Units:
     def called(self, unit: int, depth: int) -> tuple[str, str]:
         """The function of that call, and from where it was called, which may be empty."""
         calls = self.calls(unit)
-        where = _place(calls[depth - 1], calls) if depth else ""
+        where = _place(calls[depth - 1]) if depth else ""
         return _text.function_name(calls[depth]), where
 
     def calls(self, unit: int) -> tuple[taxpr.Source, ...]:
@@ -140,16 +139,13 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
     return passes
 
 
-def _place(frame: taxpr.Source, calls: Sequence[taxpr.Source]) -> str:
-    """`called in line 14`, or where it is another file than the user's, `from layers.py:14`.
+def _place(frame: taxpr.Source) -> str:
+    """`from layers.py:14`, or `called in line 14` of a cell of a notebook.
 
-    A cell of a notebook is such a file, too, whose name is a new one in each kernel.
+    The name of a cell is a new one in each kernel.
     """
-    # On jax 0.7 what runs the user's code, such as a kernel or pytest, is among the calls.
-    files = [call.file for call in calls if not is_in_library(call.file)]
-    own = next((file for file in files if file != "<string>"), "")  # of `python -c`
     name = PurePath(frame.file).name
-    told = frame.file != own and name.endswith(".py") and "ipykernel_" not in frame.file
+    told = name.endswith(".py") and "ipykernel_" not in frame.file
     return f"from {name}:{frame.line}" if told else f"called in line {frame.line}"
 
 

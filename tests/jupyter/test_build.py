@@ -533,11 +533,11 @@ def test_long_code_without_scopes_is_grouped_by_calls():
     line = fn.__code__.co_firstlineno
     assert group(picture, "attention").lines == (
         "attention",
-        f"called in line {line + 1}",
+        f"from test_build.py:{line + 1}",
         "20 equations",
         "f32[]",
     )
-    assert group(picture, "feedforward").lines[1] == f"called in line {line + 2}"
+    assert group(picture, "feedforward").lines[1] == f"from test_build.py:{line + 2}"
     assert [n.address for n in picture.nodes if n.kind == "eqn"] == ["20:add"]
 
 
