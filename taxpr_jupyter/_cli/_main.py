@@ -19,7 +19,7 @@ from taxpr_jupyter._output._drawing import Drawing
 from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._picture._model import HEAT_KINDS
-from taxpr_jupyter._session._trace import traced, traced_before
+from taxpr_jupyter._session._trace import static_words, traced, traced_before
 from taxpr_jupyter._session._tracebacks import users_frames
 
 MISTAKE, FAILED = 2, 1  # exit codes: of what was asked for; of the user's function
@@ -204,9 +204,7 @@ def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     if options.grad and callable(found):
         found = jax.grad(found)
     # Not through the keyword arguments of `draw`, which its options have names in common with.
-    numbers = [int(word) for word in options.static if word.isdigit()]
-    names = [word for word in options.static if not word.isdigit()]
-    start = traced(found, args, kwargs, numbers, names)
+    start = traced(found, args, kwargs, *static_words(options.static))
     return draw(start.program, **more)
 
 

@@ -21,6 +21,7 @@ from taxpr_jupyter._panel import open_session
 from taxpr_jupyter._picture._fold import BUDGET
 from taxpr_jupyter._picture._layout import TIMEOUT
 from taxpr_jupyter._session._session import Session
+from taxpr_jupyter._session._trace import static_words
 from taxpr_jupyter._session._tracebacks import for_the_user
 
 
@@ -85,8 +86,7 @@ class TaxprMagics(Magics):
         return _cell.run_to_call(text, self.shell, caller, magic=magic)
 
     def _session(self, call: _cell.Call, options: Any) -> Session:
-        numbers = [int(word) for word in options.static if word.lstrip("-").isdigit()]
-        names = [word for word in options.static if not word.lstrip("-").isdigit()]
+        numbers, names = static_words(options.static)
         session = open_session(
             call.fn,
             call.args,

@@ -143,6 +143,16 @@ def _statics(
     return Statics(tuple(sorted(static)), tuple(k for k in kwargs if k in words)), tuple(notes)
 
 
+def static_words(words: Iterable[str]) -> tuple[list[int], list[str]]:
+    """The positions and the names among words that say which arguments are static."""
+    words = list(words)
+    numbers = [word.lstrip("-").isdigit() for word in words]
+    return (
+        [int(word) for word, is_number in zip(words, numbers, strict=True) if is_number],
+        [word for word, is_number in zip(words, numbers, strict=True) if not is_number],
+    )
+
+
 def _check_all_traceable(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> None:
