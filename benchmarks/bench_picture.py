@@ -20,10 +20,10 @@ import programs
 from peers import PEERS
 
 import taxpr
-from taxpr_jupyter._picture._build import Builder
-from taxpr_jupyter._picture._dot import to_dot
-from taxpr_jupyter._picture._layout import lay_out
-from taxpr_jupyter._picture._svg import finish_svg
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.layout import lay_out
+from taxpr_jupyter._svg.svg import finish_svg
 
 LAYERS = {"50": 0, "2k": 13, "10k": 66, "100k": 660}
 PEER_SECONDS = 60

@@ -5,7 +5,6 @@ runs a function at each tag, with a context threaded through the program in the 
 execution; `collect` hands the values out.
 """
 
-from taxpr._collect import Last, Masked, Steps
 from taxpr._compat import (
     Source,
     is_dropped,
@@ -17,9 +16,8 @@ from taxpr._compat import (
     transformations_of,
     var_names,
 )
-from taxpr._cotangent import tag_cotangent
-from taxpr._criteria import line, maybe, scope
-from taxpr._edit import dissolve_tags, iter_tags
+from taxpr._drop_in.partition import partial, partition_out, transpose
+from taxpr._drop_in.typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
 from taxpr._errors import (
     AddressError,
     ArgumentError,
@@ -32,25 +30,28 @@ from taxpr._errors import (
     TagError,
     TaxprError,
 )
-from taxpr._functions import find_tags, find_values, tag_at, trace
-from taxpr._gradients import grad_at
-from taxpr._injector import Injector, from_function
-from taxpr._injector_kind import InjectorKind, Param, injector
-from taxpr._interchange import plant
-from taxpr._make_jaxpr import make_jaxpr
-from taxpr._partition import partial, partition_out, transpose
-from taxpr._per_example import per_example
-from taxpr._rules import Nested
-from taxpr._site import Site
-from taxpr._state_cell import State
-from taxpr._stateful import states_of
-from taxpr._table import injectable, is_hop, nested_jaxprs
-from taxpr._tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
-from taxpr._transforms import collect, inject
-from taxpr._typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
-from taxpr._uncurry import Uncurried, uncurry
-from taxpr._values import Value
-from taxpr._walk import iter_eqns, numbered
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import injectable, is_hop, nested_jaxprs
+from taxpr._injectors.collect import Last, Masked, Steps
+from taxpr._injectors.injector import Injector, from_function
+from taxpr._injectors.kind import InjectorKind, Param, injector
+from taxpr._injectors.per_example import per_example
+from taxpr._injectors.plant import plant
+from taxpr._primitives.cotangent import tag_cotangent
+from taxpr._primitives.state import State
+from taxpr._primitives.tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._programs.edit import dissolve_tags, iter_tags
+from taxpr._programs.functions import find_tags, find_values, tag_at, trace
+from taxpr._programs.gradients import grad_at
+from taxpr._programs.program import Injected, Program
+from taxpr._programs.transforms import collect, inject
+from taxpr._sites.criteria import line, maybe, scope
+from taxpr._sites.site import Site
+from taxpr._sites.values import Value
+from taxpr._sites.walk import iter_eqns, numbered
+from taxpr._states.make_jaxpr import make_jaxpr
+from taxpr._states.stateful import states_of
+from taxpr._states.uncurry import Uncurried, uncurry
 from taxpr.injectors import (
     add,
     cast,
@@ -68,7 +69,6 @@ from taxpr.injectors import (
     zero,
 )
 from taxpr.injectors import print as print  # not in __all__: it would hide the builtin
-from taxpr.program import Injected, Program
 
 __version__ = "0.1.0"
 

@@ -6,10 +6,10 @@ write one's own, see `taxpr.injector`.
 
 from __future__ import annotations
 
-from taxpr._changing import add, cast, clip, noise, replace, scale, stop_gradient, zero
-from taxpr._injector_kind import InjectorKind
-from taxpr._observing import check_finite, count, print, record, stats
-from taxpr._state import state
+from taxpr._injectors.edits import add, cast, clip, noise, replace, scale, stop_gradient, zero
+from taxpr._injectors.kind import InjectorKind
+from taxpr._injectors.probes import check_finite, count, print, record, stats
+from taxpr._injectors.state import state
 
 __all__ = [
     "add",

@@ -12,10 +12,10 @@ from typing import Any
 
 from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._output._drawing import Drawing
+from taxpr_jupyter._output.comparison import Comparison, compare
+from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._panel import panel
-from taxpr_jupyter._session._session import Session
-from taxpr_jupyter._session._two_programs import Comparison, compare
+from taxpr_jupyter._session.session import Session
 
 __all__ = [
     "Comparison",
@@ -36,9 +36,9 @@ def load_ipython_extension(shell: Any) -> None:
     Args:
         shell: The running IPython shell.
     """
-    from taxpr_jupyter._ipython import _magic
+    from taxpr_jupyter._ipython import magic
 
-    _magic.load(shell)
+    magic.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -47,6 +47,6 @@ def unload_ipython_extension(shell: Any) -> None:
     Args:
         shell: The running IPython shell.
     """
-    from taxpr_jupyter._ipython import _magic
+    from taxpr_jupyter._ipython import magic
 
-    _magic.unload(shell)
+    magic.unload(shell)

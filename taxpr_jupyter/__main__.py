@@ -2,6 +2,6 @@
 
 import sys
 
-from taxpr_jupyter._cli._main import main
+from taxpr_jupyter._cli.main import main
 
 sys.exit(main())

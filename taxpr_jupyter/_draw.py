@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._output._drawing import Drawing
-from taxpr_jupyter._picture._build import Builder
-from taxpr_jupyter._picture._fold import BUDGET
-from taxpr_jupyter._picture._layout import TIMEOUT
-from taxpr_jupyter._picture._model import HeatKind, checked_heat
-from taxpr_jupyter._picture._text import visible
-from taxpr_jupyter._session._edits import Edited, Edits
-from taxpr_jupyter._session._sources import source_text
-from taxpr_jupyter._session._trace import traced, traced_before
+from taxpr_jupyter._layout.layout import TIMEOUT
+from taxpr_jupyter._model.model import HeatKind, checked_heat
+from taxpr_jupyter._output.drawing import Drawing
+from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._tracing.sources import source_text
+from taxpr_jupyter._tracing.trace import traced, traced_before
+from taxpr_jupyter._tree.fold import BUDGET
 
 
 def draw(

@@ -16,7 +16,8 @@ from cases_hops import PROGRAMS
 from jax import lax
 
 import taxpr
-from taxpr import _iterations, tag
+from taxpr import tag
+from taxpr._engine import iterations
 
 W = np.linspace(-1.0, 1.0, 3).astype(np.float32)  # an array that programs close over
 
@@ -323,4 +324,4 @@ REFUSED = [c for c in CASES if c.refused]
 def runs_plainly(case):
     """Whether no other code ever runs in the place of what holds a tag, such as a rule."""
     sites = taxpr.trace(case.fn)(*case.args).tags()
-    return all(_iterations.runs_plainly(step) for site in sites for step in site.steps)
+    return all(iterations.runs_plainly(step) for site in sites for step in site.steps)

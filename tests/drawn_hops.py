@@ -19,7 +19,7 @@ from jax.experimental.pallas import tpu
 import taxpr
 from taxpr import _compat
 from taxpr._errors import name_of
-from taxpr._table import registered
+from taxpr._hops.table import registered
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 

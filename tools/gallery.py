@@ -39,9 +39,9 @@ from picture_quality import Quality, quality_of  # noqa: E402
 import taxpr  # noqa: E402
 from taxpr import _compat  # noqa: E402
 from taxpr._errors import name_of  # noqa: E402
-from taxpr._table import registered  # noqa: E402
+from taxpr._hops.table import registered  # noqa: E402
 from taxpr_jupyter import draw  # noqa: E402
-from taxpr_jupyter._output._drawing import Drawing  # noqa: E402
+from taxpr_jupyter._output.drawing import Drawing  # noqa: E402
 
 STATIC = ROOT / "taxpr_jupyter" / "_view" / "static"
 

@@ -1,4 +1,4 @@
-"""Prints the README's table of higher-order primitives, from the table in `taxpr._table`.
+"""Prints the README's table of higher-order primitives, from the table in `taxpr._hops.table`.
 
 python tools/table.py      with the newest JAX
 """
@@ -7,8 +7,8 @@ import jax.experimental.pallas  # noqa: F401  (its primitives enter the table on
 
 from taxpr import _compat
 from taxpr._errors import name_of
-from taxpr._rules import Hop
-from taxpr._table import registered
+from taxpr._hops.protocol import Hop
+from taxpr._hops.table import registered
 
 
 def injects(hop: Hop) -> str:

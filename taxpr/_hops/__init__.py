@@ -1,6 +1,6 @@
 """The entries of the table of higher-order primitives, a module for each family.
 
-Importing this package fills the table `taxpr._table`.
+Importing this package fills the table `taxpr._hops.table`.
 """
 
 from taxpr._hops import (

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._rules import Emission, Emits, Hop, Nested, Thread, Threaded, plain
-from taxpr._table import register
-from taxpr._zeros import zeros_of
+from taxpr._hops.protocol import Emission, Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._hops.table import register
+from taxpr._jaxprs.zeros import zeros_of
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:

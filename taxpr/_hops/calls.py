@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain
-from taxpr._table import register
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.table import register
 
 
 def _param(eqn: _compat.JaxprEqn) -> str:

@@ -16,13 +16,13 @@ import jax
 
 from taxpr import _compat
 from taxpr._errors import RefusedError
-from taxpr._hops._kept import entering, leaving
-from taxpr._hops._rebuild import counted, never, refuse_refs, tags_in
-from taxpr._prune import pruned
-from taxpr._rules import Emits, Hop, Nested, Thread, plain
-from taxpr._silent import silent
-from taxpr._table import register, rule_jaxprs
-from taxpr._zeros import zeros as zeros_of
+from taxpr._hops.kept import entering, leaving
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.rebuild import counted, never, refuse_refs, tags_in
+from taxpr._hops.silent import silent
+from taxpr._hops.table import register, rule_jaxprs
+from taxpr._jaxprs.prune import pruned
+from taxpr._jaxprs.zeros import zeros as zeros_of
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:

@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain
-from taxpr._table import register
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.table import register
 
 
 def _nested(eqn: _compat.JaxprEqn, *, params: tuple[str, ...]) -> tuple[Nested, ...]:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._hops._rebuild import before_loop, later, select, slotted
-from taxpr._rules import Emits, Hop, Nested, Thread
-from taxpr._table import register
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread
+from taxpr._hops.rebuild import before_loop, later, select, slotted
+from taxpr._hops.table import register
 
 # ---- scan --------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from taxpr import _compat
-from taxpr._rules import Hop
-from taxpr._table import found_in_params, register, register_when_loaded
+from taxpr._hops.protocol import Hop
+from taxpr._hops.table import found_in_params, register, register_when_loaded
 
 _COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
 _HIJAX = (

@@ -18,10 +18,10 @@ from jax.sharding import PartitionSpec
 
 from taxpr import _compat
 from taxpr._errors import InjectorError, RefusedError
-from taxpr._hops._rebuild import tags_in
-from taxpr._hops._varying import varying_axes, waiting
-from taxpr._rules import Emission, Emits, Hop, Nested, Thread, plain
-from taxpr._table import register
+from taxpr._hops.protocol import Emission, Emits, Hop, Nested, Thread, plain
+from taxpr._hops.rebuild import tags_in
+from taxpr._hops.table import register
+from taxpr._hops.varying import varying_axes, waiting
 
 _PMAP = (
     "each device would hold a context of its own; from jax 0.8 pmap is a shard_map, "

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
 from taxpr import _compat
-from taxpr._hops._kept import entering, leaving
-from taxpr._hops._rebuild import refuse_refs, untagged
-from taxpr._rules import Emits, Hop, Nested, Thread, Threaded, plain
-from taxpr._table import register
+from taxpr._hops.kept import entering, leaving
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._hops.rebuild import refuse_refs, untagged
+from taxpr._hops.table import register
 
 _NO_DERIVATIVE = (
     "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "

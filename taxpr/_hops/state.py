@@ -7,9 +7,9 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._rules import Emits, Hop, Nested, Thread, plain
-from taxpr._table import register
-from taxpr._zeros import zeros_of
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.table import register
+from taxpr._jaxprs.zeros import zeros_of
 
 _OUTER_REF = (
     "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a "

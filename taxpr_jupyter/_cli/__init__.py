@@ -1,1 +1,4 @@
-"""The command `taxpr`: arguments, the function, the drawing, messages."""
+"""The command `taxpr`: its arguments, the function that they mean, messages.
+
+May import what draws and what traces; it needs no Jupyter.
+"""

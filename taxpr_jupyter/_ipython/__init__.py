@@ -1,1 +1,4 @@
-"""The magics."""
+"""The magics: parse the line, call `panel`, return the session.
+
+May import `_session`, `_view` and `_panel`.
+"""

@@ -1,1 +1,6 @@
-"""A program under edit: what is tagged, injected, folded, run and compared. No widgets."""
+"""The session.
+
+One traced call, its changes and its runs, by methods that the panel and people use alike.
+
+May import everything that is not a view. It shows nothing itself.
+"""

@@ -20,7 +20,7 @@ from ipywidgets import embed
 
 import taxpr
 from taxpr_jupyter import panel
-from taxpr_jupyter._view._widget import view_for
+from taxpr_jupyter._view.widget import view_for
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect

@@ -10,8 +10,8 @@ from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture._find import Finder
-from taxpr_jupyter._picture._kinds import KINDS
+from taxpr_jupyter._model.legend import KINDS
+from taxpr_jupyter._search.find import Finder
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect

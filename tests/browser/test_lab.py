@@ -117,7 +117,7 @@ def test_hostile_names_stay_text(opened):
 
 def test_a_picture_that_could_run_something_is_cleaned(page, opened):
     book, panel = opened(
-        "from taxpr_jupyter._view._widget import view_for\n"
+        "from taxpr_jupyter._view.widget import view_for\n"
         "view_for(p).graph.svg = '''<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'\n"
         "  width='90' height='90' onload='alert(1)'><script>alert(2)</script>\n"
         "  <foreignObject><img xmlns='http://www.w3.org/1999/xhtml' src='x' onerror='alert(3)'/>\n"

@@ -5,8 +5,8 @@ from client_checks import check_identity
 from real_programs import PROGRAMS
 
 import taxpr
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._tree.fold import BUDGET
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

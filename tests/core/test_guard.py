@@ -8,7 +8,7 @@ from checks import as_bits, check_types
 from jax import lax
 
 from taxpr import RefusedError
-from taxpr._guard import ended, guarded, underived
+from taxpr._primitives.guard import ended, guarded, underived
 
 TEXT = "derivative refused: here, for this reason; do that"
 LEAVES = [

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import taxpr
-from taxpr import _memo, tag
+from taxpr import tag
+from taxpr._engine import memo
 
 
 @jax.jit
@@ -174,7 +175,7 @@ def test_nothing_outlives_its_jaxpr():
     gone = weakref.ref(program.jaxpr)
     made = weakref.ref(program.collect().jaxpr)
     taxpr.grad_at(program)(0.3)
-    assert program.jaxpr in _memo._made
+    assert program.jaxpr in memo._made
     del program, f
     gc.collect()
     assert gone() is None
@@ -183,16 +184,16 @@ def test_nothing_outlives_its_jaxpr():
 
 def test_so_many_results_are_kept_and_no_more():
     def f(x):
-        for k in range(_memo._KEPT + 4):
+        for k in range(memo._KEPT + 4):
             x = tag(x * 2, name=f"h{k}")
         return x
 
     program = taxpr.trace(f)(0.3)
-    for k in range(_memo._KEPT + 4):
+    for k in range(memo._KEPT + 4):
         assert program.collect(f"h{k}")(1.0)[1] == {f"h{k}": 2.0 ** (k + 1)}
-    assert len(_memo._made[program.jaxpr]) == _memo._KEPT
-    last = program.collect(f"h{_memo._KEPT + 3}")
-    assert last.jaxpr is program.collect(f"h{_memo._KEPT + 3}").jaxpr
+    assert len(memo._made[program.jaxpr]) == memo._KEPT
+    last = program.collect(f"h{memo._KEPT + 3}")
+    assert last.jaxpr is program.collect(f"h{memo._KEPT + 3}").jaxpr
 
 
 def test_a_rule_that_is_dropped_warns_at_each_call():

@@ -250,7 +250,7 @@ def test_help_shows_how_a_kind_is_called():
         (taxpr.noise, "noise(key, stddev=0.1)"),
     ]:
         text = pydoc.plain(pydoc.render_doc(kind))
-        assert f"{signature} -> taxpr._injector.Injector" in text
+        assert f"{signature} -> taxpr._injectors.injector.Injector" in text
         assert inspect.getdoc(kind) is not None
         assert inspect.getdoc(kind).splitlines()[0] in text
     assert "With ``slots=None`` there is one for each time" in pydoc.render_doc(taxpr.record)

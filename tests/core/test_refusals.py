@@ -13,7 +13,7 @@ from reference import Reference
 import taxpr
 from taxpr import _compat, tag
 from taxpr._errors import name_of
-from taxpr._table import registered
+from taxpr._hops.table import registered
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order"

@@ -9,7 +9,7 @@ from cases_hops import COMPUTES
 import taxpr
 from taxpr import _compat
 from taxpr._errors import name_of
-from taxpr._table import registered
+from taxpr._hops.table import registered
 
 pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
 

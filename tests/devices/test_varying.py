@@ -9,7 +9,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from taxpr import tag
-from taxpr._hops._varying import varying_axes
+from taxpr._hops.varying import varying_axes
 
 X = np.arange(8, dtype=np.float32)
 ONE = np.float32(1)

@@ -33,7 +33,7 @@ def test_the_new_hop_works():
 
 
 def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
-    from taxpr_jupyter._cli._main import main
+    from taxpr_jupyter._cli.main import main
 
     [model] = fenced("how-to/command-line.md", "python")
     (tmp_path / "model.py").write_text(model)

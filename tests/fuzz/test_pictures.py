@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 
 import taxpr
-from taxpr_jupyter._picture import _labels
-from taxpr_jupyter._picture._build import Builder
-from taxpr_jupyter._picture._fold import HARD_LIMIT
-from taxpr_jupyter._picture._refold import refolded
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.fold import HARD_LIMIT
+from taxpr_jupyter._tree.refold import refolded
 
 PROGRAMS = max(1, int(os.environ.get("TAXPR_FUZZ", 2000)) // 40)
 SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
@@ -119,7 +119,7 @@ def _check_order(picture, nodes, equations):
         if node.kind != "eqn" or node.id != node.address or eqn is None:
             continue
         values = {str(k) for k, atom in enumerate(eqn.invars) if not taxpr.is_literal(atom)}
-        if _labels.ordered(eqn):
+        if labels.ordered(eqn):
             said = Counter(part for head in heads[node.id] for part in head.split(", "))
             assert said.keys() == values, node.id
         if len(values) < len(eqn.invars):

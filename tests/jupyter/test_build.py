@@ -11,9 +11,9 @@ from drawn_programs import HOSTILE, PROGRAMS, V, X
 from jax import lax
 
 import taxpr
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._ends import MANY
-from taxpr_jupyter._picture._fold import BUDGET, HARD_LIMIT
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._tree.fold import BUDGET, HARD_LIMIT
+from taxpr_jupyter._tree.ports import MANY
 
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

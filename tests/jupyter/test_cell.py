@@ -5,8 +5,8 @@ import ast
 import pytest
 
 from taxpr_jupyter import PanelError
-from taxpr_jupyter._ipython._cell import Place, run, run_to_call, transformed
-from taxpr_jupyter._ipython._options import OPTIONS, split
+from taxpr_jupyter._ipython.cell import Place, run, run_to_call, transformed
+from taxpr_jupyter._ipython.options import OPTIONS, split
 
 PLACE = Place("<cell>", 0)
 

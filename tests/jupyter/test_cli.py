@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from taxpr_jupyter import PanelError, draw
-from taxpr_jupyter._cli import _main
-from taxpr_jupyter._cli._arguments import parse
-from taxpr_jupyter._cli._main import main
-from taxpr_jupyter._picture._fold import BUDGET
+from taxpr_jupyter._cli import main as _main
+from taxpr_jupyter._cli.arguments import parse
+from taxpr_jupyter._cli.main import main
+from taxpr_jupyter._tree.fold import BUDGET
 
 MODEL = """
 import jax

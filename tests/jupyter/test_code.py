@@ -8,7 +8,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import Session, panel
-from taxpr_jupyter._session._names import call_text
+from taxpr_jupyter._tracing.call_names import call_text
 
 
 def double(ctx, token, params):

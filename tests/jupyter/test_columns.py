@@ -11,12 +11,12 @@ from drawn_programs import PROGRAMS
 
 from taxpr import trace
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture import _look
-from taxpr_jupyter._picture._columns import columns, steps
-from taxpr_jupyter._picture._dot import to_dot
-from taxpr_jupyter._picture._layout import lay_out
-from taxpr_jupyter._picture._model import Cluster, Edge, Node
-from taxpr_jupyter._picture._titles import Titles
+from taxpr_jupyter._layout.columns import columns, steps
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.layout import lay_out
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Cluster, Edge, Node
+from taxpr_jupyter._svg.titles import Titles
 
 SIZE = (60.0, 30.0)
 
@@ -203,9 +203,9 @@ class TestTitles:
 def test_boxes_deep_inside_have_no_shade_of_their_own():
     drawing = draw(PROGRAMS["deeply_nested"]())
     depth = len(drawing.picture.clusters)
-    assert depth > _look.SHADES
-    assert drawing.svg().count('class="cluster jaxpr deep"') == depth - _look.SHADES
-    assert drawing.dot.count('fillcolor="transparent"') == depth - _look.SHADES
+    assert depth > theme.SHADES
+    assert drawing.svg().count('class="cluster jaxpr deep"') == depth - theme.SHADES
+    assert drawing.dot.count('fillcolor="transparent"') == depth - theme.SHADES
 
 
 def test_many_lines_between_two_nodes_are_one():

@@ -5,9 +5,9 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import panel
-from taxpr_jupyter._picture import _layout
-from taxpr_jupyter._view import _comparing
-from taxpr_jupyter._view._widget import view_for
+from taxpr_jupyter._layout import layout
+from taxpr_jupyter._view import comparing
+from taxpr_jupyter._view.widget import view_for
 
 SECONDS = 60
 SAME = {"the same": 5}  # the tag, too
@@ -70,7 +70,7 @@ def test_it_shows_both_sides_and_what_is_different(session, view):
 def test_without_changes_it_says_so(view):
     state = opened(view)
     assert counted(state) == SAME
-    assert state["note"] == _comparing.UNCHANGED
+    assert state["note"] == comparing.UNCHANGED
 
 
 def test_it_follows_the_session_while_it_is_looked_at(session, view):
@@ -113,9 +113,9 @@ def test_an_injector_that_cannot_work(session, view):
 
 def test_without_a_layout_it_is_text(session, view, monkeypatch):
     session.attach("y", "scale", factor=2.0)
-    nothing = _layout.LaidOut(None, "", 0.0, "No picture: there is no engine.")
-    monkeypatch.setattr("taxpr_jupyter._session._two_programs.lay_out", lambda *_: nothing)
-    monkeypatch.setattr(_comparing, "LINES", 3)
+    nothing = layout.LaidOut(None, "", 0.0, "No picture: there is no engine.")
+    monkeypatch.setattr("taxpr_jupyter._output.comparison.lay_out", lambda *_: nothing)
+    monkeypatch.setattr(comparing, "LINES", 3)
     state = opened(view)
     assert state["svg"] == ""
     assert state["note"] == "No picture: there is no engine."
@@ -141,7 +141,7 @@ def test_it_can_be_cancelled(session, view, monkeypatch):
         shown.append(cancel.is_set())
         return None
 
-    monkeypatch.setattr("taxpr_jupyter._session._two_programs.Comparison.svg", svg)
+    monkeypatch.setattr("taxpr_jupyter._output.comparison.Comparison.svg", svg)
     assert opened(view) == {}
     assert shown == [True]
     monkeypatch.undo()

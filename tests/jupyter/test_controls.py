@@ -6,7 +6,7 @@ import ipywidgets
 import pytest
 
 import taxpr
-from taxpr_jupyter._view._params import ParamRow, Scale, close_all, slider_range, slider_step
+from taxpr_jupyter._view.params import ParamRow, Scale, close_all, slider_range, slider_step
 
 
 def widgets_of(widget):

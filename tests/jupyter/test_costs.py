@@ -10,10 +10,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._costs import Cost, Costs, dearest, quantity, total
-from taxpr_jupyter._picture._flops import _RULES_OF, _of_module
-from taxpr_jupyter._picture._traits import spec_text
+from taxpr_jupyter._analysis.costs import Cost, Costs, dearest, quantity, total
+from taxpr_jupyter._analysis.flops import _RULES_OF, _of_module
+from taxpr_jupyter._analysis.traits import spec_text
+from taxpr_jupyter._drawing.build import build_picture
 
 X = np.ones((64, 32), np.float32)
 W = np.ones((32, 128), np.float32)

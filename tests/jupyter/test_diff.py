@@ -16,9 +16,9 @@ from jax import lax
 import taxpr
 from taxpr import tag
 from taxpr_jupyter import Comparison, PanelError, Session, compare
-from taxpr_jupyter._picture import _pairing
-from taxpr_jupyter._picture._diff import diff
-from taxpr_jupyter._picture._diff_text import diff_text
+from taxpr_jupyter._diff import pairing
+from taxpr_jupyter._diff.diff import diff
+from taxpr_jupyter._diff.diff_text import diff_text
 
 NS = "{http://www.w3.org/2000/svg}"
 NONE = {"same": 0, "inside": 0, "follows": 0, "changed": 0, "added": 0, "removed": 0}
@@ -388,9 +388,9 @@ def test_long_programs_with_few_changes_are_compared():
 
 
 def test_long_sequences_are_paired_by_what_is_there_once(monkeypatch):
-    monkeypatch.setattr(_pairing, "QUADRATIC", 10)
+    monkeypatch.setattr(pairing, "QUADRATIC", 10)
     before, after = list("abcdxef"), list("axbcefd")
-    pairs = _pairing.in_order(before, after)
+    pairs = pairing.in_order(before, after)
     assert [before[a] for a in sorted(pairs)] == [after[pairs[a]] for a in sorted(pairs)]
     assert sorted(pairs.values()) == [pairs[a] for a in sorted(pairs)]
     assert "".join(before[a] for a in sorted(pairs)) == "abcef"
@@ -579,13 +579,13 @@ def test_a_comparison_shows_and_saves_itself(tmp_path):
 
 
 def test_without_an_engine_there_is_text(monkeypatch):
-    from taxpr_jupyter._picture import _dot_program, _engine, _wasm
+    from taxpr_jupyter._layout import dot_program, engine, wasm
 
     def gone(*args):
-        raise _engine.Unavailable("gone")
+        raise engine.Unavailable("gone")
 
-    monkeypatch.setattr(_dot_program, "written", gone)
-    monkeypatch.setattr(_wasm, "svg_of", gone)
+    monkeypatch.setattr(dot_program, "written", gone)
+    monkeypatch.setattr(wasm, "svg_of", gone)
     found = compare(plain, tagged, V)
     bundle = found._repr_mimebundle_()
     assert set(bundle) == {"text/plain"}

@@ -15,10 +15,10 @@ from drawn_programs import HOSTILE, PROGRAMS
 import taxpr
 from taxpr import _compat
 from taxpr._errors import name_of
-from taxpr._table import registered
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._dot import plain, quoted, to_dot
-from taxpr_jupyter._picture._model import Counts, Node, Picture
+from taxpr._hops.table import registered
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._layout.dot import plain, quoted, to_dot
+from taxpr_jupyter._model.model import Counts, Node, Picture
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
@@ -110,8 +110,8 @@ def test_every_higher_order_primitive_has_a_golden_file_or_a_reason():
 HASHES = """
 import hashlib, sys
 from drawn_programs import PROGRAMS
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._dot import to_dot
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._layout.dot import to_dot
 for name, make in PROGRAMS.items():
     print(name, hashlib.sha256(to_dot(build_picture(make())).encode()).hexdigest())
 """

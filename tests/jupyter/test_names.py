@@ -11,11 +11,11 @@ from jax import lax
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._fold import Fold
-from taxpr_jupyter._picture._keys import Keys
-from taxpr_jupyter._picture._names import numbered
-from taxpr_jupyter._picture._paths import path_parts, shared_title
+from taxpr_jupyter._analysis.names import numbered
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._text.paths import path_parts, shared_title
+from taxpr_jupyter._tree.fold import Fold
 
 X = np.float32(0.7)
 V = np.asarray([0.3, -0.8, 1.1], np.float32)

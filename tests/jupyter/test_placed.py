@@ -13,14 +13,16 @@ from drawn_programs import PROGRAMS
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture import _layout, _look, _raster
-from taxpr_jupyter._picture._dot import plain, to_dot
-from taxpr_jupyter._picture._gaps import broken
-from taxpr_jupyter._picture._geometry import Lines, flattened
-from taxpr_jupyter._picture._layout import convert, lay_out
-from taxpr_jupyter._picture._placed import placed
-from taxpr_jupyter._picture._positions import with_positions
-from taxpr_jupyter._picture._raw import Raw
+from taxpr_jupyter._layout import layout
+from taxpr_jupyter._layout.dot import plain, to_dot
+from taxpr_jupyter._layout.layout import convert, lay_out
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._svg import raster
+from taxpr_jupyter._svg.gaps import broken
+from taxpr_jupyter._svg.geometry import Lines, flattened
+from taxpr_jupyter._svg.label_layout import placed
+from taxpr_jupyter._svg.positions import with_positions
+from taxpr_jupyter._svg.raw import Raw
 
 DOWN = [(0.0, 0.0), (0.0, 30.0), (0.0, 60.0), (0.0, 90.0)]  # one straight curve
 AROUND = (-10.0, 40.0, 10.0, 50.0)
@@ -234,7 +236,7 @@ class TestPositions:
         assert data, reason
         text = data.decode()
         assert "operations (FLOP)" in text
-        assert all(text.count(f'fill="{colour}"') for colour in _look.HEATS)
+        assert all(text.count(f'fill="{colour}"') for colour in theme.HEATS)
         raw = Raw(text)
         texts = ElementTree.fromstring(text).iter(f"{NS}text")
         (lowest,) = [float(t.get("y")) for t in texts if "Without such" in (t.text or "")]
@@ -242,8 +244,8 @@ class TestPositions:
 
     def test_a_build_that_takes_no_positions_draws_by_its_own(self, monkeypatch):
         picture, _ = laid_out("flat")
-        monkeypatch.setattr(_layout, "_AS_PLACED", ["-Kno_such_engine"])
-        data = _raster.raster(picture, "png", lambda: "")
+        monkeypatch.setattr(layout, "_AS_PLACED", ["-Kno_such_engine"])
+        data = raster.raster(picture, "png", lambda: "")
         assert data.startswith(b"\x89PNG")
 
     def test_nothing_but_the_picture_is_needed(self):

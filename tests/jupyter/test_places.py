@@ -8,8 +8,8 @@ import pytest
 from drawn_programs import PROGRAMS
 
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture._geometry import Lines, flattened
-from taxpr_jupyter._picture._places import Places
+from taxpr_jupyter._svg.geometry import Lines, flattened
+from taxpr_jupyter._svg.label_places import Places
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOUNDS = (0.0, 0.0, 200.0, 200.0)

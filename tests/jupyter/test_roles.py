@@ -9,9 +9,9 @@ from drawn_programs import PROGRAMS
 from jax import lax
 
 import taxpr
-from taxpr_jupyter._picture import _labels
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._roles import Role, joined, operand_roles, result_roles
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._drawing.roles import Role, joined, operand_roles, result_roles
+from taxpr_jupyter._tree import labels as _labels
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 X = np.float32(0.7)

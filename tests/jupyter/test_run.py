@@ -14,7 +14,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._session._compare import compare, stats
+from taxpr_jupyter._runs.array_diff import compare, stats
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from reference import Reference
 
 import taxpr
 from taxpr_jupyter import PanelError
-from taxpr_jupyter._picture._slices import Slices, between, downstream, upstream
+from taxpr_jupyter._analysis.slices import Slices, between, downstream, upstream
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 X = np.float32(0.7)

@@ -12,16 +12,16 @@ from jax import lax
 import taxpr
 from taxpr import State
 from taxpr_jupyter import PanelError, Session, compare, draw, panel
-from taxpr_jupyter._cli._main import main
-from taxpr_jupyter._picture._build import Builder, build_picture
-from taxpr_jupyter._picture._only import Only
-from taxpr_jupyter._picture._stateful import states_of
-from taxpr_jupyter._session._state_values import fitted_leaf, parsed, text_of
-from taxpr_jupyter._session._trace import traced
-from taxpr_jupyter._states import _adaptors
-from taxpr_jupyter._states._model import PureCall, PureCode, like
-from taxpr_jupyter._view._states import states_state
-from taxpr_jupyter._view._widget import view_for
+from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._cli.main import main
+from taxpr_jupyter._drawing.build import Builder, build_picture
+from taxpr_jupyter._session.state_values import fitted_leaf, parsed, text_of
+from taxpr_jupyter._states import adaptors
+from taxpr_jupyter._states.model import PureCall, PureCode, like
+from taxpr_jupyter._tracing.trace import traced
+from taxpr_jupyter._tree.focus import Only
+from taxpr_jupyter._view.states import states_state
+from taxpr_jupyter._view.widget import view_for
 
 XS = np.arange(1.0, 5.0, dtype=np.float32)
 ADD = "0:scan/body/0:add"
@@ -216,7 +216,7 @@ class Library:
 def test_another_library_by_its_adaptor(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "made_up_adaptor", Library)
     monkeypatch.setattr(
-        _adaptors, "ADAPTORS", {"made_up_adaptor": "made_up_adaptor", "not_there": "not_there"}
+        adaptors, "ADAPTORS", {"made_up_adaptor": "made_up_adaptor", "not_there": "not_there"}
     )
 
     def f(box, how, x):

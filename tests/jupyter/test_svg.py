@@ -14,13 +14,14 @@ from drawn_programs import PROGRAMS as HARD
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture import _style, _wasm
-from taxpr_jupyter._picture._build import build_picture
-from taxpr_jupyter._picture._dot import plain, to_dot
-from taxpr_jupyter._picture._engine import Deadline
-from taxpr_jupyter._picture._layout import lay_out
-from taxpr_jupyter._picture._style import READABLE, for_outputs
-from taxpr_jupyter._picture._svg import finish_svg
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._layout import wasm
+from taxpr_jupyter._layout.dot import plain, to_dot
+from taxpr_jupyter._layout.engine import Deadline
+from taxpr_jupyter._layout.layout import lay_out
+from taxpr_jupyter._model import stylesheet
+from taxpr_jupyter._model.stylesheet import READABLE, for_outputs
+from taxpr_jupyter._svg.svg import finish_svg
 
 # All of the gallery but the programs of other libraries.
 PROGRAMS = {
@@ -45,7 +46,7 @@ def finished(name, **more):
 
 
 def by_wasm(dot):
-    return _wasm.svg_of(dot, Deadline(60, None))
+    return wasm.svg_of(dot, Deadline(60, None))
 
 
 def elements(svg, kind):
@@ -267,6 +268,8 @@ def test_marks_are_classes():
 def test_the_panel_gives_every_colour_a_dark_one():
     """A fill that stays light has light text on it on a dark page."""
     css = resources.files("taxpr_jupyter._view").joinpath("static/panel.css").read_text("utf-8")
-    used = re.findall(r"var\((--taxpr-[\w-]+),", f"{_style.css(True)}{_style.comparison_css()}")
+    used = re.findall(
+        r"var\((--taxpr-[\w-]+),", f"{stylesheet.css(True)}{stylesheet.comparison_css()}"
+    )
     colours = set(used) - {"--taxpr-empty-fill", "--taxpr-empty-line"}  # without any
     assert {name for name in colours if f"{name}:" not in css} == set()

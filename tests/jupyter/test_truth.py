@@ -37,7 +37,7 @@ from jax import lax
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._picture._dot import plain, quoted
+from taxpr_jupyter._layout.dot import plain, quoted
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 X = np.float32(0.7)

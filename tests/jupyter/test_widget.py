@@ -12,10 +12,10 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import panel
-from taxpr_jupyter._session._run import Phase
-from taxpr_jupyter._view import _wire
-from taxpr_jupyter._view._background import TICK
-from taxpr_jupyter._view._widget import WIDGET_MIME, view_for
+from taxpr_jupyter._runs.run import Phase
+from taxpr_jupyter._view import wire
+from taxpr_jupyter._view.background import TICK
+from taxpr_jupyter._view.widget import WIDGET_MIME, view_for
 
 SECONDS = 60
 TANH = "1:scan/body/2:tanh"
@@ -462,7 +462,7 @@ def test_the_view_is_kept_when_a_cell_is_run_again(session, view):
 
 
 def test_of_many_lines_the_first_ones_are_sent(session, view, monkeypatch):
-    monkeypatch.setattr(_wire, "MOST_LINES", 4)
+    monkeypatch.setattr(wire, "MOST_LINES", 4)
     view.graph.set_state({"view": "text"})
     texts, _ = rows_of(view.graph)
     assert view.graph.rows["more"] == len(session.lines()) - 4

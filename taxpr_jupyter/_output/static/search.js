@@ -2,7 +2,7 @@
 /**
  * What a word of a search means, and how well it fits something in the program.
  *
- * The words are those of the panel's own search (`taxpr_jupyter._picture._find`), as far as a page
+ * The words are those of the panel's own search (`taxpr_jupyter._search.find`), as far as a page
  * knows what they ask for: it has the labels and the tooltips, and of each place that found room
  * its types, source, scope and name, but no program.
  *

@@ -10,9 +10,9 @@ from jax.core import Tracer
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._libraries._brainstate_names import Named, is_object, named_states
-from taxpr_jupyter._states._model import PureCall, PureCode, like
-from taxpr_jupyter._states._objects import taken, traceable
-from taxpr_jupyter._states._texts import pure_code, taking
+from taxpr_jupyter._states.code import pure_code, taking
+from taxpr_jupyter._states.model import PureCall, PureCode, like
+from taxpr_jupyter._states.objects import taken, traceable
 
 _LEAKED = (
     "This function writes {states} of brainstate in a loop or a branch of jax.lax, or under "

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import brainstate  # pyright: ignore[reportMissingImports]
 import jax
 
-from taxpr_jupyter._states._objects import dotted, unique
-from taxpr_jupyter._states._reach import Found, reached
+from taxpr_jupyter._states.free_variables import Found, reached
+from taxpr_jupyter._states.objects import dotted, unique
 
 
 class Named(NamedTuple):

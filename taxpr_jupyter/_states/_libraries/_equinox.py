@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states._model import PureCall, PureCode, like
-from taxpr_jupyter._states._objects import dotted, is_traceable, taken, unique
-from taxpr_jupyter._states._passed import written
-from taxpr_jupyter._states._texts import pure_code, taking
+from taxpr_jupyter._states.code import pure_code, taking
+from taxpr_jupyter._states.model import PureCall, PureCode, like
+from taxpr_jupyter._states.objects import dotted, is_traceable, taken, unique
+from taxpr_jupyter._states.passed import written
 
 _TWICE = (
     "This function returns an eqx.nn.State of equinox more often than it takes it, so its value in "

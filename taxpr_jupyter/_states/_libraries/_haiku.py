@@ -10,10 +10,10 @@ import jax
 from jax.core import Tracer
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states._model import PureCall, PureCode, like
-from taxpr_jupyter._states._objects import traceable, unique
-from taxpr_jupyter._states._passed import written
-from taxpr_jupyter._states._texts import pure_code
+from taxpr_jupyter._states.code import pure_code
+from taxpr_jupyter._states.model import PureCall, PureCode, like
+from taxpr_jupyter._states.objects import traceable, unique
+from taxpr_jupyter._states.passed import written
 
 RNG = "rng"
 _NOTE = (

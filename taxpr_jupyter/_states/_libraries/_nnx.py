@@ -12,12 +12,12 @@ from flax import nnx  # pyright: ignore[reportMissingImports]
 from flax.errors import TraceContextError  # pyright: ignore[reportMissingImports]
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states._model import PureCall, PureCode, like
-from taxpr_jupyter._states._objects import Taken, taken
-from taxpr_jupyter._states._passed import written
-from taxpr_jupyter._states._reach import reached
-from taxpr_jupyter._states._texts import pure_code, taking
-from taxpr_jupyter._states._unbound import unbind
+from taxpr_jupyter._states.code import pure_code, taking
+from taxpr_jupyter._states.free_variables import reached
+from taxpr_jupyter._states.model import PureCall, PureCode, like
+from taxpr_jupyter._states.objects import Taken, taken
+from taxpr_jupyter._states.passed import written
+from taxpr_jupyter._states.unbound import unbind
 
 _CLOSED_OVER = (
     "This function changes a module or a Variable of flax nnx that is none of its arguments, "

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Search, and what is upstream and downstream of a value: fields, buttons and words. What is found is
- * Python's to say (`taxpr_jupyter._view._finding`); the picture shows it.
+ * Python's to say (`taxpr_jupyter._view.finding`); the picture shows it.
  *
  * @typedef {{ text: string, count: number, at: number, address: string, why: string, turn: number,
  *   error: string }} Found `at` counts from 1, 0 before the first one was asked for

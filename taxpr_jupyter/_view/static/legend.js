@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The legend: what the kinds of nodes and lines are, each with a sample. Python has the table
- * (`taxpr_jupyter._picture._kinds`).
+ * (`taxpr_jupyter._model.legend`).
  */
 
 /**

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The browser's half of `taxpr_jupyter._view._graph`: draws what the model's traits say, and turns
+ * The browser's half of `taxpr_jupyter._view.graph`: draws what the model's traits say, and turns
  * clicks and keys into a new `selected` or into a message. It decides nothing about programs.
  *
  * All names, params and messages are hostile text. They enter the page as text nodes only; the

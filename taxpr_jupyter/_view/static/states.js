@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The states of the function: what a run begins with, to be edited, and what the last run made of
- * them. Values are Python's to read, check and write (`taxpr_jupyter._view._states`).
+ * them. Values are Python's to read, check and write (`taxpr_jupyter._view.states`).
  *
  * @typedef {{ address: string, text: string, note: string }} Write
  * @typedef {{ name: string, type: string, text: string, editable: boolean, edited: boolean,

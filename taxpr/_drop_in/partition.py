@@ -1,0 +1,188 @@
+"""Parts of a jaxpr: some of its outputs, some of its inputs fixed, the values of its tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.thread import thread
+from taxpr._engine.underived import without_derivatives
+from taxpr._errors import ArgumentError, refuse_function
+from taxpr._hops.protocol import NO_OPTIONS
+from taxpr._injectors.collect import collected, collector
+from taxpr._sites.walk import find_sites, firing
+
+
+def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[Any]:
+    """Split a jaxpr into jaxprs that compute some of its outputs each.
+
+    Args:
+        jaxpr: A closed jaxpr.
+        outvar_indices: For each part the indices of its outputs, in the order in which it
+            returns them. An index may be in several parts, or in none.
+
+    Returns:
+        A closed jaxpr for each part. It takes all of the inputs and has only the equations
+        that its outputs need, and those with effects: each part prints, writes to Refs and
+        keeps what `keep` marked, as the whole does.
+
+    Raises:
+        ArgumentError: If there is no such output.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import partition_out
+        >>> jaxpr = jax.make_jaxpr(lambda x: (x * 2, x + 1))(1.0)
+        >>> [str(part.eqns[0].primitive) for part in partition_out(jaxpr, [[0], [1]])]
+        ['mul', 'add']
+    """
+    refuse_function("partition_out", jaxpr)
+    outvars = _compat.open_jaxpr(jaxpr).outvars
+    parts = []
+    for group in outvar_indices:
+        for index in group:
+            if not 0 <= index < len(outvars):
+                raise ArgumentError(
+                    f"partition_out: there is no output {index}; the jaxpr has {len(outvars)}, "
+                    "counted from 0."
+                )
+        parts.append(_returning(jaxpr, [outvars[index] for index in group]))
+    return parts
+
+
+def _returning(jaxpr: Any, outvars: Sequence[Any]) -> Any:
+    """The jaxpr with other outputs, and without the equations that these do not need."""
+    inner = _compat.open_jaxpr(jaxpr)
+    needed = {var for var in outvars if not _compat.is_literal(var)}
+    eqns = []
+    for eqn in reversed(inner.eqns):
+        if eqn.effects or any(var in needed for var in eqn.outvars):
+            needed |= {atom for atom in eqn.invars if not _compat.is_literal(atom)}
+            eqns.append(eqn)
+    consts = zip(inner.constvars, _compat.consts_of(jaxpr), strict=True)
+    kept = [(var, value) for var, value in consts if var in needed]
+    return _compat.rebuilt(
+        jaxpr,
+        eqns=eqns[::-1],
+        outvars=outvars,
+        constvars=[var for var, _ in kept],
+        consts=[value for _, value in kept],
+    )
+
+
+def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
+    """Fix some inputs of a jaxpr, as `functools.partial` does for a function.
+
+    Args:
+        jaxpr: A closed jaxpr.
+        args: The values of the inputs that are fixed, by index. They must have the shape and
+            dtype of the input; a Python number may stand for a scalar.
+
+    Returns:
+        A closed jaxpr of the other inputs, in their order. The values are among its consts.
+
+    Raises:
+        ArgumentError: If there is no such input, or a value does not fit it.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import partial
+        >>> jaxpr = partial(jax.make_jaxpr(lambda x, y: x - y)(1.0, 1.0), {0: 10.0})
+        >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, 3.0)
+        [Array(7., dtype=float32, weak_type=True)]
+    """
+    refuse_function("partial", jaxpr)
+    if not isinstance(args, Mapping):
+        raise ArgumentError(
+            f"partial: args is a {type(args).__name__}. Give the values by the number of their "
+            "input: {0: value}."
+        )
+    jaxpr = _compat.closed(jaxpr)
+    inner = _compat.open_jaxpr(jaxpr)
+    for index in args:
+        if not 0 <= index < len(inner.invars):
+            raise ArgumentError(
+                f"partial: there is no input {index}; the jaxpr has {len(inner.invars)}, counted "
+                "from 0."
+            )
+    fixed = {
+        index: _fitted(index, value, inner.invars[index].aval) for index, value in args.items()
+    }
+    return _compat.rebuilt(
+        jaxpr,
+        eqns=inner.eqns,
+        invars=[var for index, var in enumerate(inner.invars) if index not in fixed],
+        constvars=[*inner.constvars, *(inner.invars[index] for index in fixed)],
+        consts=[*_compat.consts_of(jaxpr), *fixed.values()],
+    )
+
+
+def _fitted(index: int, value: Any, aval: Any) -> Any:
+    """A value as an array of the type of an input."""
+    try:
+        scalar = isinstance(value, (bool, int, float, complex)) and not aval.shape
+        takes = scalar and jnp.result_type(value, aval.dtype) == aval.dtype
+        array = jnp.asarray(value, aval.dtype) if takes else jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(
+            f"partial: the input {index} is {aval.str_short()}, and {value!r} does not fit it: "
+            f"{error}"
+        ) from None
+    if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+        raise ArgumentError(
+            f"partial: the input {index} is {aval.str_short()}, and the value given for it is "
+            f"{jax.typeof(array).str_short()}. Convert it."
+        )
+    return _compat.with_weak_type(array, aval.weak_type)
+
+
+def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+    """Turn a jaxpr around: what its tags mark becomes what it returns.
+
+    Args:
+        jaxpr: A closed jaxpr with tags, at any depth.
+
+    Returns:
+        ``(jaxpr, params, structures)``. The closed jaxpr takes the same inputs and returns the
+        leaves of the value of each tag, in program order, in place of its outputs. It has
+        only the equations that these need, and those with effects; its tags stay, but for
+        those of empty tokens. The two lists have one entry for each tag: its params, and the
+        treedef of its value. Values are those of `Program.collect`: stacked under a scan, a
+        `Masked` in a branch and a `Last` in a while loop.
+
+    Raises:
+        RefusedError: If a tag is in an equation that cannot be injected.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import tag, transpose
+        >>> def f(xs):
+        ...     return jax.lax.map(lambda x: jnp.cos(tag(x * 2, name="y")), xs)
+        >>> jaxpr, params, structures = transpose(jax.make_jaxpr(f)(jnp.ones(2)))
+        >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, jnp.arange(2.0)), params
+        ([Array([0., 2.], dtype=float32)], [{'name': 'y'}])
+    """
+    refuse_function("transpose", jaxpr)
+    new, params, shapes = values_of_tags(jaxpr)
+    return new, params, [jax.tree.structure(shape) for shape in shapes]
+
+
+def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+    """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
+    sites = firing(find_sites(jaxpr))
+    handler = collector(stays=True)
+    threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
+    whole = without_derivatives(threaded, sites, NO_OPTIONS)
+
+    def run(*args: Any) -> list[Any]:
+        _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(whole)(*args))
+        return [collected(site, emits[site.address]) for site in sites]
+
+    avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]
+    new, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+    new = _returning(new, _compat.open_jaxpr(new).outvars)
+    return new, [site.params for site in sites], shapes

@@ -1,0 +1,73 @@
+"""Donated buffers: what an injector hands on must outlive an inner jit that donates it.
+
+``jax.jit(f, donate_argnums=...)`` inside a program deletes its operand where the program is
+run eagerly. A token that is also collected, or kept in the context, or that is a part of the
+context or a closed-over array, would take that along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._hops.table import nested_jaxprs
+
+
+def donates(jaxpr: Any) -> bool:
+    """Whether an equation in a jaxpr, or in one of its nested jaxprs, donates an operand."""
+    seen: set[int] = set()
+
+    def below(stored: Any) -> bool:
+        inner = _compat.open_jaxpr(stored)
+        if id(inner) in seen:
+            return False
+        seen.add(id(inner))
+        return any(
+            any(eqn.params.get("donated_invars") or ())
+            or any(below(nested.stored) for nested in nested_jaxprs(eqn))
+            for eqn in inner.eqns
+        )
+
+    return below(jaxpr)
+
+
+def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
+    """What takes the place of a tag, with a copy of each buffer that would have two owners.
+
+    Args:
+        piece: A closed jaxpr from ``[*ctx, *token]`` to ``[*ctx, *token, *emitted]``. Of an
+            access of a state the token is only taken, or only returned.
+        n_ctx: The number of leaves of the context.
+        n_token: The number of leaves of the token that it returns.
+
+    Returns:
+        A jaxpr of the same type. Of its results a leaf of the token is that leaf as it came, or
+        an array that nothing else holds; and the context and what is emitted is nothing that
+        the program goes on with.
+    """
+    inner = _compat.open_jaxpr(piece)
+    tokens = range(n_ctx, n_ctx + n_token)
+    of_others: set[Any] = {*inner.invars, *inner.constvars}
+    of_program: set[Any] = set(inner.invars[n_ctx:])
+    shared: set[int] = set()
+    for k, var in enumerate(inner.outvars):
+        if k not in tokens or _compat.is_literal(var):
+            continue
+        if var in of_others and (k >= len(inner.invars) or var is not inner.invars[k]):
+            shared.add(k)
+        else:
+            of_others.add(var)
+            of_program.add(var)
+    for k, var in enumerate(inner.outvars):
+        if k not in tokens and not _compat.is_literal(var) and var in of_program:
+            shared.add(k)
+    if not shared:
+        return piece
+
+    def run(*flat: Any) -> list[Any]:
+        outs = _compat.jaxpr_as_fun(piece)(*flat)
+        return [_compat.copied(x) if k in shared else x for k, x in enumerate(outs)]
+
+    return jax.make_jaxpr(run)(*[var.aval for var in inner.invars])

@@ -1,0 +1,66 @@
+"""Warnings of what injection drops, or leaves as it was."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from taxpr import _compat
+from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning
+from taxpr._hops.table import dropped
+from taxpr._sites.site import Site
+
+_HERE = os.path.dirname(os.path.dirname(__file__))
+_SHOWN = 5  # tags in one warning
+
+
+def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
+    """Warn once for each equation around these sites that loses a rule of its own.
+
+    Warns:
+        DroppedRuleWarning: Names the tag, the equation, its primitive and the rule.
+    """
+    warned: set[str] = set()
+    for site in sites:
+        for address, step in zip(site.chain, site.steps, strict=True):
+            rule = dropped(step.eqn)
+            if rule is None or address in warned:
+                continue
+            warned.add(address)
+            source = _compat.source_of(step.eqn)
+            warnings.warn(
+                f"the {site} is inside {address}"
+                + (f" ({source})" if source else "")
+                + f". With an injection, {step.eqn.primitive.name} is replaced by what it "
+                f"computes, and {rule} is dropped. Select other tags with where= to keep it.",
+                DroppedRuleWarning,
+                stacklevel=_levels_to_the_caller(),
+            )
+
+
+def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
+    """Warn once of tags, as they are described, that change where a derivative was taken before.
+
+    Warns:
+        StaleDerivativeWarning: Names the tags.
+    """
+    if not tags:
+        return
+    shown = "; ".join(tags[:_SHOWN]) + (f"; and {len(tags) - _SHOWN} more" * (len(tags) > _SHOWN))
+    warnings.warn(
+        f"inject: {shown}: the program was differentiated before this is changed, and its "
+        "derivative stays that of the function as it was. For that of the changed function inject "
+        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]).",
+        StaleDerivativeWarning,
+        stacklevel=_levels_to_the_caller(),
+    )
+
+
+def _levels_to_the_caller() -> int:
+    """The stacklevel, seen from the function that calls this one, of who called taxpr."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,208 @@
+"""Injection: run a function at each selected tag, with a context threaded through."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.thread import Handled, Handler, thread
+from taxpr._errors import ArgumentError, InjectorError, name_of
+from taxpr._hops.protocol import Options, Shards
+from taxpr._primitives.tag import tag_params, tag_tree
+from taxpr._sites.site import Site, described
+from taxpr._sites.walk import find_sites, firing
+
+InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
+# What JAX raises where Python asks for the value of a tracer.
+_NEEDS_A_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+Predicate = Callable[[dict[str, Any], Any], bool]
+
+
+def inject_jaxpr(
+    closed_jaxpr: Any,
+    injector: InjectorFn,
+    ctx: Any,
+    predicate: Predicate | None,
+    options: Options,
+) -> Any:
+    """The drop-in: see `taxpr.inject`."""
+    sites = [
+        site
+        for site in find_sites(closed_jaxpr)
+        if predicate is None or predicate(site.params, site.avals)
+    ]
+    leaves, tree = jax.tree.flatten(ctx)
+    handler = handler_for(injector, tree)
+    chosen = [(site, handler) for site in firing(sites)]
+    return thread(closed_jaxpr, chosen, [ctx_aval(leaf) for leaf in leaves], options).jaxpr
+
+
+def options_of(custom_rules: str, shards: Shards = None) -> Options:
+    """The options of `inject`, checked."""
+    if custom_rules not in ("keep", "drop"):
+        raise ArgumentError(f'inject: custom_rules is "keep" or "drop", not {custom_rules!r}.')
+    if not (shards is None or callable(shards) or shards in ("psum", "pmax", "stack")):
+        raise ArgumentError(
+            'inject: shards is None, "psum", "pmax", "stack" or a function '
+            f"(ctx, axis_names) -> ctx, not {shards!r}."
+        )
+    return Options(custom_rules, shards)
+
+
+def sites_of(jaxpr: Any, options: Options) -> list[Site]:
+    """The tags; where rules are dropped, those in rules are not there."""
+    keep = options.custom_rules == "keep"
+    return [site for site in find_sites(jaxpr) if keep or not site.in_rule]
+
+
+def ctx_aval(leaf: Any) -> Any:
+    """The strong aval of a leaf of a context."""
+    if isinstance(leaf, (jax.ShapeDtypeStruct, _compat.ShapedArray)):
+        return _compat.ShapedArray(leaf.shape, leaf.dtype)
+    try:
+        return _compat.strong(jax.typeof(leaf))
+    except TypeError:
+        raise InjectorError(
+            f"inject: the ctx holds a {type(leaf).__name__}, {leaf!r}. A ctx is a PyTree of "
+            "arrays and numbers; anything else belongs in the injector itself."
+        ) from None
+    except OverflowError:
+        raise InjectorError(
+            f"inject: the ctx holds the int {leaf}, which does not fit into "
+            f"{jnp.asarray(0).dtype}, the type that JAX gives to an int. Give a float, or an array "
+            "of the dtype that it shall have; for 64 bits set jax_enable_x64."
+        ) from None
+
+
+def handler_for(
+    injector: InjectorFn, ctx_tree: Any, uses: tuple[int, ...] | None = None
+) -> Handler:
+    """An injector as a handler of `taxpr._engine.thread`, with its results checked.
+
+    ``ctx_tree`` is the tree of the part of the context that it ``uses``.
+    """
+    name = name_of(injector)
+
+    def handle(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
+        params = tag_params(eqn)
+        where = f"the injector {name!r} at {described(address, eqn)}"
+        try:
+            result = injector(
+                jax.tree.unflatten(ctx_tree, ctx),
+                jax.tree.unflatten(tag_tree(eqn), token),
+                params,
+            )
+        except InjectorError as error:
+            raise InjectorError(f"{error} This is at {described(address, eqn)}.") from error
+        except Exception as error:
+            error.add_note(f"taxpr: raised by {where}" + _cure(error, token))
+            raise
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise InjectorError(
+                f"inject: {where} returned a {type(result).__name__}. An injector returns "
+                "(token, ctx)."
+            )
+        new_token, new_ctx = result
+        expected = [atom.aval for atom in eqn.invars]
+        ctx_avals = [jax.typeof(leaf) for leaf in ctx]
+        try:
+            return (
+                _checked("ctx", new_ctx, ctx_tree, ctx_avals, where),
+                _checked("token", new_token, tag_tree(eqn), expected, where),
+                None,
+            )
+        except InjectorError as error:
+            if _swapped(new_token, new_ctx, tag_tree(eqn), expected, ctx_tree, ctx_avals):
+                raise InjectorError(
+                    f"inject: {where} returned (ctx, token). An injector returns (token, ctx)."
+                ) from error
+            raise
+
+    return Handler(handle, uses, injects=inspect.unwrap(getattr(injector, "fire", injector)))
+
+
+def _cure(error: Exception, token: Sequence[Any]) -> str:
+    if isinstance(error, _compat.ShardingTypeError):
+        shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
+        return (
+            f", where the token is {shown}. On a mesh with explicit axes the sharding is part of "
+            "the type: say that of the result by out_sharding=, or bring the token into another "
+            "one by jax.sharding.reshard."
+        )
+    if not isinstance(error, _NEEDS_A_VALUE):
+        return "."
+    return (
+        ", which is called while the program is traced: token and ctx have shapes and dtypes, and "
+        "no values yet. Use jnp.where or jax.lax.cond in place of `if`, and jnp in place of float, "
+        "int, bool and numpy."
+    )
+
+
+def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str) -> list[Any]:
+    """The leaves of ``value`` as arrays of the expected types, weak types included."""
+    found = jax.tree.structure(value)
+    if found != tree:
+        raise InjectorError(
+            f"inject: {where} changed the structure of the {what}: expected {tree}, got "
+            f"{found}. Return the {what} with the structure that it came with."
+        )
+    paths = jax.tree_util.tree_flatten_with_path(value)[0]
+    out = []
+    for (path, leaf), aval in zip(paths, avals, strict=True):
+        place = f"{what}{jax.tree_util.keystr(path)}"
+        try:
+            array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+        except TypeError:
+            raise InjectorError(
+                f"inject: {where} returned a {type(leaf).__name__} as {place}, where "
+                f"{_short(aval)} is expected."
+            ) from None
+        if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+            cure = (
+                f"Convert it: x.astype({aval.dtype})."
+                if array.shape == aval.shape
+                else "The program goes on with it and needs the shape that it was traced with."
+            )
+            raise InjectorError(
+                f"inject: {where} changed {place}: expected {_short(aval)}, got "
+                f"{_short(jax.typeof(array))}. {cure}"
+            )
+        array = _compat.with_weak_type(array, aval.weak_type)
+        if what == "token":
+            array = _as_varying(place, array, aval, where)
+        out.append(_compat.resharded(array, aval))
+    return out
+
+
+def _as_varying(place: str, array: Any, aval: Any, where: str) -> Any:
+    """In a shard_map: a value that differs between the devices where JAX expects that."""
+    found, expected = _compat.varying(array), _compat.varying(aval)
+    if more := found - expected:
+        raise InjectorError(
+            f"inject: {where} changed {place}: it was the same on all devices along "
+            f"{', '.join(sorted(more))}, and now it may differ. Make what it is computed from the "
+            "same on all devices, as by jax.lax.psum."
+        )
+    return _compat.pvary(array, sorted(expected - found))
+
+
+def _swapped(first: Any, second: Any, tree: Any, avals: Any, ctx_tree: Any, ctx_avals: Any) -> bool:
+    try:
+        _checked("ctx", first, ctx_tree, ctx_avals, "")
+        _checked("token", second, tree, avals, "")
+    except InjectorError:
+        return False
+    return True
+
+
+def _short(aval: Any) -> str:
+    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"

@@ -1,0 +1,240 @@
+"""Counting the iterations of loops, for injectors that must know in which one they run.
+
+A counter is one more leaf of the context. It goes up at the end of the loop's body, and back
+to zero at the end of the jaxpr that holds the loop, so that the loop begins at zero each time.
+Both ends are marked by tags without a token, put after all other equations, where they move
+no address.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.thread import Handled, Handler
+from taxpr._errors import RefusedError
+from taxpr._hops.loops import is_loop
+from taxpr._hops.protocol import NO_OPTIONS, Options
+from taxpr._hops.table import nested_jaxprs, replace_nested
+from taxpr._primitives.tag import tag
+from taxpr._sites.site import Site, Step
+
+# Equations that run the jaxprs that they hold, and nothing in their place.
+_PLAIN = {
+    _compat.jit_p,
+    _compat.remat_p,
+    _compat.scan_p,
+    _compat.while_p,
+    _compat.cond_p,
+    _compat.core_call_p,
+    _compat.closed_call_p,
+    _compat.eval_jaxpr_p,
+    _compat.compute_on_p,
+    _compat.program_order_p,
+    _compat.xla_metadata_call_p,
+    _compat.shard_map_p,
+}
+# Equations with rules for derivatives, which are not there where these are dropped.
+_WITH_RULES = {
+    _compat.custom_jvp_call_p,
+    _compat.custom_vjp_call_p,
+    _compat.custom_linear_solve_p,
+    _compat.CustomRoot,
+}
+
+COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """One loop around a site.
+
+    Attributes:
+        address: Its address.
+        length: How often it iterates; None for a while loop.
+        reverse: Whether it is a scan that begins at the end.
+        counter: The index in the context of its counter.
+    """
+
+    address: str
+    length: int | None
+    reverse: bool
+    counter: int
+
+    def index(self, counter: Any) -> Any:
+        """The place of this iteration on the axis of collected values."""
+        if self.reverse and self.length is not None:
+            return jnp.int32(self.length - 1) - counter
+        return counter
+
+
+def loops_around(site: Site) -> list[tuple[str, Step]]:
+    """The addresses and steps of the loops around a site, outermost first."""
+    around = zip(site.chain, site.steps, strict=True)
+    return [(address, step) for address, step in around if is_loop(step.eqn)]
+
+
+def runs_plainly(step: Step, options: Options = NO_OPTIONS) -> bool:
+    """Whether nothing else ever runs in the place of what an equation holds."""
+    dropped = options.custom_rules == "drop" and has_rules(step.eqn)
+    return step.eqn.primitive in _PLAIN or dropped
+
+
+def has_rules(eqn: Any) -> bool:
+    """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
+    return _compat.kind_of(eqn) in _WITH_RULES
+
+
+def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> None:
+    """Raise where one of the outermost ``depth`` equations around a site may run another jaxpr.
+
+    Such as the rules of `jax.custom_vjp`, which run in the place of the function when the
+    program is differentiated and they are kept.
+    """
+    for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
+        if not runs_plainly(step, options):
+            raise RefusedError(
+                f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
+                "other code in the place of what it holds. "
+                + ('Give custom_rules="drop", select' if has_rules(step.eqn) else "Select")
+                + " other tags with where=, or move the tag out of it."
+            )
+
+
+def _refuse_hidden(site: Site, depth: int) -> None:
+    for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
+        if step.nested.param is None:
+            raise RefusedError(
+                f"counting iterations: the {site} is inside {address}, which keeps its jaxpr "
+                "hidden, so that no counter can be put there. Select other tags with where=, or "
+                "move the tag out of it."
+            )
+
+
+class Counters:
+    """The counters of some loops, which follow ``n_ctx`` other leaves in the context."""
+
+    def __init__(self, n_ctx: int, options: Options = NO_OPTIONS):
+        self._n_ctx = n_ctx
+        self._options = options
+        self._loops: dict[str, tuple[Loop, tuple[Step, ...]]] = {}
+
+    def of(self, site: Site, counted: Sequence[bool]) -> list[Loop | None]:
+        """The loops around a site, outermost first; None for those that are not to be counted."""
+        out: list[Loop | None] = []
+        for (address, step), wanted in zip(loops_around(site), counted, strict=True):
+            if not wanted:
+                out.append(None)
+                continue
+            if address not in self._loops:
+                depth = site.chain.index(address)
+                refuse_unless_plain("counting iterations", site, depth, self._options)
+                _refuse_hidden(site, depth)
+                loop = Loop(
+                    address,
+                    step.nested.trips,
+                    bool(step.eqn.params.get("reverse")),
+                    self._n_ctx + len(self._loops),
+                )
+                self._loops[address] = loop, site.steps[: depth + 1]
+            out.append(self._loops[address][0])
+        return out
+
+    @property
+    def avals(self) -> list[Any]:
+        """One aval for each counter."""
+        return [COUNTER] * len(self._loops)
+
+    @property
+    def leaves(self) -> range:
+        """The indices of the counters in the context."""
+        return range(self._n_ctx, self._n_ctx + len(self._loops))
+
+    def installed(self, jaxpr: Any) -> tuple[Any, list[tuple[Site, Handler]]]:
+        """The jaxpr with the tags that count, and these with their handlers."""
+        chosen: list[tuple[Site, Handler]] = []
+        ends: dict[Any, Any] = {}
+        for loop, steps in self._loops.values():
+            *outer, step = steps
+            body = {n.label: n for n in nested_jaxprs(step.eqn)}["body"]
+            inside = (*outer, step._replace(nested=body))
+            chosen.append((_end_of(jaxpr, inside, ends), _going_up(loop.counter)))
+            if outer:
+                chosen.append((_end_of(jaxpr, tuple(outer), ends), _back_to_zero(loop.counter)))
+        return _with_ends(jaxpr, ends), chosen
+
+    def closed(self, jaxpr: Any) -> Any:
+        """The threaded jaxpr with counters that begin at zero and are not handed out."""
+        if not self._loops:
+            return jaxpr
+        avals, n = list(jaxpr.in_avals), len(self._loops)
+        del avals[self._n_ctx : self._n_ctx + n]
+
+        def run(*flat: Any) -> list[Any]:
+            zeros = [jnp.int32(0)] * n
+            flat = (*flat[: self._n_ctx], *zeros, *flat[self._n_ctx :])
+            return _compat.jaxpr_as_fun(jaxpr)(*flat)[:-n]
+
+        return jax.make_jaxpr(run)(*avals)
+
+
+def _going_up(counter: int) -> Handler:
+    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+        del address, eqn
+        return [ctx[0] + 1], token, None
+
+    return Handler(run, uses=(counter,))
+
+
+def _back_to_zero(counter: int) -> Handler:
+    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+        del address, eqn, ctx
+        return [jnp.int32(0)], token, None
+
+    return Handler(run, uses=(counter,))
+
+
+def _end_of(jaxpr: Any, steps: tuple[Step, ...], ends: dict[Any, Any]) -> Site:
+    """A new tag at the end of a nested jaxpr; ``ends`` counts these along the way down."""
+    stored = steps[-1].nested.stored if steps else jaxpr
+    here = ends
+    for step in steps:
+        here = here.setdefault(step.key, {})
+    here["tags"] = here.get("tags", 0) + 1
+    position = len(_compat.open_jaxpr(stored).eqns) + here["tags"] - 1
+    return Site(
+        address="",
+        params={},
+        avals=(),
+        value_address=None,
+        batch=(),
+        steps=steps,
+        position=position,
+        eqn=_mark(),
+        makers=(),
+    )
+
+
+def _mark() -> _compat.JaxprEqn:
+    [eqn] = _compat.open_jaxpr(jax.make_jaxpr(lambda: tag((), name="end of a loop"))()).eqns
+    return eqn
+
+
+def _with_ends(stored: Any, ends: dict[Any, Any]) -> Any:
+    if not ends:
+        return stored
+    eqns = list(_compat.open_jaxpr(stored).eqns)
+    # In a shard_map all equations have its mesh, whatever mesh is set by now.
+    mark = _mark().replace(ctx=eqns[-1].ctx)
+    for key, below in ends.items():
+        if key == "tags":
+            continue
+        position, label = key
+        held = {n.label: n.stored for n in nested_jaxprs(eqns[position])}[label]
+        eqns[position] = replace_nested(eqns[position], {label: _with_ends(held, below)})
+    return _compat.rebuilt(stored, eqns=[*eqns, *[mark] * ends.get("tags", 0)])

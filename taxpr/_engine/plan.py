@@ -1,0 +1,161 @@
+"""Plans: what is to be done where in a program, as a tree of the jaxprs on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from taxpr import _compat
+from taxpr._hops.table import nested_jaxprs, rule_jaxprs
+from taxpr._sites.site import Site
+from taxpr._sites.walk import find_sites, is_tag_or_access, tag_key
+
+Leaf = Any
+Plan = dict[int, Any]
+
+_NOT_CHOSEN: Any = object()
+
+
+def plan_of(chosen: list[tuple[Site, Leaf]]) -> Plan:
+    """Selected sites as a tree: position to leaf, or to {label: plan} for a step down."""
+    plan: Plan = {}
+    for site, leaf in chosen:
+        here = plan
+        for position, label in (step.key for step in site.steps):
+            here = here.setdefault(position, {}).setdefault(label, {})
+        here[site.position] = leaf
+    return plan
+
+
+def plan_key(plan: Plan) -> Any:
+    """A plan as something hashable; equal plans of one jaxpr ask for the same work."""
+    return tuple(
+        (position, tuple((label, plan_key(sub)) for label, sub in step.items()))
+        if isinstance(step, dict)
+        else (position, id(step))
+        for position, step in plan.items()
+    )
+
+
+def plan_of_rule(
+    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], rule: Any
+) -> tuple[Plan, list[tuple[Site, bool]]]:
+    """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
+
+    The same rule is another jaxpr for other inputs, and the function's own tags turn up in it
+    as copies. So tags are told by params and avals, which says enough where the rule has just
+    as many of them as the function, and the same is to be done at each. Those that only the
+    rule has are told by `tags_of_rule`.
+
+    Returns:
+        The plan, and the chosen tags of which that cannot be said, each with whether only the rule
+        has it.
+    """
+    own: dict[Any, list[tuple[Leaf, Site]]] = {}
+    for nested in nested_jaxprs(eqn):
+        for site in find_sites(nested.stored, of=is_tag_or_access):
+            leaf = _leaf_at(plans.get(nested.label, {}), site)
+            own.setdefault(tag_key(site.eqn), []).append((leaf, site))
+    copies: dict[Any, list[Site]] = {}
+    chosen: list[tuple[Site, Leaf]] = []
+    unclear: list[tuple[Site, bool]] = []
+    for site, maybe, _ in tags_of_rule(eqn, rule):
+        key = tag_key(site.eqn)
+        copies.setdefault(key, []).append(site)
+        if key in own:
+            leaves = own[key][min(len(copies[key]), len(own[key])) - 1][:1]
+        else:
+            leaves = [_leaf_at(plans.get(label, {}), one) for label, one in maybe]
+        if any(leaf is not leaves[0] for leaf in leaves):
+            unclear += [
+                (one, True)
+                for leaf, (_, one) in zip(leaves, maybe, strict=True)
+                if leaf is not _NOT_CHOSEN
+            ]
+        elif leaves and leaves[0] is not _NOT_CHOSEN:
+            chosen.append((site, leaves[0]))
+    for key, tags in own.items():
+        leaves = [leaf for leaf, _ in tags]
+        same = len(copies.get(key, ())) == len(tags) and all(one is leaves[0] for one in leaves)
+        unclear += [(site, False) for leaf, site in tags if leaf is not _NOT_CHOSEN and not same]
+    return plan_of(chosen), unclear
+
+
+class _OfRule(NamedTuple):
+    """A tag of a rule's jaxpr, and the known ones that it may be, each with its label."""
+
+    site: Site
+    maybe: list[tuple[str, Site]]
+    told: bool  # by its place or its line
+
+
+def tags_of_rule(eqn: _compat.JaxprEqn, rule: Any) -> list[_OfRule]:
+    """The tags of a rule's jaxpr, each with the known ones that it may be.
+
+    Those are the tags that only the rule has when all inputs are differentiated. A rule with
+    symbolic zeros may have others for other inputs, in another order. So a tag is told by its
+    params, its avals and its line, and by its place only where the rule is the same for all
+    inputs. Where its line says nothing, it may be any one with its params and avals.
+    """
+    known: dict[Any, list[tuple[str, Site]]] = {}
+    for nested in rule_jaxprs(eqn):
+        for site in find_sites(nested.stored, rules=False, of=is_tag_or_access):
+            known.setdefault(tag_key(site.eqn), []).append((nested.label, site))
+    found = find_sites(rule, of=is_tag_or_access)
+    # Those in rules of its own are seen when it is differentiated again.
+    direct: dict[Any, list[Site]] = {}
+    for site in found:
+        if not site.in_rule:
+            direct.setdefault(tag_key(site.eqn), []).append(site)
+    out = []
+    for site in found:
+        key = tag_key(site.eqn)
+        maybe, beside = known.get(key, []), direct.get(key, [])
+        same = [id(one.eqn) for _, one in maybe] == [id(one.eqn) for one in beside]
+        fixed = not eqn.params["symbolic_zeros"] and len(maybe) == len(beside)
+        if not site.in_rule and (same or fixed):
+            out.append(_OfRule(site, [maybe[beside.index(site)]], True))
+            continue
+        line = _line_of(eqn, site)
+        there = [pair for pair in maybe if line and _line_of(eqn, pair[1]) == line]
+        out.append(_OfRule(site, there or maybe, bool(there)))
+    return out
+
+
+def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> dict[str, str]:
+    """By label and address of a tag in a rule's jaxpr those of the known tag that it is.
+
+    Only where that is sure for the one and no other may be it.
+    """
+    claims: dict[str, list[tuple[bool, str]]] = {}
+    for site, maybe, told in tags_of_rule(eqn, rule):
+        if len(maybe) == 1 and not site.in_rule:
+            [(label, known)] = maybe
+            claim = (told, f"{label}/{site.address}")
+            claims.setdefault(f"{label}/{known.address}", []).append(claim)
+    keys = {}
+    for key, of_key in claims.items():
+        best = [one for told, one in of_key if told] or [one for _, one in of_key]
+        if len(best) == 1:
+            keys[best[0]] = key
+    return keys
+
+
+def _line_of(eqn: _compat.JaxprEqn, site: Site) -> _compat.Source | None:
+    """The line of a tag in a rule; None where it may be that of an equation with rules.
+
+    What JAX traced while it evaluated an equation has the line of that.
+    """
+    evaluated = [eqn, *(step.eqn for step in site.steps if step.nested.rule)]
+    return None if site.source in map(_compat.source_of, evaluated) else site.source
+
+
+def _leaf_at(plan: Plan, site: Site) -> Leaf:
+    for position, label in (step.key for step in site.steps):
+        plan = plan.get(position, {}).get(label, {})
+    return plan.get(site.position, _NOT_CHOSEN)
+
+
+def is_chosen(plan: Plan, site: Site) -> bool:
+    """Whether something is to be done at a site of the jaxpr that the plan is for."""
+    return _leaf_at(plan, site) is not _NOT_CHOSEN

@@ -1,0 +1,271 @@
+"""Threading a context through a jaxpr.
+
+Flat code is spliced: equations that have nothing to do with a selected tag stay
+the very objects that they were, with their source, scope, effects and params. A
+selected tag is replaced by the equations of its handler; a higher-order equation
+that holds one is traced again by its own rule. Each distinct pair of jaxpr and
+plan is transformed once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._engine.donation import donates, kept_apart
+from taxpr._engine.dropped import warn_of_dropped_rules, warn_of_stale_derivatives
+from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
+from taxpr._engine.plan import Plan, plan_key, plan_of
+from taxpr._errors import RefusedError
+from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Options
+from taxpr._hops.table import inject_rule, injectable
+from taxpr._jaxprs.splice import Splice
+from taxpr._primitives.state_access import is_access
+from taxpr._primitives.tag import is_differentiated
+from taxpr._sites.site import Site, described
+from taxpr._sites.walk import local_names
+
+# What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
+# leaves of a value.
+Handled = tuple[Sequence[Any], Sequence[Any], Sequence[Any] | None]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Handler:
+    """What takes the place of a tag.
+
+    Attributes:
+        run: Called while tracing with the address and the equation of the tag and the leaves
+            of ctx and token.
+        uses: Which leaves of the context it gets and returns, by index; None for all. Only
+            these are threaded into the equations around the tag.
+        rewire: Where no equation need be made: called with the equation and the variables of
+            ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
+        injects: Of an injector the function that the user wrote, which JAX names where a tracer
+            leaked from it. A change by an injector warns where a derivative does not know of it.
+    """
+
+    run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
+    uses: tuple[int, ...] | None = None
+    rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
+    injects: Callable[..., Any] | None = None
+
+
+def thread(
+    jaxpr: Any,
+    chosen: Sequence[tuple[Site, Handler]],
+    ctx_avals: Sequence[Any],
+    options: Options = NO_OPTIONS,
+) -> ThreadedJaxpr:
+    """Replace the chosen tags by their handlers, with a context through the program.
+
+    Args:
+        jaxpr: A closed jaxpr.
+        chosen: The selected tags, each with its handler.
+        ctx_avals: The avals of the leaves of the context.
+        options: What the caller asked for.
+
+    Returns:
+        The jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted]``.
+
+    Raises:
+        RefusedError: If a selected tag is inside an equation that cannot be injected.
+
+    Warns:
+        DroppedRuleWarning: If an equation around a selected tag loses a rule of its own.
+        StaleDerivativeWarning: If an injector changes a token of which there is a derivative.
+    """
+    for site, _ in chosen:
+        refuse_if_inside_opaque(site)
+    warn_of_dropped_rules([site for site, _ in chosen])
+    plan = plan_of(list(chosen))
+    threader = _Threader(jaxpr, options)
+    out = threader.jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
+    warn_of_stale_derivatives(threader.stale)
+    return out
+
+
+def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
+    """Which of the leaves ``ctx`` are used by a handler, or by all of those below an equation."""
+    if isinstance(todo, Handler):
+        return tuple(ctx) if todo.uses is None else todo.uses
+    below = (_used(step, ctx) for plan in todo.values() for step in plan.values())
+    return tuple(sorted({index for used in below for index in used}))
+
+
+def refuse_if_inside_opaque(site: Site) -> None:
+    """Raise where one of the equations around a site has no way for a context."""
+    for address, step in zip(site.chain, site.steps, strict=True):
+        reason = injectable(step.eqn) or step.nested.refusal
+        if reason:
+            source = _compat.source_of(step.eqn)
+            raise RefusedError(
+                f"inject: the {site} is inside {address}"
+                + (f" ({source})" if source else "")
+                + f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
+                + (
+                    "Move it out of there."
+                    if is_access(site.eqn)
+                    else "Select other tags with where=, or move the tag out of it."
+                )
+            )
+
+
+class _Threader:
+    """One call of `thread`: remembers what it has transformed."""
+
+    def __init__(self, root: Any, options: Options) -> None:
+        self._options = options
+        self._root = root
+        self._done: dict[Any, ThreadedJaxpr] = {}
+        # Keys of `_done` hold ids; the objects must live as long.
+        self._alive: list[Any] = []
+        # Tags, described, that change where a derivative was taken before.
+        self.stale: list[str] = []
+
+    @functools.cached_property
+    def _donates(self) -> bool:
+        return donates(self._root)
+
+    def jaxpr(
+        self,
+        stored: Any,
+        plan: Plan,
+        ctx_avals: Mapping[int, Any],
+        label: str,
+        address: str,
+        repeated: bool = False,
+    ) -> ThreadedJaxpr:
+        """A jaxpr with some leaves of the context through it; ``ctx_avals`` is by index.
+
+        ``address`` is for messages: where two places share a jaxpr, the first one's. With
+        ``repeated`` the context leaves varying over no fewer mesh axes than it came with.
+        """
+        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated)
+        if key not in self._done:
+            self._alive.append((stored, plan))
+            self._done[key] = self._build(stored, plan, ctx_avals, label, address, repeated)
+        return self._done[key]
+
+    def _build(
+        self,
+        stored: Any,
+        plan: Plan,
+        ctx_avals: Mapping[int, Any],
+        label: str,
+        address: str,
+        repeated: bool,
+    ) -> ThreadedJaxpr:
+        inner = _compat.open_jaxpr(stored)
+        splice = Splice(inner, _compat.consts_of(stored))
+        ctx: dict[int, Any] = {k: _compat.fresh_var(aval) for k, aval in ctx_avals.items()}
+        invars = [*ctx.values(), *inner.invars]
+        emits: Emits = {}
+        names = local_names(inner, plan)
+        done = 0
+        for position, local in names.items():
+            splice.keep(inner.eqns[done:position])
+            eqn, todo, done = inner.eqns[position], plan[position], position + 1
+            used = _used(todo, ctx)
+            for index in used:
+                if ctx[index].aval.shape != ctx_avals[index].shape:
+                    raise RefusedError(
+                        f"inject: {address}{local} comes after a shard_map that left its ctx "
+                        'stacked, one for each device. With shards="stack" a ctx is used in one '
+                        'shard_map only: use "psum", "pmax" or a function, or inject apart.'
+                    )
+            now = [ctx[index] for index in used]
+            atoms = None
+            if isinstance(todo, Handler) and todo.rewire is not None and not self._donates:
+                atoms = todo.rewire(eqn, now, splice.read(eqn.invars))
+            if atoms is not None:
+                ctx.update(zip(used, atoms[0], strict=True))
+                splice.write(eqn.outvars, atoms[1])
+                continue
+            avals = [atom.aval for atom in (*now, *eqn.invars)]
+            if isinstance(todo, dict):
+                run = self._hop(eqn, todo, used, f"{address}{local}")
+                piece, tree = _traced(run, avals, eqn)
+                piece = _with_origin(piece, eqn)
+            else:
+                run = _handled(todo, f"{address}{local}", eqn, len(used))
+                piece, tree = _traced(run, avals, eqn)
+                if (
+                    todo.injects is not None
+                    and is_differentiated(eqn)
+                    and _changes(piece, len(used), eqn)
+                ):
+                    self.stale.append(described(f"{address}{local}", eqn))
+                if self._donates:
+                    piece = kept_apart(piece, len(used), len(eqn.outvars))
+            flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
+            now, outs, new = jax.tree.unflatten(tree, flat)
+            ctx.update(zip(used, now, strict=True))
+            splice.write(eqn.outvars, outs)
+            emits |= {f"{label}{local}{key}": value for key, value in new.items()}
+        splice.keep(inner.eqns[done:])
+        for index, aval in ctx_avals.items() if repeated else ():
+            if ctx[index].aval is aval:
+                continue
+            if missing := sorted(_compat.varying(aval) - _compat.varying(ctx[index].aval)):
+                widen = functools.partial(_compat.pvary, axes=missing)
+                (ctx[index],) = splice.inline(jax.make_jaxpr(widen)(ctx[index].aval), [ctx[index]])
+        leaves, tree = jax.tree.flatten(emits)
+        outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
+        jaxpr = splice.finish(invars, outvars)
+        return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan), address=address)
+
+    def _hop(
+        self, eqn: Any, plans: Mapping[str, Plan], used: tuple[int, ...], address: str
+    ) -> Callable[..., Any]:
+        rule = inject_rule(eqn)
+        assert rule is not None, "refused before"
+
+        def run(*flat: Any) -> Any:
+            now, operands = list(flat[: len(used)]), list(flat[len(used) :])
+            threaded = HopThread(
+                self._options, self.jaxpr, eqn, plans, used, address, avals_of(now)
+            )
+            now = settled(threaded, now)
+            threaded = dataclasses.replace(threaded, avals=avals_of(now))
+            ctx, outs, emits = rule(eqn, now, operands, threaded)
+            return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
+
+        return run
+
+
+def _changes(piece: Any, n_ctx: int, eqn: Any) -> bool:
+    """Whether what takes the place of a tag returns another token than it was given."""
+    inner, end = _compat.open_jaxpr(piece), n_ctx + len(eqn.outvars)
+    tokens = zip(inner.invars[n_ctx:end], inner.outvars[n_ctx:end], strict=True)
+    return any(before is not after for before, after in tokens)
+
+
+def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:
+    def run(*flat: Any) -> Any:
+        ctx, token, emitted = handler.run(address, eqn, list(flat[:n_ctx]), list(flat[n_ctx:]))
+        emits = {} if emitted is None else {"": Emission(list(emitted), None)}
+        return list(ctx), list(token), emits
+
+    if handler.injects is not None:
+        run.__wrapped__ = handler.injects  # pyright: ignore[reportFunctionMemberAccess]
+    return run
+
+
+def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any) -> tuple[Any, Any]:
+    """The jaxpr of ``run``, and the tree of what it returns, with the mesh that ``eqn`` had."""
+    with _compat.as_traced(eqn):
+        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+    return jaxpr, jax.tree.structure(shapes)
+
+
+def _with_origin(piece: Any, eqn: Any) -> Any:
+    """Equations that stand for ``eqn``, with its source, scope and context."""
+    inner = _compat.open_jaxpr(piece)
+    eqns = [e.replace(source_info=eqn.source_info, ctx=eqn.ctx) for e in inner.eqns]
+    return _compat.rebuilt(piece, eqns=eqns)

@@ -1,0 +1,261 @@
+"""What an entry of the table of higher-order primitives says, and what its rule works with.
+
+The table is `taxpr._hops.table`, and the entries are in `taxpr._hops`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from taxpr import _compat
+
+
+@dataclasses.dataclass(frozen=True)
+class Nested:
+    """One jaxpr held by an equation.
+
+    Attributes:
+        label: Its part of an address, such as ``"body"``.
+        title: Its name for people, such as ``"scan body"``.
+        param: Where it is stored, as a path into ``eqn.params``; None where it is
+            hidden and cannot be replaced.
+        stored: The jaxpr as stored, open or closed.
+        operands: For each invar the index of the operand that feeds it, or None.
+        in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"ref"``,
+            ``"arg"``.
+        results: For each outvar the index of the result that it feeds, or None.
+        out_roles: For each outvar its role: ``"carry"``, ``"y"``, ``"out"``, ``"predicate"``.
+        back: Pairs (outvar, invar) that feed back into the next iteration.
+        trips: How often it runs each time the equation runs; None when that is
+            known only at run time.
+        conditional: Whether it may be passed over.
+        recomputed: Whether it repeats work of a forward pass in a backward pass.
+        rule: Whether it is a rule of `jax.custom_jvp` or `jax.custom_vjp`, which runs in the
+            place of the function itself when the program is differentiated.
+        idle: Whether it never runs in this program, only in one that a derivative or a
+            transpose makes of it.
+        facts: Short facts for people, such as ``{"length": 5}``.
+        refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
+            the equation; None where it does not.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import nested_jaxprs, trace
+        >>> def step(c, x):
+        ...     return c + x, c * 2
+        >>> program = trace(lambda xs: jax.lax.scan(step, 0.0, xs))(jnp.ones(5))
+        >>> [body] = nested_jaxprs(program.eqns[0])
+        >>> body.label, body.in_roles, body.out_roles, body.trips
+        ('body', ('carry', 'x'), ('carry', 'y'), 5)
+    """
+
+    label: str
+    title: str
+    param: tuple[Any, ...] | None
+    stored: Any
+    operands: tuple[int | None, ...]
+    in_roles: tuple[str, ...]
+    results: tuple[int | None, ...]
+    out_roles: tuple[str, ...]
+    back: tuple[tuple[int, int], ...] = ()
+    trips: int | None = 1
+    conditional: bool = False
+    recomputed: bool = False
+    rule: bool = False
+    idle: bool = False
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    refusal: str | None = None
+
+    @property
+    def jaxpr(self) -> _compat.Jaxpr:
+        """The open view: eqns, invars, outvars, constvars."""
+        return _compat.open_jaxpr(self.stored)
+
+    @property
+    def consts(self) -> Sequence[Any]:
+        """The values of the constvars."""
+        return _compat.consts_of(self.stored)
+
+
+class Emission(NamedTuple):
+    """What one collected tag hands out of a jaxpr.
+
+    Attributes:
+        value: The leaves of the token; scans around it stack them on leading axes.
+        fired: None when the tag fires on every run; else how often it fired, int32,
+            of the shape of the leading axes of scans.
+        mesh: The mesh axes for which the value has a leading axis, as the keys of a dict, so
+            that they are part of the structure and no leaves; None outside of a shard_map.
+    """
+
+    value: list[Any]
+    fired: Any
+    mesh: dict[str, None] | None = None
+
+
+Emits = dict[str, Emission]
+
+
+Shards = str | Callable[[Any, tuple[str, ...]], Any] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the caller of `inject` or `collect` asked for.
+
+    Attributes:
+        custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`.
+        shards: How the contexts of the devices in a shard_map become one: ``"psum"``,
+            ``"pmax"``, ``"stack"`` or ``(ctx, axis_names) -> ctx``; None refuses.
+        no_sums: Which leaves of the context neither ``"psum"`` nor ``"pmax"`` makes one of, by
+            index, with the name of their injector.
+        unchanged: Which leaves of the context leave every equation as they entered it, by index.
+        read_only: Those of them that do not change inside of any equation either, as the counter
+            of a loop does.
+        states: Whether the context is the values of states, of which messages speak then.
+        marks_lost: Whether what a rule that is kept loses of a derivative is marked in the
+            program, to be looked at and not to be run; see `taxpr._states.lost`.
+    """
+
+    custom_rules: str = "keep"
+    shards: Shards = None
+    no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    unchanged: frozenset[int] = frozenset()
+    read_only: frozenset[int] = frozenset()
+    states: bool = False
+    marks_lost: bool = False
+
+
+NO_OPTIONS = Options()
+
+
+class Threaded(Protocol):
+    """A nested jaxpr with the context threaded through it.
+
+    Attributes:
+        jaxpr: Closed, from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted leaves]``.
+        hoisted: ``jaxpr`` with its consts as leading arguments, and these consts.
+        touched: Whether it holds a selected tag; if not, the context passes by.
+        address: What its addresses begin with, such as ``"3:scan/body/"``, for messages.
+
+    Its emissions are keyed by label and address, such as ``"body/t0"``.
+    """
+
+    jaxpr: Any
+    hoisted: tuple[Any, list[Any]]
+    touched: bool
+    address: str
+
+    def __call__(self, ctx: Sequence[Any], args: Sequence[Any]) -> tuple[list, list, Emits]:
+        """Evaluate: ``(ctx, outs, emits)``."""
+        ...
+
+    def unpack(self, flat: Sequence[Any]) -> tuple[list, list, Emits]:
+        """Split the results of ``jaxpr`` into ``(ctx, outs, emits)``."""
+        ...
+
+    def emitted(self) -> Emits:
+        """The emissions as avals."""
+        ...
+
+
+class Thread(Protocol):
+    """Threads the context through a nested jaxpr of the equation at hand."""
+
+    @property
+    def address(self) -> str:
+        """The address of the equation, for messages."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """What the caller of `inject` asked for."""
+        ...
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Which leaves of the whole context the equation's context is, by index."""
+        ...
+
+    def selected(self, label: str) -> list[str]:
+        """The selected tags in the nested jaxpr of a label, for messages."""
+        ...
+
+    def __call__(
+        self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
+    ) -> Threaded:
+        """The nested jaxpr of a label with the context through it.
+
+        Args:
+            label: Its label.
+            jaxpr: Closed; another form of that jaxpr, such as a rule of `jax.custom_jvp`
+                traced for other inputs. Its tags are told by their params and avals.
+            ctx: Values of the types that the context has in there, where these are not the
+                types that it has outside.
+        """
+        ...
+
+
+class Inject(Protocol):
+    """How an equation is rebuilt with a context; called under a trace."""
+
+    def __call__(
+        self, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
+    ) -> tuple[list[Any], list[Any], Emits]:
+        """Return ``(ctx, results, emits)``."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Hop:
+    """The entry of one higher-order primitive.
+
+    Attributes:
+        nested: The jaxprs of an equation.
+        inject: How the context goes through; None where that is refused.
+        refusal: Why it is refused; None where it is not.
+        rules: The jaxprs of its rules for derivatives, which an equation holds as functions.
+        with_rules: ``(eqn, change) -> eqn`` with all jaxprs of its rules changed.
+        drops: What injection drops of the equation, such as a rule of its own; None where
+            it keeps all.
+    """
+
+    nested: Callable[[_compat.JaxprEqn], tuple[Nested, ...]]
+    inject: Inject | None = None
+    refusal: str | None = None
+    rules: Callable[[_compat.JaxprEqn], tuple[Nested, ...]] | None = None
+    with_rules: Callable[[_compat.JaxprEqn, Callable[[Any], Any]], _compat.JaxprEqn] | None = None
+    drops: str | None = None
+
+
+def plain(
+    label: str,
+    title: str,
+    param: tuple[Any, ...] | None,
+    stored: Any,
+    *,
+    first_operand: int | None = 0,
+    role: str = "arg",
+    **more: Any,
+) -> Nested:
+    """A nested jaxpr whose invars are the operands from ``first_operand`` on.
+
+    With ``first_operand=None`` operands and results do not map one to one.
+    """
+    inner = _compat.open_jaxpr(stored)
+    n_in, n_out = len(inner.invars), len(inner.outvars)
+    mapped = first_operand is not None
+    start = first_operand or 0
+    return Nested(
+        label=label,
+        title=title,
+        param=param,
+        stored=stored,
+        operands=tuple(range(start, start + n_in)) if mapped else (None,) * n_in,
+        in_roles=(role,) * n_in,
+        results=tuple(range(n_out)) if mapped else (None,) * n_out,
+        out_roles=("out",) * n_out,
+        **more,
+    )

@@ -1,0 +1,210 @@
+"""The table of higher-order primitives: one entry for each, read by all.
+
+An entry says which jaxprs an equation holds, which of its operands feed them,
+and how a context is threaded through them. Search, injection, edits and drawing
+read the same entry. What is in an entry is in `taxpr._hops.protocol`; the entries are in
+`taxpr._hops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from taxpr import _compat
+from taxpr._hops.protocol import Hop, Inject, Nested, plain
+
+_HOPS: dict[_compat.Kind, Hop] = {}
+_LATER: dict[tuple[str, str], Hop] = {}
+
+
+def register(kind: _compat.Kind | None, hop: Hop) -> None:
+    """Add an entry; None, a primitive that this JAX does not have, adds nothing."""
+    if kind is not None:
+        _HOPS[kind] = hop
+
+
+def register_when_loaded(module: str, name: str, hop: Hop) -> None:
+    """Add an entry for the primitive ``name`` of a JAX module once that module is imported."""
+    _LATER[module, name] = hop
+
+
+def registered() -> dict[_compat.Kind, Hop]:
+    """The whole table, by `taxpr._compat.kind_of` of the equations.
+
+    That is, as far as the modules of their primitives are imported.
+    """
+    _register_loaded()
+    return dict(_HOPS)
+
+
+def _register_loaded() -> None:
+    for (module, name), hop in list(_LATER.items()):
+        if (primitive := _compat.primitive_if_loaded(module, name)) is not None:
+            register(primitive, hop)
+            del _LATER[module, name]
+
+
+def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
+    """The entry of an equation that may be a higher-order one."""
+    kind = _compat.kind_of(eqn)
+    if kind not in _HOPS:
+        _register_loaded()
+    return _HOPS.get(kind)
+
+
+def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    """The jaxprs that an equation holds, in the order in which they run.
+
+    Args:
+        eqn: An equation of a jaxpr, of any primitive.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import nested_jaxprs, trace
+        >>> program = trace(lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c * 2, x))(1.0)
+        >>> [nested.title for nested in nested_jaxprs(program.eqns[0])]
+        ['scan body']
+    """
+    hop = _HOPS.get(_compat.kind_of(eqn))
+    if hop is not None:
+        return hop.nested(eqn)
+    if _compat.HIDING_PARAM in eqn.params or not _is_plain(eqn.params.values()):
+        return found_in_params(eqn)
+    return ()
+
+
+def rule_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    """The jaxprs that run in the place of the equation's own when it is differentiated."""
+    hop = _HOPS.get(eqn.primitive)
+    return hop.rules(eqn) if hop and hop.rules else ()
+
+
+def with_rules(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+    """The equation with all jaxprs of its rules changed; itself where it has none."""
+    hop = _HOPS.get(eqn.primitive)
+    return hop.with_rules(eqn, change) if hop and hop.with_rules else eqn
+
+
+def is_hop(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation holds jaxprs.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import is_hop, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x) * 2)(jnp.ones(3))
+        >>> [(eqn.primitive.name, is_hop(eqn)) for eqn in program.eqns]
+        [('scan', True), ('mul', False)]
+    """
+    return bool(nested_jaxprs(eqn))
+
+
+def injectable(eqn: _compat.JaxprEqn) -> str | None:
+    """None when `inject` can go into the equation, else the reason why it refuses.
+
+    Args:
+        eqn: An equation that holds jaxprs, see `is_hop`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import injectable, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x))(jnp.ones(3))
+        >>> print(injectable(program.eqns[0]))
+        None
+    """
+    hop = _entry(eqn)
+    if hop is None:
+        return (
+            "taxpr has no rule for this primitive, so it does not know in which order, or how "
+            "often, its jaxprs run"
+        )
+    return hop.refusal
+
+
+def dropped(eqn: _compat.JaxprEqn) -> str | None:
+    """What injection drops of the equation; None where it keeps all."""
+    hop = _entry(eqn)
+    return hop.drops if hop else None
+
+
+def inject_rule(eqn: _compat.JaxprEqn) -> Inject | None:
+    """How a context goes through the equation; None where that is refused."""
+    hop = _entry(eqn)
+    return hop.inject if hop else None
+
+
+def found_in_params(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    """The jaxprs in an equation's params, or hidden in them, whatever the primitive."""
+    found = []
+    in_params = [(path, path, stored) for path, stored in _jaxprs_in(eqn.params, ())]
+    concealed = _jaxprs_in(_compat.hidden(eqn), ())
+    for path, param, stored in [*in_params, *((path, None, stored) for path, stored in concealed)]:
+        label = "".join(f"[{part}]" if index else str(part) for index, part in enumerate(path))
+        title = f"{eqn.primitive.name} {label}"
+        # How its operands feed such a jaxpr is not known, nor how often it runs.
+        found.append(
+            plain(label, title, param, stored, first_operand=None, trips=None, conditional=True)
+        )
+    return tuple(found)
+
+
+# Types that are neither jaxprs nor containers of values, as they turn up among params.
+_PLAIN_TYPES: set[type] = set()
+
+
+def _is_plain(values: Iterable[Any]) -> bool:
+    """A quick test that the values hold no jaxpr; values with a dict fail it without one, too."""
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN_TYPES:
+            continue
+        if kind is tuple or isinstance(value, (tuple, list)):
+            if not _is_plain(value):
+                return False
+        elif isinstance(value, dict) or _compat.is_jaxpr(value):
+            return False
+        else:
+            _PLAIN_TYPES.add(kind)
+    return True
+
+
+def _jaxprs_in(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    if _compat.is_jaxpr(value):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _jaxprs_in(item, (*path, key))
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _jaxprs_in(item, (*path, index))
+
+
+def replace_nested(eqn: _compat.JaxprEqn, new: Mapping[str, Any]) -> _compat.JaxprEqn:
+    """The equation with the jaxprs of some labels replaced by others of the same type."""
+    params = dict(eqn.params)
+    kept = False
+    for nested in nested_jaxprs(eqn):
+        jaxpr = new.get(nested.label, nested.stored)
+        kept |= _compat.tag_effect in _compat.open_jaxpr(jaxpr).effects
+        if nested.label in new:
+            assert nested.param is not None, "hidden jaxprs are refused before"
+            params = _with_item(params, nested.param, jaxpr)
+    effects = eqn.effects if kept else set(eqn.effects) - {_compat.tag_effect}
+    return eqn.replace(params=params, effects=effects)
+
+
+def _with_item(container: Any, path: tuple[Any, ...], item: Any) -> Any:
+    if not path:
+        return item
+    key, rest = path[0], path[1:]
+    if isinstance(container, dict):
+        return {**container, key: _with_item(container[key], rest, item)}
+    items = [
+        _with_item(value, rest, item) if index == key else value
+        for index, value in enumerate(container)
+    ]
+    # A named tuple (custom_linear_solve's four jaxprs) keeps its type.
+    return type(container)(*items) if hasattr(container, "_fields") else type(container)(items)

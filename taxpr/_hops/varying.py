@@ -1,0 +1,121 @@
+"""Over which mesh axes the results of a jaxpr differ.
+
+With ``check_vma=True`` JAX keeps track of it, but leaves out what a loop or a branch does:
+a number counted in a while loop that some devices leave earlier counts as the same on all of
+them (seen with 0.7.2 to 0.12). With ``check_vma=False`` JAX does not keep track.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from taxpr import _compat
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import nested_jaxprs
+from taxpr._primitives.tag import is_tag
+
+Axes = frozenset[str]
+_NONE: Axes = frozenset()
+
+
+def varying_axes(jaxpr: Any, given: Sequence[Axes]) -> list[Axes]:
+    """The axes over which each result may differ, given those of the arguments.
+
+    An upper bound: what depends on something that differs counts as different, also where
+    only the choice of a branch or the number of iterations depends on it, unless a collective
+    has made it the same. What JAX itself takes for different is different here, too.
+    """
+    return _Analysis().of_jaxpr(jaxpr, tuple(given))
+
+
+def waiting(jaxpr: Any, given: Sequence[Axes]) -> dict[Any, tuple[_compat.JaxprEqn, Axes]]:
+    """The loops and branches that may hang, with the axes along which they may.
+
+    Those of which the devices along an axis may run another number of iterations or another
+    branch, and which hold a collective along it, for which all devices must come. The keys tell
+    which of them another jaxpr made of this one has, too.
+    """
+    analysis = _Analysis()
+    analysis.of_jaxpr(jaxpr, tuple(given))
+    return analysis.waiting
+
+
+class _Analysis:
+    def __init__(self) -> None:
+        self.waiting: dict[Any, tuple[_compat.JaxprEqn, Axes]] = {}
+        # A loop is looked at until nothing changes, and so are the loops in it.
+        self._done: dict[Any, list[Axes]] = {}
+
+    def of_jaxpr(self, jaxpr: Any, given: tuple[Axes, ...]) -> list[Axes]:
+        inner = _compat.open_jaxpr(jaxpr)
+        key = (id(inner), given)
+        if key not in self._done:
+            axes: dict[Any, Axes] = dict(zip(inner.invars, given, strict=True))
+
+            def read(atom: Any) -> Axes:
+                known = _NONE if _compat.is_literal(atom) else axes.get(atom, _NONE)
+                return known | _compat.varying(atom.aval)
+
+            for eqn in inner.eqns:
+                results = self._of_eqn(eqn, [read(atom) for atom in eqn.invars])
+                axes.update(zip(eqn.outvars, results, strict=True))
+            self._done[key] = [read(atom) for atom in inner.outvars]
+        return self._done[key]
+
+    def _of_eqn(self, eqn: _compat.JaxprEqn, operands: list[Axes]) -> list[Axes]:
+        nested = nested_jaxprs(eqn)
+        if nested and all(None not in one.operands for one in nested):
+            return self._of_hop(eqn, nested, operands)
+        for one in nested:
+            # Which operands feed it is not known, so that each may be any of them.
+            self.of_jaxpr(one.stored, (_NONE.union(*operands),) * len(one.operands))
+        made = _made_by(eqn)
+        if is_tag(eqn) or eqn.primitive in _compat.side_by_side:
+            return [(axes | made) - _compat.made_equal(eqn) for axes in operands]
+        together = _NONE.union(*operands) | made
+        return [together - _compat.made_equal(eqn)] * len(eqn.outvars)
+
+    def _of_hop(
+        self, eqn: _compat.JaxprEqn, nested: Sequence[Nested], operands: list[Axes]
+    ) -> list[Axes]:
+        given, results = list(operands), [_NONE] * len(eqn.outvars)
+        fed = {k for one in nested for k in one.operands}
+        # What feeds no jaxpr chooses a branch; a predicate chooses the number of iterations.
+        choice = _NONE.union(*(axes for k, axes in enumerate(operands) if k not in fed))
+        while True:
+            before = (choice, list(given), list(results))
+            for one in nested:
+                into = [k for k in one.operands if k is not None]
+                out = self.of_jaxpr(one.stored, tuple(given[k] for k in into))
+                for axes, result, role in zip(out, one.results, one.out_roles, strict=True):
+                    if role == "predicate":
+                        choice |= axes
+                    if result is not None:
+                        results[result] |= axes | choice
+                for result, invar in one.back:
+                    carried = given[into[invar]] | out[result] | choice
+                    given[into[invar]] = results[result] = carried
+            if before == (choice, given, results):
+                break
+        if choice and (stuck := choice & _waited_for(eqn)):
+            key = eqn.primitive, eqn.source_info.traceback
+            _, known = self.waiting.get(key, (eqn, _NONE))
+            self.waiting[key] = eqn, known | stuck
+        return results
+
+
+def _waited_for(eqn: _compat.JaxprEqn) -> Axes:
+    """The axes along which collectives in an equation wait for all devices."""
+    found = _compat.waits_for(eqn)
+    for nested in nested_jaxprs(eqn):
+        found = found.union(*map(_waited_for, nested.jaxpr.eqns))
+    return found
+
+
+def _made_by(eqn: _compat.JaxprEqn) -> Axes:
+    """The axes along which an equation itself makes devices differ."""
+    made = _compat.made_different(eqn)
+    for nested in nested_jaxprs(eqn):
+        made = made.union(*map(_made_by, nested.jaxpr.eqns))
+    return made

@@ -1,0 +1,291 @@
+"""Attaching injectors to tags: handlers, the context to begin with, the report."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from taxpr._engine.inject import handler_for
+from taxpr._engine.iterations import Counters
+from taxpr._engine.thread import Handled, Handler
+from taxpr._errors import InjectorError, SelectorError, name_of
+from taxpr._hops.protocol import Options
+from taxpr._injectors.injector import Injector, from_function
+from taxpr._injectors.kind import InjectorKind
+from taxpr._injectors.parameters import Parameter
+from taxpr._injectors.site_injector import SiteInjector, site_handler
+from taxpr._sites.criteria import Maybe
+from taxpr._sites.selectors import select
+from taxpr._sites.site import Site
+
+# Injectors that run one after the other at the same sites.
+Chain = tuple[Injector, ...]
+
+
+class Attached(NamedTuple):
+    """Injectors at their sites.
+
+    Attributes:
+        chosen: The sites with their handlers.
+        counters: The counters of loops that the handlers use.
+        ctx: The context to begin with.
+        report: ``(ctx, initial) -> dict``: what a final context says; ``initial`` is the
+            context to begin with where states are stacked, one for each device, else None.
+        no_sums: The leaves of the context that are no sums, by index; see `Options`.
+        read_only: The leaves of the context that stay as they are, by index.
+        parameters: Those of the injectors, and where in the context they are.
+    """
+
+    chosen: list[tuple[Site, Handler]]
+    counters: Counters
+    ctx: Any
+    report: Callable[[Any, Any], Any]
+    no_sums: dict[int, str]
+    read_only: frozenset[int]
+    parameters: tuple[Parameter, ...]
+
+
+def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
+    """A function at all of the sites, with one context."""
+    handler = handler_for(fn, jax.tree.structure(ctx))
+    chosen = [(site, handler) for site in sites]
+    return Attached(
+        chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {}, frozenset(), ()
+    )
+
+
+def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
+    """An injector, or several in a row, at all of the sites, with a context of its own."""
+    injector = _at(injector, sites)
+    ctx = _initial(injector, sites)
+    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
+    indices = _indexed(ctx)
+    chosen = _at_sites(injector, sites, indices, counters)
+
+    def report(final: Any, initial: Any) -> Any:
+        return _report(injector, final, initial)
+
+    read_only = frozenset(_read_only(injector, indices))
+    no_sums = _no_sums(injector, indices)
+    parameters = tuple(_parameters(None, injector, indices))
+    return Attached(chosen, counters, ctx, report, no_sums, read_only, parameters)
+
+
+def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
+    """Injectors at the sites that their keys select, with a dict of contexts.
+
+    Raises:
+        SelectorError: If a key selects nothing, or two select one site.
+        InjectorError: If a value is no injector.
+    """
+    injectors: dict[str, Injector | Chain] = {}
+    chosen: dict[str, list[Site]] = {}
+    taken: dict[str, str] = {}
+    for where, given in mapping.items():
+        key, found = _key(where), select(sites, where, to_fire=True)
+        if _has_predicate(where):
+            key = _unused(key, injectors)
+        if key in injectors:
+            raise SelectorError(f"inject: the mapping has the key {key!r} twice.")
+        for site in found:
+            if site.address in taken:
+                raise SelectorError(
+                    f"inject: {taken[site.address]!r} and {key!r} both select the {site}. "
+                    "Select each tag once; several injectors for one tag are a list, run in its "
+                    "order: {where: [first, second]}."
+                )
+            taken[site.address] = key
+        injectors[key] = _at(as_injector(given), found)
+        chosen[key] = found
+    ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
+    indices = _indexed(ctx)
+    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
+    pairs = [
+        pair
+        for key, one in injectors.items()
+        for pair in _at_sites(one, chosen[key], indices[key], counters)
+    ]
+
+    def report(final: dict[str, Any], initial: dict[str, Any] | None) -> dict[str, Any]:
+        before = initial or dict.fromkeys(injectors)
+        return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
+
+    no_sums: dict[int, str] = {}
+    read_only: set[int] = set()
+    parameters: list[Parameter] = []
+    for key, one in injectors.items():
+        no_sums |= _no_sums(one, indices[key])
+        read_only |= _read_only(one, indices[key])
+        parameters += _parameters(key, one, indices[key])
+    return Attached(pairs, counters, ctx, report, no_sums, frozenset(read_only), tuple(parameters))
+
+
+def as_injector(given: Any) -> Injector | Chain:
+    """What is given as an `Injector`, or a tuple of them.
+
+    Raises:
+        InjectorError: If it is none.
+    """
+    if isinstance(given, (list, tuple)):
+        if not given:
+            raise InjectorError("inject: the list of injectors is empty.")
+        return tuple(_single(one) for one in given)
+    return _single(given)
+
+
+def _single(given: Any) -> Injector:
+    if isinstance(given, InjectorKind):
+        values = ", ".join(map(str, given.__signature__.parameters.values()))
+        raise InjectorError(
+            f"inject: {given.name} is a kind of injector, which needs its values: call it, "
+            f"{given.name}({values})."
+        )
+    if not callable(given):
+        raise InjectorError(
+            f"inject: {given!r} is a {type(given).__name__}. An injector is made by a kind, "
+            "as in scale(0.5), or is a function (ctx, token, params) -> (token, ctx)."
+        )
+    if isinstance(given, Injector):
+        return given
+    _check_signature(given)
+    return from_function(given)
+
+
+def _check_signature(fn: Callable[..., Any]) -> None:
+    """Refuses a function that cannot take a ctx, a token and params, as far as Python knows."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # one that has none
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        name = getattr(fn, "__name__", repr(fn))
+        raise InjectorError(
+            f"inject: {name}{signature} cannot be an injector, which takes three arguments and "
+            "returns two values: (ctx, token, params) -> (token, ctx). To change the token alone: "
+            "lambda ctx, token, params: (token * 2, ctx)."
+        ) from None
+
+
+def _at(given: Injector | Chain, sites: Sequence[Site]) -> Injector | Chain:
+    if isinstance(given, tuple):
+        return tuple(one.at(sites) for one in given)
+    return given.at(sites)
+
+
+def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
+    if isinstance(given, tuple):
+        return tuple(one.initial(sites) for one in given)
+    return given.initial(sites)
+
+
+def _report(given: Injector | Chain, ctx: Any, initial: Any) -> Any:
+    if isinstance(given, tuple):
+        return tuple(map(_report, given, ctx, initial or (None,) * len(given)))
+    return given.report_of(ctx, initial)
+
+
+def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
+    """The indices of the leaves of states that do not add up, with the injector's name."""
+    if isinstance(given, tuple):
+        return {
+            k: v for pair in zip(given, indices, strict=True) for k, v in _no_sums(*pair).items()
+        }
+    return {} if given.adds_up else dict.fromkeys(jax.tree.leaves(indices["state"]), given.name)
+
+
+def _read_only(given: Injector | Chain, indices: Any) -> set[int]:
+    """The indices of the values, which injectors only read, and of states that stay."""
+    if isinstance(given, tuple):
+        return {k for pair in zip(given, indices, strict=True) for k in _read_only(*pair)}
+    stays = isinstance(given, SiteInjector) and given.keeps_state
+    return set(jax.tree.leaves((indices["values"], indices["state"] if stays else ())))
+
+
+def _parameters(key: str | None, given: Injector | Chain, indices: Any) -> Iterator[Parameter]:
+    if isinstance(given, tuple):
+        for one, part in zip(given, indices, strict=True):
+            yield from _parameters(key, one, part)
+        return
+    for name, leaves in indices["values"].items():
+        yield Parameter(key, given.name, name, leaves)
+
+
+def _key(where: Any) -> str:
+    """The key of a selector's context: the same in each run, so nothing with an ``id()``."""
+    if isinstance(where, str):
+        return where
+    if isinstance(where, Maybe):
+        return _key(where.where)
+    if isinstance(where, Site):
+        return where.address
+    if isinstance(where, tuple):
+        return f"({', '.join(repr(one) if isinstance(one, str) else _key(one) for one in where)})"
+    if not callable(where):
+        return repr(where)
+    fn = getattr(where, "func", where)  # of a partial
+    name = getattr(fn, "__qualname__", None) or name_of(fn)
+    code = getattr(fn, "__code__", None)
+    return f"{name}:{code.co_firstlineno}" if code else name
+
+
+def _has_predicate(where: Any) -> bool:
+    if isinstance(where, Maybe):
+        return _has_predicate(where.where)
+    return any(map(_has_predicate, where)) if isinstance(where, tuple) else callable(where)
+
+
+def _unused(key: str, taken: Collection[str]) -> str:
+    """The key, with a number where one line has several lambdas."""
+    numbered = (key if k == 1 else f"{key} #{k}" for k in itertools.count(1))
+    return next(one for one in numbered if one not in taken)
+
+
+def _indexed(ctx: Any) -> Any:
+    """The structure of a context with the index of each leaf in its place."""
+    leaves, tree = jax.tree.flatten(ctx)
+    return jax.tree.unflatten(tree, range(len(leaves)))
+
+
+def _at_sites(
+    given: Injector | Chain, sites: Sequence[Site], indices: Any, counters: Counters
+) -> list[tuple[Site, Handler]]:
+    """The sites with their handlers; ``indices`` has the index of each leaf of its context.
+
+    The handler is the same object where the same is done, so that it is known to be the same.
+    """
+    injectors, parts = (given, indices) if isinstance(given, tuple) else ((given,), (indices,))
+    made: dict[Any, Handler] = {}
+    pairs: list[tuple[Site, Handler]] = []
+    for site in sites:
+        row: list[Handler] = []
+        for k, (one, part) in enumerate(zip(injectors, parts, strict=True)):
+            handler = site_handler(one, site, part, counters)
+            own = isinstance(one, SiteInjector)
+            row.append(handler if own else made.setdefault((k, handler.uses), handler))
+        whole = row[0]
+        if isinstance(given, tuple):
+            whole = made.setdefault(tuple(map(id, row)), _in_order(row))
+        pairs.append((site, whole))
+    return pairs
+
+
+def _in_order(handlers: Sequence[Handler]) -> Handler:
+    """One handler that runs several, each with its own leaves of the context."""
+    parts = [handler.uses or () for handler in handlers]
+    uses = tuple(dict.fromkeys(index for part in parts for index in part))
+
+    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+        now = dict(zip(uses, ctx, strict=True))
+        for handler, part in zip(handlers, parts, strict=True):
+            new, changed, _ = handler.run(address, eqn, [now[k] for k in part], token)
+            now.update(zip(part, new, strict=True))
+            token = list(changed)
+        return list(now.values()), token, None
+
+    return Handler(run, uses, injects=handlers[0].injects)

@@ -1,0 +1,287 @@
+"""Collection: hand the values of tags out of a program."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Container, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.memo import made_of
+from taxpr._engine.thread import Handled, Handler, thread
+from taxpr._engine.underived import without_derivatives
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._hops.loops import is_loop, is_while
+from taxpr._hops.protocol import Emission, Options
+from taxpr._hops.rebuild import Slots
+from taxpr._jaxprs.splice import followed_by
+from taxpr._primitives.tag import tag_p
+from taxpr._sites.site import Site
+
+
+class Masked(NamedTuple):
+    """The value of a tag that need not fire.
+
+    Such as one in a branch of cond or switch, or one that stands only in a rule of
+    `jax.custom_jvp` or `jax.custom_vjp`, which fires where the program is differentiated.
+
+    Attributes:
+        value: The token; zeros where the tag did not fire.
+        mask: Bool, whether the tag fired; it has the leading axes of scans.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return jax.lax.cond(x > 0, lambda x: tag(2 * x, name="up"), lambda x: x, x)
+        >>> collect(f)(-1.0)[1]["up"].mask
+        Array(False, dtype=bool)
+    """
+
+    value: Any
+    mask: Any
+
+
+class Last(NamedTuple):
+    """The value of a tag in a while loop.
+
+    In a loop that was mapped by `jax.vmap` inside the traced function, lanes that have ended
+    go on being computed while others run, and their values count here, too.
+
+    Attributes:
+        value: The token when it fired last; zeros where it never fired.
+        count: int32, how often it fired for each iteration of the scans around it. It has their
+            axes, without the last ones where all of their iterations fired equally often.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return jax.lax.while_loop(lambda x: x < 9, lambda x: tag(2 * x, name="x"), x)
+        >>> collect(f)(1)[1]["x"]
+        Last(value=Array(16, dtype=int32), count=Array(4, dtype=int32))
+    """
+
+    value: Any
+    count: Any
+
+
+class Steps(NamedTuple):
+    """The values of a tag in a while loop for which ``max_steps`` was given.
+
+    Each loop around the tag adds one leading axis, the outermost loop's first: a scan one of
+    its length, a while loop one of ``max_steps``. A slot holds the value of the iteration with
+    its number; a tag in a condition fires once more than its loop iterates. Iterations beyond
+    ``max_steps`` are not kept, and ``count`` is larger than the sum of ``mask`` over the axes of
+    while loops then.
+
+    Attributes:
+        value: The token, with those axes; zeros where the tag did not fire.
+        mask: Bool, of the shape of those axes, whether the tag fired.
+        count: int32, how often it fired, kept or not; as in `Last`.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return jax.lax.while_loop(lambda x: x < 9, lambda x: tag(2 * x, name="x"), x)
+        >>> steps = collect(f, max_steps=6)(1)[1]["x"]
+        >>> steps.value[steps.mask]
+        Array([ 2,  4,  8, 16], dtype=int32)
+    """
+
+    value: Any
+    mask: Any
+    count: Any
+
+
+def collector(size: int | None = None, *, stays: bool = False) -> Handler:
+    """Hands out the token and changes nothing.
+
+    Args:
+        size: How many iterations of while loops are kept; None keeps the last one.
+        stays: Whether the tag stays in the program; what is handed out then has the types of
+            its results, weak ones included.
+    """
+
+    def hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
+        del address
+        if stays:
+            after, leaves = tag_p.bind(*token, **eqn.params), token
+        else:
+            after, leaves = token, [_compat.with_weak_type(leaf, False) for leaf in token]
+        return ctx, after, leaves if size is None else [Slots(leaves, jnp.bool_(True), size)]
+
+    return Handler(hand_out, uses=())
+
+
+def collected(site: Site, emission: Emission) -> Any:
+    """What `collect` returns for a site."""
+    tree = jax.tree.structure(site.avals)
+    match emission.value:
+        case [Slots() as slots]:
+            return Steps(jax.tree.unflatten(tree, slots.leaves), slots.fired, emission.fired)
+    value = jax.tree.unflatten(tree, emission.value)
+    if emission.fired is None:
+        return value
+    if site.trips is None:
+        return Last(value, emission.fired)
+    return Masked(value, emission.fired > 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Collection:
+    """A jaxpr that also returns the values of tags.
+
+    Attributes:
+        jaxpr: From the arguments to the leaves of ``shapes``.
+        shapes: ``(out, values)`` as `jax.ShapeDtypeStruct`.
+        sites: The tags by name.
+        stacked: The names whose values are stacked.
+        mesh: For each tag, by address, the mesh axes for which its values have an axis.
+    """
+
+    jaxpr: Any
+    shapes: tuple[Any, dict[str, Any]]
+    sites: dict[str, list[Site]]
+    stacked: set[str]
+    mesh: dict[str, Container[str]]
+
+
+def collection(
+    jaxpr: Any,
+    out_tree: Any,
+    sites: Sequence[Site],
+    max_steps: int | None,
+    stack: bool,
+    options: Options,
+) -> Collection:
+    """Collect the values of tags; see `Program.collect`."""
+    if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
+        raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
+    named = by_name("collect", sites, stack)
+    # Which site has which name depends on `stack`, where a tag of a rule has that of another one.
+    names = tuple((name, tuple(site.address for site in group)) for name, group in named.items())
+    key = ("collect", out_tree, max_steps, options.custom_rules, names)
+    return made_of(
+        jaxpr, sites, key, lambda: _collection(jaxpr, out_tree, sites, named, max_steps, options)
+    )
+
+
+def _collection(
+    jaxpr: Any,
+    out_tree: Any,
+    sites: Sequence[Site],
+    named: dict[str, list[Site]],
+    max_steps: int | None,
+    options: Options,
+) -> Collection:
+    plain, kept = collector(), collector(max_steps)
+    chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
+    threaded = thread(jaxpr, chosen, [], options)
+    stacked: set[str] = set()
+    mesh: dict[str, Container[str]] = {}
+
+    def split(*flat: Any) -> Any:
+        _, outs, emits = threaded.unpack(flat)
+        mesh.update({address: emission.mesh or () for address, emission in emits.items()})
+        values = {}
+        for name, group in named.items():
+            each = [collected(site, emits[site.address]) for site in group]
+            values[name], is_stacked = together(each)
+            if is_stacked:
+                stacked.add(name)
+        return jax.tree.unflatten(out_tree, outs), values
+
+    piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
+    new = followed_by(without_derivatives(threaded, sites, options), piece)
+    return Collection(new, shapes, named, stacked, mesh)
+
+
+def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[Site]]:
+    """The sites by their key among collected values: the name, or the address without one."""
+    named: dict[str, list[Site]] = {}
+    for site in sites:
+        key = str(site.name) if site.name is not None else site.address
+        if not several and any(_stands_for(site, one) for one in named.get(key, ())):
+            continue
+        if key in named and not several:
+            raise SelectorError(
+                f"{what}: two tags have the name {key!r}: the {named[key][0]} and the {site}. "
+                "Select one of them by address, or take both with stack=True."
+            )
+        named.setdefault(key, []).append(site)
+    return named
+
+
+def _stands_for(site: Site, other: Site) -> bool:
+    """Whether a tag is that of a rule, which takes the place of what holds the other tag."""
+    ruled = [k for k, step in enumerate(site.steps) if step.nested.rule]
+    return any(
+        site.chain[: k + 1] == other.chain[: k + 1] and not other.steps[k].nested.rule
+        for k in ruled
+    )
+
+
+def together(values: Sequence[Any]) -> tuple[Any, bool]:
+    """The values of all tags of one name, and whether they are stacked."""
+    if len(values) == 1:
+        return values[0], False
+    if len({_type(value) for value in values}) == 1:
+        return jax.tree.map(_stacked, *values), True
+    return tuple(values), False
+
+
+def _stacked(first: Any, *rest: Any) -> Any:
+    """Along a new axis, all with the sharding of the first where that is part of the type."""
+    return jnp.stack([first, *(_compat.resharded(x, first) for x in rest)])
+
+
+def _type(value: Any) -> Any:
+    leaves, tree = jax.tree.flatten(value)
+    return tree, tuple((x.shape, x.dtype) for x in leaves)
+
+
+# ---- axes --------------------------------------------------------------------
+
+
+def axes_of(found: Collection, max_steps: int | None) -> dict[str, Any]:
+    """What the axes of collected values are; see `Program.axes`."""
+    out: dict[str, Any] = {}
+    for name, sites in found.sites.items():
+        trees = [jax.tree.structure(site.avals) for site in sites]
+        each = [_axes(site, max_steps, found.mesh[site.address]) for site in sites]
+        if name in found.stacked:
+            joined = [("stack", *map(_joined, *of)) for of in zip(*each, strict=True)]
+            out[name] = jax.tree.unflatten(trees[0], joined)
+        else:
+            every = tuple(map(jax.tree.unflatten, trees, each))
+            out[name] = every[0] if len(every) == 1 else every
+    return out
+
+
+def _axes(site: Site, max_steps: int | None, mesh: Container[str]) -> list[tuple[str, ...]]:
+    """The names of the axes of each leaf of the token; ``mesh`` has the mesh axes that count."""
+    leading: list[str] = []
+    for address, step in zip(site.chain, site.steps, strict=True):
+        if is_loop(step.eqn) and (max_steps is not None or not is_while(step.eqn)):
+            leading.append(address)
+        if step.eqn.primitive is _compat.shard_map_p:
+            leading += [f"mesh {name}" for name in _compat.manual_sizes(step.eqn) if name in mesh]
+    described = []
+    for number, aval in enumerate(jax.tree.leaves(site.avals)):
+        # The vmaps around a tag, the outermost one first.
+        mapped = [dims[number] for _, dims in reversed(site.batch)]
+        names = {dim: f"vmap {k}" for k, dim in enumerate(mapped) if dim is not None}
+        own = itertools.count()
+        token = [names.get(dim) or f"token {next(own)}" for dim in range(aval.ndim)]
+        described.append((*leading, *token))
+    return described
+
+
+def _joined(*names: str) -> str:
+    return " | ".join(dict.fromkeys(names))

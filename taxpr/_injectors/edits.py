@@ -1,0 +1,290 @@
+"""Ready injectors that change the token."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taxpr import _compat
+from taxpr._errors import InjectorError
+from taxpr._injectors.kind import Param, injector
+from taxpr._jaxprs.prng import one_key
+from taxpr._jaxprs.zeros import zeros
+from taxpr._sites.site import Site
+
+
+def _each(name: str, token: Any, fn: Callable[[Any], Any]) -> Any:
+    def one(x: Any) -> Any:
+        if _compat.is_extended(x.dtype) or x.dtype == bool:
+            raise InjectorError(
+                f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
+            )
+        return fn(x)
+
+    return jax.tree.map(one, token)
+
+
+def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
+    """A parameter in the token's dtype; refused where that could change its value.
+
+    An integer that the token cannot hold was refused when it was given; one that came into
+    the context later is brought into the token's range.
+    """
+    try:
+        value = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise InjectorError(
+            f"{name}: {parameter} is a {type(value).__name__}, where the token has an array. Give "
+            "a number or an array."
+        ) from None
+    if _rank(value.dtype) > max(_rank(x.dtype), 1):
+        raise InjectorError(
+            f"{name}: {parameter} is {value.dtype} and the token is {x.dtype}. Converting would "
+            f"change its value: give {parameter} in a dtype that the token can hold."
+        )
+    if jnp.issubdtype(value.dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.integer):
+        held, given = jnp.iinfo(x.dtype), jnp.iinfo(value.dtype)
+        low, high = max(held.min, given.min), min(held.max, given.max)
+        value = jnp.clip(value, jnp.asarray(low, value.dtype), jnp.asarray(high, value.dtype))
+    return value.astype(x.dtype)
+
+
+def _rank(dtype: Any) -> int:
+    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    return next(i for i, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind))
+
+
+_COMPLEX = _rank(jnp.complex64)
+
+
+@injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
+def replace(token: Any, value: Any) -> Any:
+    """Put a value in the token's place: a scalar, or a tree of the token's structure.
+
+    Example:
+        >>> from taxpr import replace, tag, trace
+        >>> replaced = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(replace(5.0))
+        >>> print(replaced(replaced.ctx, 1.0)[0])
+        10.0
+    """
+    single = jax.tree.structure(value) == jax.tree.structure(0)
+    values = jax.tree.map(lambda _: value, token) if single else value
+    expected, found = map(jax.tree.structure, (token, values))
+    if found != expected and not jax.tree_util.treedef_is_leaf(expected):
+        raise InjectorError(
+            f"replace: the value has the structure {found} and the token {expected}. Give a value "
+            "of the token's structure, or one number for all of it."
+        )
+
+    def one(x: Any, new: Any) -> Any:
+        if _compat.is_extended(x.dtype):
+            return jnp.broadcast_to(new, x.shape)
+        new = _fitted("replace", "value", new, x)
+        try:
+            return jnp.broadcast_to(new, x.shape)
+        except ValueError:
+            raise InjectorError(
+                f"replace: the value has shape {new.shape} and the token {x.shape}."
+            ) from None
+
+    return jax.tree.map(one, token, values)
+
+
+@injector(factor=Param(1.0, -2.0, 2.0, "What the token is multiplied by."))
+def scale(token: Any, factor: Any) -> Any:
+    """Multiply the token.
+
+    Example:
+        >>> from taxpr import scale, tag, trace
+        >>> scaled = trace(lambda x: tag(x, name="x") + 1)(0.0).inject(scale(3.0))
+        >>> print(scaled(scaled.ctx, 2.0)[0])
+        7.0
+    """
+    return _each("scale", token, lambda x: x * _fitted("scale", "factor", factor, x))
+
+
+@injector(value=Param(0.0, -10.0, 10.0, "What is added to the token."))
+def add(token: Any, value: Any) -> Any:
+    """Add to the token.
+
+    Example:
+        >>> from taxpr import add, tag, trace
+        >>> more = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(add(1.0))
+        >>> print(more(more.ctx, 2.0)[0])
+        6.0
+    """
+    return _each("add", token, lambda x: x + _fitted("add", "value", value, x))
+
+
+@injector()
+def zero(token: Any) -> Any:
+    """Replace the token by zeros.
+
+    Example:
+        >>> from taxpr import tag, trace, zero
+        >>> without = trace(lambda x: tag(x * 2, name="head") + x)(0.0).inject(zero(), where="head")
+        >>> print(without(without.ctx, 2.0)[0])
+        2.0
+    """
+    return jax.tree.map(lambda x: zeros(x.shape, x.dtype), token)
+
+
+# ---- clip --------------------------------------------------------------------
+
+
+def _in_order(low: Any, high: Any) -> None:
+    try:
+        swapped = bool(np.any(np.asarray(low) > np.asarray(high)))
+    except (TypeError, ValueError):  # no numbers, which is said where they are converted
+        return
+    if swapped:
+        raise InjectorError(
+            f"clip: low={low} is above high={high}. Nothing is between them: give the smaller "
+            "bound as low."
+        )
+
+
+def _bound(name: str, value: Any, x: Any) -> Any:
+    """A bound in the token's dtype. An infinite one is beyond all that the token can be."""
+    given = jnp.asarray(value)
+    if not jnp.issubdtype(given.dtype, jnp.floating):
+        return _fitted("clip", name, value, x)
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        # The outermost integer within the bound. Beyond the dtype a conversion has no meaning.
+        held, inner = jnp.iinfo(x.dtype), jnp.ceil(given) if name == "low" else jnp.floor(given)
+        low, high = jnp.asarray(held.min, x.dtype), jnp.asarray(held.max, x.dtype)
+        fits = jnp.where(inner >= float(held.max), high, inner.astype(x.dtype))
+        return jnp.where(inner <= float(held.min), low, fits)
+    if not np.isinf(np.asarray(np.inf, x.dtype)):  # some dtypes of 8 bits have no infinity
+        held = jnp.finfo(x.dtype)
+        given = jnp.clip(given, float(held.min), float(held.max))
+    return _fitted("clip", name, given, x)
+
+
+@injector(
+    low=Param(-math.inf, -10.0, 10.0, "The smallest value let through; -inf: no bound."),
+    high=Param(math.inf, -10.0, 10.0, "The largest value let through; inf: no bound."),
+    check=_in_order,
+)
+def clip(token: Any, low: Any, high: Any) -> Any:
+    """Hold the token between bounds; one not given is open.
+
+    Example:
+        >>> from taxpr import clip, tag, trace
+        >>> clipped = trace(lambda x: tag(x, name="x") * 2)(0.0).inject(clip(high=3.0))
+        >>> print(clipped(clipped.ctx, 5.0)[0], clipped(clipped.ctx, -9.0)[0])
+        6.0 -18.0
+    """
+
+    def one(x: Any) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.complexfloating):
+            raise InjectorError("clip: the token is complex, and complex numbers have no order.")
+        return jnp.clip(x, _bound("low", low, x), _bound("high", high, x))
+
+    return _each("clip", token, one)
+
+
+# ---- noise -------------------------------------------------------------------
+
+
+def _stream(site: Site) -> dict[str, Any]:
+    # The same in every process, which `hash` of a string is not.
+    return {"fired": jnp.int32(0), "site": jnp.uint32(zlib.crc32(site.address.encode()))}
+
+
+@injector(
+    state=_stream,
+    key=Param(help="A PRNG key, or an integer for its seed.", is_key=True),
+    stddev=Param(0.1, 0.0, 10.0, "The standard deviation."),
+)
+def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
+    """Add normal noise.
+
+    The key must be given. Each firing draws with a key of its own, made of that key, the
+    address of the tag and the number of the firing: the same in every run and process, and
+    another in each iteration and at each tag. What `jax.vmap` maps outside of the program,
+    draws the same in all lanes unless the key is mapped, too; within the program `per_example`
+    gives each example a key of its own. In a `jax.shard_map` devices draw apart where JAX knows
+    the token to vary, and the same with ``check_vma=False``.
+
+    Example:
+        >>> from taxpr import noise, tag, trace
+        >>> noisy = trace(lambda x: tag(x, name="x"))(0.0).inject(noise(key=0, stddev=0.01))
+        >>> print(noisy(noisy.ctx, 1.0)[0] == noisy(noisy.ctx, 1.0)[0])
+        True
+    """
+    key = jax.random.fold_in(one_key("noise", key), state["site"])
+    key = jax.random.fold_in(key, state["fired"])
+    leaves, tree = jax.tree.flatten(token)
+    keys = jax.tree.unflatten(tree, [jax.random.fold_in(key, k) for k in range(len(leaves))])
+
+    def one(x: Any, key: Any) -> Any:
+        if _compat.is_extended(x.dtype) or not jnp.issubdtype(x.dtype, jnp.inexact):
+            raise InjectorError(f"noise: the token is {x.dtype}, and noise is a fraction.")
+        for axis in sorted(_compat.varying(x)):
+            key = jax.random.fold_in(key, jax.lax.axis_index(axis))
+        return x + _fitted("noise", "stddev", stddev, x) * jax.random.normal(key, x.shape, x.dtype)
+
+    return jax.tree.map(one, token, keys), {**state, "fired": state["fired"] + 1}
+
+
+# ---- cast and stop_gradient --------------------------------------------------
+
+
+def _number_dtype(dtype: Any) -> Any:
+    try:
+        found = jnp.dtype(dtype)
+        if dtype is None or not jnp.issubdtype(found, jnp.number):
+            raise TypeError
+    except TypeError:
+        raise InjectorError(
+            f"cast: dtype={dtype!r} is no dtype of numbers. Give one such as 'bfloat16'."
+        ) from None
+    return jax.dtypes.canonicalize_dtype(found)
+
+
+@injector(options={"dtype": jnp.bfloat16}, check=lambda dtype: _number_dtype(dtype))
+def cast(token: Any, dtype: Any) -> Any:
+    """Round the token to what another dtype can hold.
+
+    It is converted there and back, as by ``astype``: float to integer cuts off, and what is
+    too large becomes what that dtype makes of it. A gradient is rounded in the same way.
+
+    Example:
+        >>> from taxpr import cast, tag, trace
+        >>> rounded = trace(lambda x: tag(x, name="x"))(0.0).inject(cast("bfloat16"))
+        >>> print(rounded(rounded.ctx, 1.001)[0])
+        1.0
+    """
+    narrow = _number_dtype(dtype)
+
+    def one(x: Any) -> Any:
+        if (_rank(x.dtype) == _COMPLEX) != (_rank(narrow) == _COMPLEX):
+            raise InjectorError(
+                f"cast: the token is {x.dtype} and dtype is {narrow}. Complex numbers are cast to "
+                "complex ones, and real ones to real ones."
+            )
+        # The compiler may take a plain conversion there and back for none at all.
+        return jax.lax.optimization_barrier(x.astype(narrow)).astype(x.dtype)
+
+    return _each("cast", token, one)
+
+
+@injector()
+def stop_gradient(token: Any) -> Any:
+    """Let no gradient pass, in reverse and in forward mode; the value stays.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import inject, stop_gradient, tag
+        >>> stopped = inject(lambda x: tag(x * x, name="target") + 3 * x, stop_gradient())
+        >>> print(jax.grad(lambda x: stopped(stopped.init(x), x)[0])(2.0))
+        3.0
+    """
+    return jax.tree.map(jax.lax.stop_gradient, token)

@@ -1,0 +1,215 @@
+"""Injectors as they are attached: values of parameters, and a state for each site."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taxpr import _compat
+from taxpr._errors import InjectorError, name_of
+from taxpr._sites.site import Site
+
+
+@dataclasses.dataclass(frozen=True)
+class Injector:
+    """An injector with values for its parameters, ready to be attached.
+
+    Its context is ``{"values": {parameter: array}, "state": ...}``, where the state is
+    kept apart for each site, by address, unless it is ``shared``.
+
+    Attributes:
+        name: The name of its kind, or of the user's function.
+        values: The values of the declared parameters, by name.
+        fire: ``(values, state, token, params) -> (token, state)``, called while tracing.
+        new_state: The state before the first firing at a site.
+        report: What a final state says, for people: a dict of arrays.
+        shared: Whether all sites have one state, handed on in the order of execution.
+        options: What is fixed when tracing, such as the slots of ``record``.
+        adds_up: Whether the changes of several states can be added up to that of one; so that
+            ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
+        keys: The names of the values that are PRNG keys; see `Param`.
+        check: ``(values, options)``; raises where these do not go together.
+
+    Example:
+        >>> from taxpr import scale, tag, trace
+        >>> half = scale(0.5)
+        >>> half, half.values
+        (scale(factor=0.5), {'factor': 0.5})
+        >>> halved = trace(lambda x: tag(x, name="x"))(1.0).inject(half, where="x")
+        >>> halved.ctx["values"]  # one program serves every factor
+        {'factor': Array(0.5, dtype=float32)}
+    """
+
+    name: str
+    values: Mapping[str, Any]
+    fire: Callable[[dict[str, Any], Any, Any, dict[str, Any]], tuple[Any, Any]]
+    new_state: Callable[[Site | None], Any]
+    report: Callable[[Any], dict[str, Any]]
+    shared: bool = False
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    adds_up: bool = True
+    keys: frozenset[str] = frozenset()
+    check: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
+
+    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+        """The context before a run in which it is attached at ``sites``.
+
+        Args:
+            sites: The tags.
+
+        Raises:
+            InjectorError: If a value does not fit the tokens.
+
+        Example:
+            >>> from taxpr import count, tag, trace
+            >>> count().initial(trace(lambda x: tag(x, name="x"))(1.0).tags())
+            {'values': {}, 'state': {'t0': Array(0, dtype=int32, weak_type=True)}}
+        """
+        if self.check is not None:
+            self.check(self.values, self.options)
+        values = {name: self._leaf(name, value, sites) for name, value in self.values.items()}
+        if self.shared:
+            state = self.new_state(None)
+        else:
+            state = {site.address: self.new_state(site) for site in sites}
+        return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
+
+    def at(self, sites: Sequence[Site]) -> Injector:
+        """The injector for these sites: itself, where its report needs nothing of them.
+
+        Args:
+            sites: The tags.
+        """
+        del sites
+        return self
+
+    def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
+        """Of a context, or of something with its structure, the part that a site sees.
+
+        Args:
+            ctx: The context, such as `initial` gives.
+            address: The address of the site.
+        """
+        state = ctx["state"] if self.shared else ctx["state"][address]
+        return {"values": ctx["values"], "state": state}
+
+    def __call__(self, ctx: Any, token: Any, params: dict[str, Any]) -> tuple[Any, Any]:
+        """Inject at one site; ``ctx`` is the part of the context that the site sees."""
+        result = self.fire(ctx["values"], ctx["state"], token, params)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            return result  # for whoever called to complain about
+        return result[0], {"values": ctx["values"], "state": result[1]}
+
+    def report_of(
+        self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """What a final context says, by address; ``"*"`` where the state is shared.
+
+        With ``shards="stack"`` a state has more axes than in the ``initial`` context: it is one
+        for each device, and so are the reports, in a list.
+
+        Args:
+            ctx: The context after a run.
+            initial: The context before it; needed where states are stacked.
+
+        Example:
+            >>> from taxpr import count, tag, trace
+            >>> counted = trace(lambda x: tag(x, name="x"))(1.0).inject(count())
+            >>> counted.report(counted(counted.ctx, 1.0)[1])
+            {'t0': {'count': Array(1, dtype=int32)}}
+        """
+        states, before = (
+            {"*": one["state"]} if self.shared else one["state"] for one in (ctx, initial or ctx)
+        )
+        return {address: self._said(state, before[address]) for address, state in states.items()}
+
+    def _said(self, state: Any, before: Any) -> Any:
+        leaves, tree = jax.tree.flatten(state)
+        ranks = [jnp.ndim(leaf) for leaf in jax.tree.leaves(before)]
+        more = [leaf.shape[: leaf.ndim - n] for leaf, n in zip(leaves, ranks, strict=True)]
+        shape = max(more, key=len, default=())
+        if not shape:
+            return self.report(state)
+        leaves = [_compat.whole_axes(x, len(own)) for x, own in zip(leaves, more, strict=True)]
+        # A leaf that is the same on all devices is not stacked.
+        of_each = [
+            [leaf[k] if own else leaf for leaf, own in zip(leaves, more, strict=True)]
+            for k in np.ndindex(shape)
+        ]
+        return [self.report(jax.tree.unflatten(tree, one)) for one in of_each]
+
+    def _leaf(self, name: str, value: Any, sites: Sequence[Site]) -> Any:
+        """A value as a leaf; an integer that an integer token cannot hold is refused.
+
+        A whole float stands for the integer where all tokens are integers: sliders and
+        fields give floats.
+        """
+        dtypes = {leaf.dtype for site in sites for leaf in jax.tree.leaves(site.avals)}
+        exact = [
+            d for d in dtypes if jnp.issubdtype(d, jnp.bool_) or jnp.issubdtype(d, jnp.integer)
+        ]
+        if isinstance(value, float) and value.is_integer() and exact and len(exact) == len(dtypes):
+            value = int(value)
+        for dtype in exact if isinstance(value, int) else ():
+            held = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
+            low, high = (held.min, held.max) if held else (0, 1)
+            if not low <= value <= high:
+                raise InjectorError(
+                    f"{self.name}: {name}={value} does not fit the token, which is {dtype} and "
+                    f"holds {low} to {high}."
+                )
+        try:
+            return jax.tree.map(jnp.asarray, value)
+        except OverflowError:  # a Python integer beyond int32, which the tokens can hold
+            return jnp.asarray(value, exact[0]) if exact else jnp.asarray(float(value))
+        except (TypeError, ValueError):
+            raise InjectorError(
+                f"{self.name}: {name}={value!r} is no number or array, nor a tree of these."
+            ) from None
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in {**self.values, **self.options}.items())
+        return f"{self.name}({shown})"
+
+
+def from_function(fn: Callable[..., Any], ctx: Any = ()) -> Injector:
+    """An `Injector` of a user's function ``(ctx, token, params) -> (token, ctx)``.
+
+    Args:
+        fn: The function; its name becomes the injector's.
+        ctx: The context before the first firing, any PyTree of arrays. All sites share it.
+
+    Example:
+        >>> from taxpr import from_function, tag, trace
+        >>> def count(n, token, params):
+        ...     return token, n + 1
+        >>> program = trace(lambda x: tag(tag(x, name="a") * 2, name="b"))(1.0)
+        >>> counted = program.inject({"*": from_function(count, 0)})
+        >>> out, ctx = counted(counted.ctx, 1.0)
+        >>> counted.report(ctx)
+        {'*': {'*': {'ctx': Array(2, dtype=int32)}}}
+    """
+
+    @functools.wraps(fn)
+    def fire(
+        values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        del values
+        result = fn(state, token, params)
+        given = tuple(map(jax.tree.structure, (state, token)))
+        swapped = isinstance(result, tuple) and tuple(map(jax.tree.structure, result)) == given
+        if swapped and given[0] != given[1]:
+            raise InjectorError(
+                f"{name_of(fn)} returned (ctx, token). An injector returns (token, ctx)."
+            )
+        return result
+
+    return Injector(
+        name_of(fn), {}, fire, lambda site: ctx, lambda state: {"ctx": state}, shared=True
+    )

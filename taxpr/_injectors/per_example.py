@@ -1,0 +1,203 @@
+"""Injectors that see one example of what `jax.vmap` mapped, not the batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taxpr import _compat
+from taxpr._errors import InjectorError
+from taxpr._injectors.injector import Injector, from_function
+from taxpr._injectors.site_injector import SiteInjector
+from taxpr._jaxprs.prng import one_key
+from taxpr._sites.site import Site
+
+
+def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injector:
+    """An injector that runs for each example of a batch by itself.
+
+    Under a `jax.vmap` in the traced function a tag marks the whole batch, and an injector sees
+    it. This one is mapped over the batch axes, those in `Site.batch`: each call sees the token of
+    one example. All of its context has these axes in front, the outermost vmap's first, so that
+    each example has parameters and a state of its own, and the context to begin with repeats one
+    for all. What it reports is what the injector reports of each example, on these axes, or in
+    a list where the reports of examples differ in shape.
+
+    A declared PRNG key, such as that of `noise`, differs between examples: into the one that an
+    example has in the context its number is folded, by `jax.random.fold_in`. It is counted over
+    all axes of the batch, the last one fastest. A key in the ``ctx`` of a function is the
+    function's own, and the same for all unless ``ctx`` is changed.
+
+    It is what vmap of the injected function does, but for loops and branches that vmap runs for
+    the whole batch: there all examples fire when one does.
+
+    Args:
+        injector: An `Injector` such as ``scale(0.5)``, or a function
+            ``(ctx, token, params) -> (token, ctx)`` of one example.
+        ctx: For a function: the context of one example, before the first firing.
+
+    Raises:
+        InjectorError: When it is attached: if a tag is in no vmap, or tags are in vmaps of
+            different sizes. When it is traced: if it makes a part of the token that is the same
+            for all examples differ between them.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import per_example, scale, tag, trace
+        >>> program = trace(jax.vmap(lambda x: tag(x, name="x") + 1))(jnp.ones(3))
+        >>> changed = program.inject({"x": per_example(scale(2.0))})
+        >>> ctx = changed.ctx
+        >>> ctx["x"]["values"]["factor"] = jnp.asarray([0.0, 1.0, 2.0])
+        >>> changed(ctx, jnp.ones(3))[0]
+        Array([1., 2., 3.], dtype=float32)
+    """
+    one = injector if isinstance(injector, Injector) else from_function(injector, ctx)
+    if isinstance(one, SiteInjector):
+        raise InjectorError(
+            f"per_example: {one.name} is told the tag at which it runs, and sees the whole batch."
+        )
+    fields: dict[str, Any] = {f.name: getattr(one, f.name) for f in dataclasses.fields(Injector)}
+    fields |= {"name": f"per_example({one.name})", "one": one}
+    return _PerExample(**fields)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class _PerExample(SiteInjector):
+    one: Any = None
+
+    def at(self, sites: Sequence[Site]) -> Injector:
+        if not sites:
+            return self
+        report = functools.partial(_reported, self.one.report, _sizes(sites[0]))
+        return dataclasses.replace(self, report=report)
+
+    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+        sizes = {_sizes(site): site for site in sites}
+        if len(sizes) > 1:
+            (a, first), (b, second), *_ = sizes.items()
+            raise InjectorError(
+                f"per_example: the batch is {a} at the {first} and {b} at the {second}. Its "
+                "context has the axes of one batch: give each an injector of its own."
+            )
+        if not sites:  # `maybe` found nothing
+            return self.one.initial(sites)
+        [size] = sizes
+        ctx = self.one.initial([_example(site) for site in sites])
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)
+
+    def fire_at(
+        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        del index
+        leaves, tree = jax.tree.flatten(token)
+        given, ctx = ctx, {**ctx, "values": self._with_own_keys(ctx["values"], _sizes(site))}
+
+        def call(ctx: Any, leaves: list[Any]) -> Any:
+            result = self.one(ctx, jax.tree.unflatten(tree, leaves), params)
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise InjectorError(
+                    f"{self.name}: it returned a {type(result).__name__}. An injector returns "
+                    "(token, ctx)."
+                )
+            if jax.tree.structure(result[0]) != tree:
+                raise InjectorError(f"{self.name}: it changed the structure of the token.")
+            return result[1], jax.tree.leaves(result[0])
+
+        # Where shardings are types, all that is mapped has the same for its batch.
+        ctx = jax.tree.map(lambda x: _compat.axes_like(x, _batch_axes(site, leaves)), ctx)
+        for axes in reversed(_axes(site)):
+            call = jax.vmap(call, in_axes=(0, axes), out_axes=(0, axes))
+        try:
+            ctx, leaves = call(ctx, leaves)
+        except ValueError as error:
+            if "out_axes" not in str(error):
+                raise
+            raise InjectorError(
+                f"{self.name}: a part of the token is the same for all examples, and would differ "
+                "between them after this. Tag it apart, or after it has got a batch axis."
+            ) from error
+        return jax.tree.unflatten(tree, leaves), {**ctx, "values": given["values"]}
+
+    def _with_own_keys(self, values: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
+        """The values with the number of the example folded into its keys."""
+
+        def own(key: Any, number: Any) -> Any:
+            return jax.random.fold_in(one_key(self.one.name, key), number)
+
+        for _ in sizes:
+            own = jax.vmap(own)
+        numbers = jnp.arange(math.prod(sizes)).reshape(sizes)
+        keys = {name: _compat.whole_axes(values[name], len(sizes)) for name in self.keys}
+        return {**values, **{name: own(key, numbers) for name, key in keys.items()}}
+
+    def __repr__(self) -> str:
+        return f"per_example({self.one!r})"
+
+
+def _reported(report: Callable[[Any], Any], sizes: tuple[int, ...], state: Any) -> Any:
+    """The reports of all examples, on the axes of the batch where that can be."""
+    state = jax.tree.map(lambda x: _compat.whole_axes(x, len(sizes)), state)
+    each = [report(jax.tree.map(lambda x, k=k: x[k], state)) for k in np.ndindex(sizes)]
+    leaves = [jax.tree.flatten(one) for one in each]
+    try:
+        types = {(tree, *map(jax.typeof, values)) for values, tree in leaves}
+    except TypeError:  # a text, say
+        return each
+    if len(types) != 1:
+        return each
+
+    def stacked(*values: Any) -> Any:
+        return jnp.stack([jnp.asarray(x) for x in values]).reshape(*sizes, *jnp.shape(values[0]))
+
+    return jax.tree.map(stacked, *each)
+
+
+def _sizes(site: Site) -> tuple[int, ...]:
+    """The sizes of the batch, the outermost vmap's first."""
+    if not site.batch:
+        raise InjectorError(
+            f"per_example: the {site} is in no vmap. Without per_example an injector sees the "
+            "token as it is."
+        )
+    return tuple(size for size, _ in reversed(site.batch))
+
+
+def _axes(site: Site) -> list[list[int | None]]:
+    """For each vmap, the outermost first, the axis of each leaf when outer ones are taken off."""
+    levels, taken = [], [list[int]() for _ in jax.tree.leaves(site.avals)]
+    for _, dims in reversed(site.batch):
+        level = []
+        for dim, before in zip(dims, taken, strict=True):
+            level.append(None if dim is None else dim - sum(other < dim for other in before))
+            if dim is not None:
+                before.append(dim)
+        levels.append(level)
+    return levels
+
+
+def _batch_axes(site: Site, leaves: Sequence[Any]) -> list[tuple[Any, int]]:
+    """For each vmap, the outermost first, a leaf of the token and its axis of the batch."""
+    return [
+        next((leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
+        for _, dims in reversed(site.batch)
+    ]
+
+
+def _example(site: Site) -> Site:
+    """The site as one example sees it."""
+    leaves, tree = jax.tree.flatten(site.avals)
+    batch = {k: {dims[k] for _, dims in site.batch} for k in range(len(leaves))}
+    own = [
+        _compat.ShapedArray(
+            tuple(size for dim, size in enumerate(aval.shape) if dim not in batch[k]), aval.dtype
+        )
+        for k, aval in enumerate(leaves)
+    ]
+    return dataclasses.replace(site, avals=jax.tree.unflatten(tree, own), batch=())

@@ -1,0 +1,185 @@
+"""Interchange: plant the values that one run collected into another run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.iterations import loops_around
+from taxpr._errors import InjectorError
+from taxpr._injectors.collect import Last, Masked, Steps
+from taxpr._injectors.injector import Injector
+from taxpr._injectors.plant_axes import check_planted, leading_axes, mesh_sizes
+from taxpr._injectors.site_injector import SiteInjector
+from taxpr._jaxprs.zeros import zeros
+from taxpr._sites.site import Site
+
+
+def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
+    """An injector that puts values, such as `collect` returns, in the place of the token.
+
+    Values, ``at`` and ``mask`` are leaves of its context: changing them never compiles again.
+
+    What the values are is told by their shape alone, for all arrays of a token and all tags in
+    one way. It is one of these, and anything else is an error:
+
+    * the token's own shape: one value, for all iterations or those of ``at``;
+    * the shape of collected values, with one leading axis for each loop around the tag, the
+      outermost first, and in a `jax.shard_map` one for each mesh axis, as `Program.axes` says:
+      each firing gets its own. Axes of the mesh along which values do not differ may be left
+      out, where the others tell which they are;
+    * where several tags are selected the latter with one more axis, in front: one part for each
+      tag in program order, as ``collect(stack=True)`` returns.
+
+    A shape that could be two of these, such as one with an axis of two that may be that of two
+    tags or of two devices, is an error, too.
+
+    Args:
+        values: A tree with the token's structure and dtypes. A `Masked` or `Steps` is planted
+            where its mask holds. A while loop that goes on beyond the values goes on with its
+            own.
+        at: In which iteration to plant, counted along the axis of collected values: a number,
+            or a list or array of them. For nested loops a tuple with one of these, or None for
+            all, for each loop, the outermost first. None plants in all.
+        mask: Where to plant, bool, with the leading axes of the values or some of the first of
+            them; for one value, with those of the loops.
+
+    Raises:
+        InjectorError: If ``mask`` is not bool, or the values are a `Last`. When it is
+            attached: if structure, shapes or dtypes do not fit the tags, or ``at`` does not
+            fit the loops.
+        RefusedError: When it is attached: if it must know in which iteration of a loop it runs,
+            and other code may run in the place of the loop, such as a custom rule that is kept.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import plant, tag, trace
+        >>> def f(xs):
+        ...     return jax.lax.scan(lambda c, x: (tag(c + x, name="c"), None), 0.0, xs)[0]
+        >>> program = trace(f)(jnp.ones(3))
+        >>> clean = program.collect()(jnp.ones(3))[1]["c"]
+        >>> patched = program.inject({"c": plant(clean, at=1)})
+        >>> patched(patched.ctx, 10 * jnp.ones(3))[0]
+        Array(12., dtype=float32)
+    """
+    masks = [] if mask is None else [mask]
+    collected = type(values) if isinstance(values, (Masked, Steps)) else None
+    if isinstance(values, Last):
+        raise InjectorError(
+            "plant: a Last has the value of one iteration only. Collect with max_steps=, or plant "
+            "its .value, which puts it at every iteration, or at those that at= names."
+        )
+    if isinstance(values, (Masked, Steps)):
+        masks.append(values.mask)
+        values = values.value
+    for one in masks:
+        if jnp.asarray(one).dtype != bool:
+            raise InjectorError(f"plant: the mask is {jnp.asarray(one).dtype}, not bool.")
+    each = at if isinstance(at, tuple) else () if at is None else (at,)
+    numbers = tuple(None if one is None else jnp.asarray(one) for one in each)
+    for one in numbers:
+        if one is not None and not jnp.issubdtype(one.dtype, jnp.integer):
+            raise InjectorError(f"plant: at={at!r} is {one.dtype}, not a number of an iteration.")
+    return _Plant(
+        "plant",
+        {"value": values, "at": numbers, "mask": tuple(masks)},
+        fire=_not_without_site,
+        new_state=lambda site: (),
+        report=lambda state: {},
+        collected=collected,
+    )
+
+
+def _not_without_site(*_: Any) -> Any:
+    raise InjectorError("plant: it runs at the tags of a program; attach it with inject.")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class _Plant(SiteInjector):
+    """Where the values have a part for each tag, its state is the number of the tag, else ().
+
+    Attributes:
+        collected: `Masked` or `Steps` where the values were one, whose mask is the last one.
+    """
+
+    keeps_state: ClassVar[bool] = True
+    collected: type | None = None
+
+    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+        parts = check_planted(self.values, self.collected, sites)
+        numbers = {s.address: jnp.int32(k) if parts else () for k, s in enumerate(sites)}
+        return {**super().initial(sites), "state": numbers}
+
+    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+        n_parts = _n_parts(part["state"])
+        axes = leading_axes(self.values["value"], site, n_parts)
+        needed = set(axes)
+        for one in self.values["mask"]:
+            needed |= set(
+                (axes or range(len(loops_around(site))))[: max(jnp.ndim(one) - n_parts, 0)]
+            )
+        for k, one in enumerate(self.values["at"]):
+            needed |= {k} if one is not None else set()
+        return [k in needed for k in range(len(loops_around(site)))]
+
+    def fire_at(
+        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        values, number = ctx["values"], ctx["state"]
+        n_parts = _n_parts(number)
+        axes = leading_axes(values["value"], site, n_parts)
+
+        def planted(leaf: Any, x: Any) -> Any:
+            place = [number] * n_parts
+            place += [_device(site, k, x) if isinstance(k, str) else index[k] for k in axes]
+            # What masks one value has the axes of the loops.
+            of_mask = place if axes else [*place, *index]
+            where = []
+            for one in values["mask"]:
+                where += [_within(one, of_mask), _at(one, of_mask)]
+            for one, here in zip(values["at"], index, strict=bool(values["at"])):
+                if one is not None:
+                    where.append(jnp.any(one == here))
+            if place:
+                where.append(_within(leaf, place))
+                leaf = _at(leaf, place)
+            leaf = _compat.resharded(leaf, x)
+            return jnp.where(functools.reduce(jnp.logical_and, where), leaf, x) if where else leaf
+
+        return jax.tree.map(planted, values["value"], token), ctx
+
+    def __repr__(self) -> str:
+        return "plant(...)"
+
+
+def _n_parts(state: Any) -> int:
+    """How many axes the parts of the tags have: one or none."""
+    return 0 if isinstance(state, tuple) else 1
+
+
+def _at(array: Any, place: Sequence[Any]) -> Any:
+    """The part of an array with leading axes that belongs to this firing."""
+    place = place[: array.ndim]
+    if 0 in array.shape[: len(place)]:
+        # A loop of no iterations is traced, too.
+        return zeros(array.shape[len(place) :], array.dtype)
+    return _compat.whole_axes(array, len(place))[tuple(place)]
+
+
+def _within(array: Any, place: Sequence[Any]) -> Any:
+    """Whether the array goes so far; a while loop may go on beyond it."""
+    inside = [k < size for k, size in zip(place, array.shape, strict=False)]
+    return functools.reduce(jnp.logical_and, inside, jnp.bool_(True))
+
+
+def _device(site: Site, name: str, x: Any) -> Any:
+    """The place of this device along a mesh axis; any where a leaf of the token is the same."""
+    [step] = [step for step in site.steps if name in mesh_sizes(step.eqn)]
+    same = step.eqn.params["check_vma"] and name not in _compat.varying(x)
+    return jnp.int32(0) if same else jax.lax.axis_index(name)

@@ -1,0 +1,246 @@
+"""Ready injectors that look at the token and leave it as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._errors import ArgumentError, InjectorError
+from taxpr._injectors.kind import injector
+from taxpr._jaxprs.zeros import zeros
+from taxpr._sites.site import Site
+
+# A buffer that holds every firing is made when it takes no more than this; else `record`
+# keeps the last one.
+_RECORD_BYTES = 64 * 2**20
+
+
+@injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True)
+def count(token: Any, state: Any) -> tuple[Any, Any]:
+    """Count how often the tag fires.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import count, tag, trace
+        >>> def f(x):
+        ...     return jax.lax.while_loop(lambda x: x < 9, lambda x: tag(2 * x, name="x"), x)
+        >>> counted = trace(f)(1).inject(count())
+        >>> counted.report(counted(counted.ctx, 1)[1])
+        {'0:while/body/t0': {'count': Array(4, dtype=int32)}}
+    """
+    return token, state + 1
+
+
+# ---- record ------------------------------------------------------------------
+
+
+def _check_slots(slots: Any) -> None:
+    if slots is not None and (not isinstance(slots, int) or slots < 1):
+        raise InjectorError(f"record: slots={slots!r}; it is a number from 1 on, or None.")
+
+
+def _slots(site: Site, slots: int | None) -> dict[str, Any]:
+    avals = jax.tree.leaves(site.avals)
+    if slots is None:
+        size = sum(aval.size * getattr(aval.dtype, "itemsize", 8) for aval in avals)
+        trips = site.trips
+        fits = trips is not None and trips * size <= _RECORD_BYTES
+        slots = max(trips, 1) if fits and trips is not None else 1
+
+    def buffer(aval: Any) -> Any:
+        out = zeros((slots, *aval.shape), aval.dtype)
+        # Else each device has all of it.
+        return _compat.resharded(out, aval, 1) if _compat.devices_are_known(aval) else out
+
+    return {"values": jax.tree.map(buffer, site.avals), "count": jnp.int32(0)}
+
+
+def _recorded(state: Any) -> dict[str, Any]:
+    """The kept values in the order in which they came, and how many came."""
+    if state["count"].ndim:
+        raise ArgumentError(
+            "record: the context has more axes than one run gives it, as when jax.vmap mapped the "
+            "program. Report each lane by itself: report(jax.tree.map(lambda x: x[k], ctx))."
+        )
+    fired, buffers = int(state["count"]), state["values"]
+    leaves = jax.tree.leaves(buffers)
+    slots = leaves[0].shape[0] if leaves else fired
+    first = fired % slots if fired > slots else 0
+    values = jax.tree.map(
+        lambda buffer: jnp.roll(buffer, -first, axis=0)[: min(fired, slots)], buffers
+    )
+    return {"count": state["count"], "values": values}
+
+
+@injector(state=_slots, report=_recorded, options={"slots": None}, check=_check_slots)
+def record(token: Any, state: Any) -> tuple[Any, Any]:
+    """Keep the values of the token, the last ones where there are more than slots.
+
+    With ``slots=None`` there is one for each time that the tag can fire, such as the iterations of
+    a scan; and one alone, for the last value, where only a run can tell that, as in a while loop,
+    or where all would take more than 64 MiB.
+
+    On a mesh with explicit axes that `jax.set_mesh` has set, what keeps them is sharded as the
+    token is. Where it is not set, each device has all of it.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import record, tag, trace
+        >>> xs = jnp.arange(4)
+        >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(2 * x, name="y"), xs))(xs)
+        >>> recorded = program.inject(record(slots=2))
+        >>> out, ctx = recorded(recorded.ctx, xs)
+        >>> recorded.report(ctx)["0:scan/body/t0"]["values"]
+        Array([4, 6], dtype=int32)
+    """
+
+    def put(buffer: Any, x: Any) -> Any:
+        slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
+        update = _compat.resharded(jnp.expand_dims(x, 0), buffer)
+        buffer = _compat.on_mesh_of(buffer, update)
+        return jax.lax.dynamic_update_slice_in_dim(buffer, update, slot, 0)
+
+    buffers = jax.tree.map(put, state["values"], token)
+    return token, {"values": buffers, "count": state["count"] + 1}
+
+
+# ---- stats -------------------------------------------------------------------
+
+# Elements are counted in blocks and a rest: beyond 2**31, an int32 cannot.
+_BLOCK = 2**30
+
+_NO_STATS = {
+    "count": 0,
+    "blocks": 0,
+    "elements": 0,
+    "mean": 0.0,
+    "squares": 0.0,
+    "min": jnp.inf,
+    "max": -jnp.inf,
+    "nonfinite": 0,
+}
+
+
+def _reported(state: Any) -> dict[str, Any]:
+    elements = jnp.maximum(_elements(state), 1)
+    variance = state["squares"] / elements
+    norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
+    shown = {name: state[name] for name in ("count", "mean", "min", "max", "nonfinite")}
+    return {**shown, "std": jnp.sqrt(variance), "norm": norm}
+
+
+def _elements(state: dict[str, Any]) -> Any:
+    dtype = state["mean"].dtype
+    return state["blocks"].astype(dtype) * _BLOCK + state["elements"].astype(dtype)
+
+
+@injector(state=lambda site: dict(_NO_STATS), report=_reported)
+def stats(token: Any, state: Any) -> tuple[Any, Any]:
+    """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
+
+    Non-finite values are counted and left out of the rest. Complex numbers enter by
+    their absolute value. All but the counts is computed in float32, or float64 where that is
+    enabled: integers beyond 2**24 are rounded, and squares beyond the range are infinite.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import stats, tag, trace
+        >>> x = jnp.array([1.0, 3.0, jnp.inf])
+        >>> watched = trace(lambda x: tag(x, name="x"))(x).inject(stats())
+        >>> report = watched.report(watched(watched.ctx, x)[1])["t0"]
+        >>> {name: float(report[name]) for name in ("mean", "max", "nonfinite")}
+        {'mean': 2.0, 'max': 3.0, 'nonfinite': 1.0}
+    """
+    state = {**state, "count": state["count"] + 1}
+    for x in jax.tree.leaves(token):
+        state = _with_seen(state, x)
+    return token, state
+
+
+def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
+    if _compat.is_extended(x.dtype):
+        raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
+    x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+    x = x.astype(state["mean"].dtype)
+    finite = jnp.isfinite(x)
+    # Chan's formula for joining the moments of two samples.
+    new = jnp.sum(finite, dtype=state["elements"].dtype)
+    total = state["elements"] + new % _BLOCK
+    n, before = new.astype(x.dtype), _elements(state)
+    mean = jnp.sum(jnp.where(finite, x, 0)) / jnp.maximum(n, 1)
+    squares = jnp.sum(jnp.where(finite, x - mean, 0) ** 2)
+    delta, share = mean - state["mean"], n / jnp.maximum(before + n, 1)
+    return {
+        **state,
+        "blocks": state["blocks"] + new // _BLOCK + total // _BLOCK,
+        "elements": total % _BLOCK,
+        "mean": state["mean"] + delta * share,
+        "squares": state["squares"] + squares + delta**2 * before * share,
+        "min": jnp.minimum(state["min"], jnp.min(x, where=finite, initial=jnp.inf)),
+        "max": jnp.maximum(state["max"], jnp.max(x, where=finite, initial=-jnp.inf)),
+        "nonfinite": state["nonfinite"] + jnp.sum(~finite, dtype=state["nonfinite"].dtype),
+    }
+
+
+# ---- check_finite ------------------------------------------------------------
+
+_ALL_FINITE = {"count": 0, "nonfinite": 0, "firings": 0, "first": -1}
+
+
+@injector(state=lambda site: dict(_ALL_FINITE), report=dict)
+def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
+    """Count values that are infinite or no number, and remember when they came first.
+
+    It raises nothing. Its report has ``count``, how often the tag fired; ``nonfinite``, how many
+    elements were not finite; ``firings``, how many firings had some; and ``first``, the number
+    of the first of these, counted from 0, or -1.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import check_finite, tag, trace
+        >>> xs = jnp.array([2.0, 1.0, 0.0])
+        >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(1 / x, name="y"), xs))(xs)
+        >>> checked = program.inject(check_finite())
+        >>> report = checked.report(checked(checked.ctx, xs)[1])["0:scan/body/t0"]
+        >>> int(report["nonfinite"]), int(report["first"])
+        (1, 2)
+    """
+    found = state["nonfinite"] * 0
+    for x in jax.tree.leaves(token):
+        if not _compat.is_extended(x.dtype) and jnp.issubdtype(x.dtype, jnp.inexact):
+            found += jnp.sum(~jnp.isfinite(x), dtype=found.dtype)
+    bad = found > 0
+    return token, {
+        "count": state["count"] + 1,
+        "nonfinite": state["nonfinite"] + found,
+        "firings": state["firings"] + bad.astype(state["firings"].dtype),
+        "first": jnp.where(bad & (state["first"] < 0), state["count"], state["first"]),
+    }
+
+
+# ---- print -------------------------------------------------------------------
+
+
+@injector()
+def print(token: Any, params: dict[str, Any]) -> Any:
+    """Print the token with the tag's name each time that it fires.
+
+    It prints by `jax.debug.print`, also in compiled code, and for each lane of a `jax.vmap`
+    outside of the program; lines may come in another order than that of the firings.
+
+    Example:
+        >>> import jax
+        >>> import taxpr
+        >>> shown = taxpr.trace(lambda x: taxpr.tag(x * 2, name="y"))(1.0).inject(taxpr.print())
+        >>> out, ctx = shown(shown.ctx, 3.0); jax.effects_barrier()
+        y: 6.0
+    """
+    shown = jax.tree.map(
+        lambda x: jax.random.key_data(x) if _compat.is_extended(x.dtype) else x, token
+    )
+    # The name is no part of the format: it may have braces.
+    jax.debug.print("{name}: {token}", name=str(params.get("name", params)), token=shown)
+    return token

@@ -1,0 +1,137 @@
+"""Tags of cotangents: an identity whose transpose leaves a tag.
+
+`marked_p` stands in the program that is to be differentiated. Its tangents go through
+`tangent_p`, an identity that is linear and whose transpose is the tag. Its own derivatives pass
+unmarked: each cotangent of the primal is tagged, and no other.
+
+Both may have one more operand, a scalar of the value zero, by which `taxpr.grad_at` keeps the
+way back open where nothing else is differentiated. Its cotangent is the sum of all others, so
+that no tag is without use and dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching, mlir
+
+from taxpr import _compat
+from taxpr._primitives.tag import batch_of, prepared, tag_p
+
+T = TypeVar("T")
+
+marked_p = _compat.Primitive("tag_cotangent")
+marked_p.multiple_results = True
+tangent_p = _compat.Primitive("tag_cotangent_linear")
+tangent_p.multiple_results = True
+
+
+def tag_cotangent(token: T, /, **params: Any) -> T:
+    """Mark a value so that the cotangent that flows back to it is tagged.
+
+    Returns its argument. In a program that is differentiated in reverse mode, by `jax.grad`
+    and the like, the cotangent of the value is a `tag` with these params: trace the gradient,
+    and find, record, clip or replace it as any other. Before that there is no tag, and forward
+    mode passes by. A cotangent that is zero by structure, as where the value is not used, has no
+    tag.
+
+    Each differentiation tags the cotangents that it computes. In the backward pass of
+    `jax.checkpoint` the tag fires once, and as it stands beside what is computed again, its
+    `Site.recomputed` is true.
+
+    Args:
+        token: A PyTree of array-likes, as for `tag`. Leaves that have no derivative, such as
+            integers, have cotangents of dtype float0, for which the tag holds None.
+        **params: What the tag carries, as for `tag`.
+
+    Returns:
+        The token.
+
+    Raises:
+        TagError: As for `tag`.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import clip, tag_cotangent, trace
+        >>> def f(x):
+        ...     return tag_cotangent(3 * x, name="g") ** 2
+        >>> program = trace(jax.grad(f))(0.0)
+        >>> program(1.0), program.collect("g")(1.0)[1]["g"]
+        (Array(18., dtype=float32, weak_type=True), Array(6., dtype=float32))
+        >>> clipped = program.inject(clip(-1.0, 1.0), where="g")
+        >>> clipped(clipped.ctx, 1.0)[0]
+        Array(3., dtype=float32, weak_type=True)
+    """
+    arrays, tree, user = prepared("tag_cotangent", token, params)
+    marked = [jnp.issubdtype(x.dtype, jnp.inexact) for x in arrays]
+    halves = [x if mark else None for x, mark in zip(arrays, marked, strict=True)]
+    out = iter(mark_cotangent(jax.tree.unflatten(tree, halves), user))
+    leaves = [next(out) if mark else x for x, mark in zip(arrays, marked, strict=True)]
+    return jax.tree.unflatten(tree, leaves)
+
+
+def mark_cotangent(token: Any, user: tuple[tuple[str, Any], ...], gate: Any = None) -> list[Any]:
+    """The leaves of a token of inexact dtypes, marked.
+
+    ``gate`` is a float scalar of the value zero, with respect to which is differentiated; or
+    None.
+    """
+    leaves, tree = jax.tree.flatten(token)
+    gates = [] if gate is None else [gate]
+    return marked_p.bind(*leaves, *gates, user=user, tree=tree, batch=())
+
+
+def _impl(*args: Any, tree: Any, **_: Any) -> list[Any]:
+    return list(args[: tree.num_leaves])
+
+
+def _jvp_of_mark(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    out = marked_p.bind(*primals, **params)
+    if all(isinstance(t, ad.Zero) for t in tangents):
+        return out, list(tangents[: len(out)])
+    return out, tangent_p.bind(*map(ad.instantiate_zeros, tangents), **params)
+
+
+def _jvp_of_tangent(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    out = tangent_p.bind(*primals, **params)
+    return out, list(tangents[: len(out)])
+
+
+def _transpose(
+    cotangents: Sequence[Any], *args: Any, user: Any, tree: Any, batch: Any
+) -> list[Any]:
+    linear = [ad.is_undefined_primal(arg) for arg in args]
+    if all(isinstance(ct, ad.Zero) for ct in cotangents):
+        return [None] * len(args)
+    cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
+    tagged = tag_p.bind(*cotangents, user=user, tree=tree, keep=False, batch=batch)
+    if len(args) > len(tagged):
+        gate = args[-1].aval if linear[-1] else jax.typeof(args[-1])
+        sums = [jnp.real(jnp.sum(ct)).astype(gate.dtype) for ct in tagged]
+        tagged = [*tagged, sum(sums[1:], start=sums[0])]
+    return [ct if wanted else None for ct, wanted in zip(tagged, linear, strict=True)]
+
+
+def _batch(
+    primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, tree: Any, batch: Any, user: Any
+) -> Any:
+    n = tree.num_leaves
+    more = batch_of(args[:n], dims[:n], batch)
+    return primitive.bind(*args, tree=tree, batch=more, user=user), list(dims[:n])
+
+
+for _primitive, _jvp in ((marked_p, _jvp_of_mark), (tangent_p, _jvp_of_tangent)):
+    _primitive.def_impl(_impl)
+    _primitive.def_abstract_eval(_impl)
+    ad.primitive_jvps[_primitive] = _jvp
+    ad.primitive_transposes[_primitive] = _transpose
+    batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)
+    mlir.register_lowering(_primitive, lambda ctx, *args, tree, **_: args[: tree.num_leaves])

@@ -1,0 +1,207 @@
+"""Values that must not be differentiated, and values that are not.
+
+A rule that keeps a derivative of its own (of `jax.custom_jvp`, of
+`jax.lax.custom_linear_solve`) knows nothing of a context. Where one goes through such a
+rule, it enters `guarded` and leaves `ended`: a derivative with respect to it is an error,
+and never a silent zero. What `collect` takes out of one is `underived`: so is its derivative.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching, mlir
+
+from taxpr import _compat
+from taxpr._errors import RefusedError
+
+guard_p = _compat.Primitive("guard")
+underived_p = _compat.Primitive("underived")
+refused_p = _compat.Primitive("refused_tangent")
+
+
+def guarded(leaves: Sequence[Any], message: str) -> list[Any]:
+    """The same values; a derivative with respect to one of them is refused.
+
+    Costs nothing in a compiled program. A tangent that is a symbolic zero passes, so
+    derivatives with respect to anything else are left alone.
+
+    Args:
+        leaves: Arrays of any shapes and dtypes, tracers included.
+        message: The text of the error: what was found, where, and the way out.
+
+    Returns:
+        The leaves, with their dtypes and weak types.
+
+    Raises:
+        RefusedError: Later, when a derivative with respect to a leaf is taken.
+
+    Example:
+        >>> import jax, taxpr
+        >>> from taxpr._primitives.guard import guarded
+        >>> def f(x, s):
+        ...     [s] = guarded([s], "no derivative with respect to s")
+        ...     return x * s
+        >>> print(jax.grad(f)(2.0, 3.0))
+        3.0
+        >>> try:
+        ...     jax.grad(f, argnums=1)(2.0, 3.0)
+        ... except taxpr.RefusedError as error:
+        ...     print(error)
+        no derivative with respect to s
+    """
+    return [guard_p.bind(x, message=message) if _is_inexact(x) else x for x in leaves]
+
+
+def ended(leaves: Sequence[Any]) -> list[Any]:
+    """The same values, with zero tangents.
+
+    Args:
+        leaves: Arrays of any shapes and dtypes, tracers included.
+
+    Returns:
+        The leaves, with their dtypes and weak types.
+
+    Example:
+        >>> import jax
+        >>> from taxpr._primitives.guard import ended
+        >>> print(jax.grad(lambda x: x * ended([x])[0])(3.0))
+        3.0
+    """
+    return [jax.lax.stop_gradient(x) if _is_inexact(x) else x for x in leaves]
+
+
+def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
+    """The same value, whose derivative with respect to its sources is not known.
+
+    For what leaves a rule that knows nothing of it. Unlike `guarded` it may stand in a program
+    that is differentiated, as long as nothing is made of its derivative.
+
+    Args:
+        x: An array of any shape and dtype, or a tracer.
+        sources: The arrays from which it was computed.
+        message: The text of the error: what was found, where, and the way out.
+
+    Returns:
+        The value. Its tangent is NaN where one of the sources has one, as forward mode computes
+        the tangents of all values, needed or not; else it is the tangent of the value itself.
+
+    Raises:
+        RefusedError: Later, when reverse mode asks for the derivative with respect to a source.
+
+    Example:
+        >>> import jax, taxpr
+        >>> from taxpr._primitives.guard import underived
+        >>> def f(x):
+        ...     return x * x, underived(x + 1, [x], "no derivative of y")
+        >>> print(*jax.value_and_grad(f, has_aux=True)(3.0))
+        (Array(9., dtype=float32, weak_type=True), Array(4., dtype=float32, weak_type=True)) 6.0
+        >>> try:
+        ...     jax.grad(lambda x: f(x)[1])(3.0)
+        ... except taxpr.RefusedError as error:
+        ...     print(error)
+        no derivative of y
+    """
+    sources = [source for source in sources if _is_inexact(source)]
+    return underived_p.bind(x, *sources, message=message) if _is_inexact(x) and sources else x
+
+
+def _is_inexact(x: Any) -> bool:
+    # Only these have tangents; PRNG keys, integers and Booleans have none.
+    return jnp.issubdtype(jax.typeof(x).dtype, jnp.inexact)
+
+
+@guard_p.def_impl
+def _impl(x: Any, *, message: str) -> Any:
+    del message
+    return x
+
+
+@guard_p.def_abstract_eval
+def _abstract_eval(aval: Any, *, message: str) -> Any:
+    # Its weak type, its sharding and the mesh axes over which it varies are those of x.
+    del message
+    return aval
+
+
+def _refuse(*_: Any, message: str) -> NoReturn:
+    raise RefusedError(message)
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
+    return guard_p.bind(*args, message=message), dims[0]
+
+
+# JAX asks for a tangent only where one is not a symbolic zero.
+ad.primitive_jvps[guard_p] = _refuse
+ad.primitive_transposes[guard_p] = _refuse
+batching.primitive_batchers[guard_p] = _batch
+# Without a platform: the rule of every platform.
+mlir.register_lowering(guard_p, lambda ctx, x, *, message: [x])
+
+
+# ---- underived ---------------------------------------------------------------
+
+
+@underived_p.def_impl
+def _first(x: Any, *sources: Any, message: str) -> Any:
+    del sources, message
+    return x
+
+
+underived_p.def_abstract_eval(_first)
+
+
+@refused_p.def_impl
+def _nan(x: Any, *tangents: Any, message: str) -> Any:
+    del tangents, message
+    return jnp.full_like(x, jnp.nan)
+
+
+@refused_p.def_abstract_eval
+def _tangent_aval(x: Any, *tangents: Any, message: str) -> Any:
+    del tangents, message
+    return _compat.tangent_aval(x)
+
+
+def _jvp_of_underived(primals: Any, tangents: Any, *, message: str) -> tuple[Any, Any]:
+    out = underived_p.bind(*primals, message=message)
+    if all(isinstance(t, ad.Zero) for t in tangents[1:]):
+        return out, tangents[0]
+    # That of the value itself says nothing: a rule may have ended it.
+    return out, _refused(primals[0], tangents[1:], message)
+
+
+def _jvp_of_refused(primals: Any, tangents: Any, *, message: str) -> tuple[Any, Any]:
+    out = refused_p.bind(*primals, message=message)
+    return out, _refused(primals[0], tangents[1:], message)
+
+
+def _refused(x: Any, tangents: Sequence[Any], message: str) -> Any:
+    live = [t for t in tangents if not isinstance(t, ad.Zero)]
+    if not live:
+        return ad.Zero(_compat.tangent_aval(jax.typeof(x)))
+    return refused_p.bind(x, *live, message=message)
+
+
+def _transpose_of_refused(ct: Any, x: Any, *tangents: Any, message: str) -> list[Any]:
+    if isinstance(ct, ad.Zero):
+        return [None] * (1 + len(tangents))
+    raise RefusedError(message)
+
+
+def _batch_first(primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
+    # What comes out has the batch of the first operand, or none.
+    return primitive.bind(*args, message=message), dims[0]
+
+
+for _primitive, _jvp in ((underived_p, _jvp_of_underived), (refused_p, _jvp_of_refused)):
+    ad.primitive_jvps[_primitive] = _jvp
+    batching.primitive_batchers[_primitive] = functools.partial(_batch_first, _primitive)
+ad.primitive_transposes[refused_p] = _transpose_of_refused
+mlir.register_lowering(underived_p, lambda ctx, x, *_, message: [x])
+mlir.register_lowering(refused_p, mlir.lower_fun(_nan, multiple_results=False))

@@ -1,0 +1,385 @@
+"""The equations that read and write a state.
+
+A `taxpr.State` that is used while a function is traced leaves one of them. They have a meaning
+only where `taxpr.uncurry` puts the values of the states in their place; by themselves they
+neither run nor compile.
+
+Transformations of JAX that are applied inside of what is uncurried may move, repeat or drop
+what does not depend on their inputs. So each access says in which it was made, and those that
+could come out wrong are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import jax
+from jax.interpreters import ad, batching, mlir
+from jax.tree_util import treedef_is_leaf
+
+from taxpr import _compat
+from taxpr._errors import StateError
+from taxpr._primitives.handed_out import Handed, lost
+
+
+class _Primitive(_compat.Primitive):
+    """Looks at where it stands whenever it is bound.
+
+    A jaxpr may be made in one place, as by `jax.closure_convert`, and run in another one.
+    """
+
+    def bind(self, *args: Any, access: Access, **params: Any) -> Any:
+        return super().bind(*args, access=_placed(access), **params)
+
+
+read_p = _Primitive("state_read")
+write_p = _Primitive("state_write")
+read_p.multiple_results = write_p.multiple_results = True
+
+# Params of both: `access`; of a read also `avals`, a tuple. A write takes the new leaves.
+
+WRAP = (
+    "Wrap the function that you transform: pure, states = taxpr.uncurry(fn, *args), and "
+    "out, states = pure(states, *args) in its place"
+)
+_WRAP_GRAD = (
+    "Wrap the function that is differentiated, and not what calls it: pure, states = "
+    "taxpr.uncurry(loss, *args), jax.value_and_grad(pure, argnums=1, has_aux=True)(states, *args)"
+    ", and pure.write(states) to set the states to what it returned"
+)
+_WRAP_VMAP = (
+    "Wrap the function that is mapped, and not what calls it: pure, states = taxpr.uncurry(fn, "
+    "*args), and jax.vmap(pure, in_axes=(None, 0)), or states with a batch axis of their own"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Access:
+    """One place where a state is read or written; a param of its equation.
+
+    Attributes:
+        state: The `taxpr.State`.
+        op: ``"read"`` or ``"write"``.
+        tree: The treedef of the value.
+        source: The line of the user's code.
+        place: The kinds of transformations that it is in, and what is traced for them; None
+            before it is bound.
+        region: A number of the outermost differentiation that it is in, or None.
+        loose: Whether that differentiation may move or repeat it.
+        ruled: Whether it is in a forward rule of a custom_vjp there, which is not differentiated.
+    """
+
+    state: Any
+    op: str
+    tree: Any
+    source: _compat.Source | None
+    place: tuple[frozenset[str], frozenset[str]] | None = None
+    region: int | None = None
+    loose: bool = False
+    ruled: bool = False
+
+    def __repr__(self) -> str:
+        return f"<{self.op} of {self.state.shown}>"
+
+    def __str__(self) -> str:
+        return f"{self.op} of {self.state.shown}" + (f" ({self.source})" if self.source else "")
+
+
+def is_access(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation reads or writes a state."""
+    return eqn.primitive is read_p or eqn.primitive is write_p
+
+
+def access_of(eqn: _compat.JaxprEqn) -> Access:
+    """What an equation that reads or writes a state says of itself."""
+    return eqn.params["access"]
+
+
+def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
+    """The value of a state that is read while a function is traced."""
+    avals = tuple(_here.avals[-1].get(state, avals) if _here.avals else avals)
+    access = Access(state, "read", tree, _compat.source_here())
+    value = jax.tree.unflatten(tree, read_p.bind(access=access, avals=avals))
+    # JAX would take what is remembered here for a leak, and an array by itself cannot be changed.
+    if _here.handed and not (treedef_is_leaf(tree) or jax.config.jax_check_tracer_leaks):
+        _here.handed[-1].append((access, Handed(value)))
+    return value
+
+
+def bind_write(state: Any, tree: Any, value: Any, leaves: Sequence[Any]) -> None:
+    """Set a state while a function is traced, to a value of which these are the leaves."""
+    write_p.bind(*leaves, access=Access(state, "write", tree, _compat.source_here()))
+    for access, handed in _here.handed[-1] if _here.handed else ():
+        if access.state is state:
+            handed.written(value)
+
+
+# ---- where an access stands --------------------------------------------------
+
+# Between a differentiation, or a vmap, and a write: each of them keeps what it holds in order,
+# and runs it once. A branch of a cond under vmap may run for nothing, and so may a loop.
+_KEPT_BY = {"ad": {"jit", "cond", "switch"}, "batch": {"jit", "scan"}}
+
+
+_WHILE = {"while_cond", "while_body", "fori_loop"}
+
+
+class _Here(threading.local):
+    """What is being traced for `uncurry` in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.roots: list[Any] = []
+        self.avals: list[Mapping[Any, Sequence[Any]]] = []
+        self.handed: list[list[tuple[Access, Handed]]] = []
+        self.numbers: list[int] = []  # one for each time that something is traced
+        self.key: tuple[int, int] = (next(_threads), 0)
+        # How many there were when a backward rule began to run.
+        self.barred: int | None = None
+
+
+_threads = itertools.count()
+_trace_numbers = itertools.count()
+_here = _Here()
+_regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_region_numbers = itertools.count()
+_made_anew: weakref.WeakSet[Any] = weakref.WeakSet()
+# Part of the key of JAX's caches of traced functions.
+_cache_key = jax.make_user_context(None)
+
+
+@contextlib.contextmanager
+def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
+    """For the time in which a function is traced to be uncurried.
+
+    Nothing that was traced before with an access in it is taken from JAX's caches: whether an
+    access is right depends on where it stands, and its types on when it was made.
+
+    Args:
+        avals: The types of the leaves of states, where these are not the state's own.
+
+    Raises:
+        StateError: If a value that was read has been changed in place.
+    """
+    _here.roots.append(_compat.current_trace())
+    _here.avals.append(avals)
+    _here.handed.append([])
+    _here.numbers.append(next(_trace_numbers))
+    try:
+        with _cache_key(_here.key):
+            yield
+        for access, handed in _here.handed[-1]:
+            if handed.changed:
+                raise lost(str(access))
+    finally:
+        _here.roots.pop()
+        _here.avals.pop()
+        _here.handed.pop()
+        _here.numbers.pop()
+        if _here.roots:
+            _cache_key(_here.key).__enter__()
+
+
+@contextlib.contextmanager
+def in_backward_rule() -> Iterator[None]:
+    """For the time in which the backward rule of a function runs that was uncurried."""
+    before, _here.barred = _here.barred, len(_here.roots)
+    try:
+        yield
+    finally:
+        _here.barred = before
+
+
+def is_uncurrying() -> bool:
+    """Whether a function is being traced to be uncurried."""
+    return bool(_here.roots)
+
+
+def trace_number() -> int | None:
+    """What tells apart each time that a function is traced to be uncurried; else None."""
+    return _here.numbers[-1] if _here.numbers else None
+
+
+def is_eager() -> bool:
+    """Whether a state is used by plain Python, with no jaxpr being made of that."""
+    if _here.roots or _here.barred is not None:
+        return False
+    return all(layer.kind in ("ad", "batch") for layer in _layers())
+
+
+def _layers() -> list[_compat.Layer]:
+    """Inside of `tracing` the transformations since then."""
+    return _compat.layers(_here.roots[-1] if _here.roots else None)
+
+
+def _placed(access: Access) -> Access:
+    """An access that says where it stands now; raise where that could come out wrong."""
+    layers = _layers()
+    if access.place is None:
+        _refuse_out_of_time(access, layers)
+    kinds = [layer.kind for layer in layers]
+    makers = [layer.trace for layer in layers if layer.kind == "jaxpr"]
+    if _here.roots and len(makers) > 1 and makers[0] not in _made_anew:
+        # What holds an access is traced again wherever it is used: the key with which its trace
+        # began does not come back. The context that `tracing` has around this one undoes it.
+        _made_anew.add(makers[0])
+        _here.key = _here.key[0], _here.key[1] + 1
+        _cache_key(_here.key).__enter__()
+    around = [k for k, kind in enumerate(kinds) if kind in ("ad", "batch", "other")]
+    within = layers[: around[-1]] if around else []
+    inside = frozenset(layer.name for layer in within if layer.kind == "jaxpr")
+    transformed = frozenset(kinds) - {"jaxpr"}
+    if access.place is not None:
+        before, inside_before = access.place
+        # A transformation of JAX that binds it again is of a kind that was there before, or,
+        # where it evaluates a part of a jaxpr, of another.
+        if (transformed <= before and inside <= inside_before) or "other" in transformed - before:
+            return access
+    if access.op == "write":
+        _refuse_misplaced_write(access, set(inside), layers)
+    access = dataclasses.replace(access, place=(transformed, inside))
+    differentiated = [layer.trace for layer in layers if layer.kind in ("ad", "other")]
+    if not differentiated:
+        return access
+    if any("remat" in name for name in inside) and inside & _WHILE:
+        raise StateError(
+            f"{access} is in a while loop in a jax.checkpoint inside of jax.grad, or the like, "
+            f"which would run it twice. {_WRAP_GRAD}."
+        )
+    region = access.region
+    if region is None:
+        region = _regions.setdefault(differentiated[-1], next(_region_numbers))
+    loose = access.loose or not inside <= _KEPT_BY["ad"]
+    ruled = access.ruled or _compat.in_forward_rule()
+    return dataclasses.replace(access, region=region, loose=loose, ruled=ruled)
+
+
+def _refuse_out_of_time(access: Access, layers: Sequence[_compat.Layer]) -> None:
+    if _here.barred == len(_here.roots):
+        raise StateError(
+            f"{access}: the backward rule of a jax.custom_vjp runs after the function that was "
+            "uncurried, when its states are gone. Read the state in the function, and hand the "
+            "value to the rule among the residuals."
+        )
+    if not layers:
+        raise StateError(
+            f"{access}: while the function is traced there is code that JAX runs at once, as in "
+            "jax.ensure_compile_time_eval, and the state has no value yet. Use it outside of that."
+        )
+    if access.state.made_in is not None and access.state.made_in == trace_number():
+        raise StateError(
+            f"{access}: the state was made while the function is traced. It would be one state, "
+            "where Python makes a new one in each call and each iteration. Make states before; "
+            "an object that makes its own in its first call needs one outside of uncurry."
+        )
+
+
+def _refuse_misplaced_write(
+    access: Access, inside: set[str], layers: Sequence[_compat.Layer]
+) -> None:
+    kinds = {layer.kind for layer in layers}
+    if "other" in kinds:
+        names = ", ".join(layer.name for layer in layers if layer.kind == "other")
+        raise StateError(f"{access}: inside of {names} it is not known what it would do. {WRAP}.")
+    for kind, what, cure in (
+        ("ad", "jax.grad, or the like, of", _WRAP_GRAD),
+        ("batch", "jax.vmap of", _WRAP_VMAP),
+    ):
+        if kind in kinds and (bad := sorted(inside - _KEPT_BY[kind])):
+            raise StateError(
+                f"{access} is inside of {what} {' and '.join(bad)}, which may move it, repeat it, "
+                f"or run it where it should not. {cure}."
+            )
+
+
+def _has_derivatives(state: Any) -> bool:
+    return any(jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact) for aval in state.avals)
+
+
+def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool]) -> None:
+    """Raise where a state is read where a derivative may move that, and is written there, too.
+
+    Or where it is read after a rule that is not differentiated has written it.
+
+    Args:
+        accesses: In the order of the program.
+        is_used: Of a read, by its number, whether anything but a write depends on it.
+    """
+    by_rules: dict[Any, Access] = {}
+    for k, one in enumerate(accesses):
+        if one.op == "write" and one.ruled and _has_derivatives(one.state):
+            by_rules[one.region, one.state] = one
+        elif one.op == "write":
+            by_rules.pop((one.region, one.state), None)
+        elif (write := by_rules.get((one.region, one.state))) and (not one.ruled or is_used(k)):
+            raise StateError(
+                f"{one}: in the same derivative there is the {write}, in the forward rule of a "
+                "jax.custom_vjp, and the derivative of the value would be lost. Return the value "
+                f"from the function in place of writing it, or wrap what is differentiated: "
+                f"{_WRAP_GRAD}."
+            )
+    written = {(one.region, one.state): one for one in accesses if one.op == "write"}
+    for one in accesses:
+        write = written.get((one.region, one.state))
+        if one.op == "read" and one.loose and one.region is not None and write is not None:
+            raise StateError(
+                f"{one} is in a loop, or the like, inside of jax.grad, which may move it; and "
+                f"there is the {write} in the same derivative. {_WRAP_GRAD}."
+            )
+
+
+# ---- the primitives ----------------------------------------------------------
+
+
+def _leaked(*_: Any, access: Access, **__: Any) -> NoReturn:
+    raise StateError(
+        f"{access}: it is run or compiled by itself, where a state has no value that could be "
+        f"read or set. {WRAP}."
+    )
+
+
+def _differentiated(primals: Any, tangents: Any, *, access: Access) -> tuple[Any, Any]:
+    if all(isinstance(tangent, ad.Zero) for tangent in tangents):
+        return write_p.bind(*primals, access=access), []
+    raise StateError(
+        f"{access}: the value depends on what jax.grad, or the like, differentiates with respect "
+        f"to, and a derivative does not go through a state. {_WRAP_GRAD}. Or write "
+        "jax.lax.stop_gradient(value), where no gradient is meant to go that way."
+    )
+
+
+def _batched(args: Any, dims: Any, *, access: Access) -> NoReturn:
+    del args, dims
+    raise StateError(
+        f"{access}: the value has a batch axis of jax.vmap, one for each lane, and the state has "
+        f"not. {_WRAP_VMAP}. Or write a value without that axis, such as a mean by jax.lax.pmean "
+        "over the axis_name of the vmap."
+    )
+
+
+read_p.def_impl(_leaked)
+write_p.def_impl(_leaked)
+
+
+@read_p.def_effectful_abstract_eval
+def _read_avals(*, access: Access, avals: Any) -> tuple[list[Any], set[Any]]:
+    del access
+    return list(avals), {_compat.tag_effect}
+
+
+@write_p.def_effectful_abstract_eval
+def _written_avals(*avals: Any, access: Access) -> tuple[list[Any], set[Any]]:
+    del avals, access
+    return [], {_compat.tag_effect}
+
+
+ad.primitive_jvps[write_p] = _differentiated
+batching.primitive_batchers[write_p] = _batched
+# Without a platform: the rule of every platform.
+mlir.register_lowering(read_p, _leaked)
+mlir.register_lowering(write_p, _leaked)

@@ -1,0 +1,240 @@
+"""Functions that make programs, or take programs and jaxprs alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import jax
+
+from taxpr import _compat
+from taxpr._errors import ArgumentError, name_of, refuse_function, refuse_no_function
+from taxpr._programs.arguments import arguments_of
+from taxpr._programs.edit import tag_where
+from taxpr._programs.program import Program
+from taxpr._sites.selectors import select
+from taxpr._sites.site import Site
+from taxpr._sites.values import Value, select_values
+from taxpr._sites.walk import find_sites
+
+_Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
+
+
+def trace(
+    fn: Callable[..., Any],
+    *,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Callable[..., Program]:
+    """Trace a function into a `Program`; nothing is run.
+
+    Args:
+        fn: A function of PyTrees of arrays, as for `jax.jit`.
+        static_argnums: Positions of arguments that are Python values, not arrays.
+        static_argnames: Names of such arguments. As for `jax.jit`, a position stands for its
+            name, too, and a name for its position.
+
+    Returns:
+        A function that takes the arguments and returns the program. Arguments may also be
+        of `jax.ShapeDtypeStruct`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> program = trace(lambda x, *, n: x ** n, static_argnames="n")(2.0, n=3)
+        >>> program.in_names, program(2.0)
+        (('x',), Array(8., dtype=float32, weak_type=True))
+    """
+    refuse_no_function("trace", fn)
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    nums, given = _static_both_ways(fn, nums, given)
+
+    def traced(*args: Any, **kwargs: Any) -> Program:
+        statics = {name: kwargs.pop(name) for name in given if name in kwargs}
+        bound = functools.partial(fn, **statics) if statics else fn
+        # As for `jax.jit`: an argument that is not given keeps its default.
+        positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
+        jaxpr, shapes = jax.make_jaxpr(bound, static_argnums=positions, return_shape=True)(
+            *args, **kwargs
+        )
+        dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
+        debug = _compat.open_jaxpr(jaxpr).debug_info
+        paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
+        in_tree = jax.tree.structure((dynamic, kwargs))
+        in_names = debug.arg_names or (None,) * in_tree.num_leaves
+        return Program(
+            jaxpr=jaxpr,
+            in_tree=in_tree,
+            out_tree=jax.tree.structure(shapes),
+            in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
+            out_names=tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths),
+            name=name_of(fn),
+            arguments=arguments_of(fn, dynamic, kwargs, given),
+        )
+
+    return _ToTrace(fn, traced)
+
+
+class _NotTracedError(ArgumentError, AttributeError):
+    """A method of a `Program` that is looked for before there is one."""
+
+
+class _ToTrace:
+    """What `trace` returns: to be called with the arguments."""
+
+    def __init__(self, fn: Callable[..., Any], run: Callable[..., Program]):
+        called_as(fn)(self)
+        self._name = name_of(fn)
+        self._run = run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Program:
+        return self._run(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<trace({self._name}), to be called with arguments>"
+
+    def __getattr__(self, name: str) -> Any:
+        fields = {field.name for field in dataclasses.fields(Program)}
+        if not name.startswith("_") and (name in fields or hasattr(Program, name)):
+            raise _NotTracedError(
+                f"trace: {self._name} has not been called, and there is no program yet. Give the "
+                f"arguments first: trace({self._name})(*args).{name}"
+            )
+        raise AttributeError(f"{self!r} has no attribute {name!r}")
+
+
+def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
+    """A decorator: as `functools.wraps`, which would also show the signature of ``fn``.
+
+    What is decorated takes or returns something else than ``fn`` does.
+    """
+
+    def decorate(wrapper: _Wrapper) -> _Wrapper:
+        del functools.wraps(fn)(wrapper).__wrapped__
+        return wrapper
+
+    return decorate
+
+
+def _static_both_ways(
+    fn: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static positions and names, each with what the signature adds to it from the other."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return nums, given
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    offset = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    by_name = {name: offset + k for k, name in enumerate(names)}
+    by_number = {k: name for name, k in by_name.items()}
+    more_nums = [by_name[name] for name in given if name in by_name]
+    more_names = [by_number[num] for num in nums if num in by_number]
+    return tuple({*nums, *more_nums}), tuple({*given, *more_names})
+
+
+def find_tags(program: Any, where: Any = None) -> list[Site]:
+    """The tags of a program or jaxpr, in program order, through every nested jaxpr.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+        where: A selector:
+
+            * a name; where no tag has it, the address of a tag or of the value that it marks;
+              else a glob of names such as ``"block_*"``, or with a colon of addresses:
+              ``"*:scan/*"`` selects the tags inside of scans;
+            * a `Site`, of this program or one that it was made from;
+            * a dict of params that must be equal;
+            * a primitive: tags on what its equations return, such as `jax.lax.sin_p`. Of
+              `jax.lax.scan_p` these are the results of scans, not what is inside of them;
+            * `scope` or `line`;
+            * a predicate on sites, such as ``lambda site: not site.recomputed``;
+            * a list of these, each of which must find something;
+            * `maybe` around any of them, where nothing need be found.
+
+            Those that never fire are listed here, see `Site.idle`; `inject` and `collect` pass
+            them over.
+
+    Raises:
+        SelectorError: If a selector matches nothing; it names what is near.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import find_tags, tag, trace
+        >>> def f(xs):
+        ...     return jax.lax.map(lambda x: tag(jnp.sin(x), name="s"), xs)
+        >>> [site] = find_tags(trace(f)(jnp.ones(5)), "s")
+        >>> site.address, site.trips
+        ('0:scan/body/t0', 5)
+    """
+    refuse_function("find_tags", program)
+    sites = find_sites(program.jaxpr if isinstance(program, Program) else program)
+    return sites if where is None else select(sites, where)
+
+
+def find_values(program: Any, where: Any = None) -> list[Value]:
+    """The values of a program or jaxpr, in program order, tagged or not.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+        where: A selector of values: an address such as ``"3:scan/body/4:sin.0"``, or without
+            ``.0`` where the equation has one result; ``"in0"`` for an input, ``"const0"`` for a
+            closed-over value, ``"out0"`` for what is an output; of a `Program` also the name of an
+            input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a
+            tag returns; a primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope`
+            or `line`; a predicate ``(address, eqn) -> bool`` on what equations make; a list of
+            these; a `maybe`. None means all.
+
+    Raises:
+        AddressError: If an address is of no value; it names what is near.
+        SelectorError: If another selector matches nothing; it names what is near.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import find_values, trace
+        >>> program = trace(lambda x: jnp.sin(jax.jit(jnp.sin)(x)))(0.5)
+        >>> [value.address for value in find_values(program, jax.lax.sin_p)]
+        ['0:jit/call/0:sin.0', '1:sin.0']
+    """
+    if isinstance(program, Program):
+        return select_values(program.jaxpr, where, program.addresses)
+    refuse_function("find_values", program)
+    return select_values(program, where)
+
+
+def tag_at(program: Any, where: Any, /, **params: Any) -> Any:
+    """Put tags on values of a traced program, with no edit of its source.
+
+    Args:
+        program: A `Program`, or a jaxpr.
+        where: The address of a value, or any other selector of values, see `find_values`; all
+            that it selects is tagged.
+        **params: What the tags carry, as for `tag`. With several values a ``name`` becomes the
+            name of all of their tags.
+
+    Returns:
+        A program, or jaxpr, of the same type. The addresses of all equations, inputs and
+        values stay. A tag stands first after what makes the value.
+
+    Raises:
+        AddressError: If there is no such value.
+        SelectorError: If another selector matches nothing; it names what is near.
+        TagError: If the value is no array, or a param is not hashable.
+        RefusedError: If a value is in a jaxpr that its equation keeps hidden.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import scale, tag_at, trace
+        >>> program = trace(lambda x: jnp.sin(x) + 1)(0.5)
+        >>> program = tag_at(program, jax.lax.sin_p, name="s").inject(scale(0.0), where="s")
+        >>> program(program.ctx, 0.5)[0]
+        Array(1., dtype=float32, weak_type=True)
+    """
+    if isinstance(program, Program):
+        return program.tag_at(where, **params)
+    refuse_function("tag_at", program)
+    return tag_where(program, where, params)

@@ -1,0 +1,725 @@
+"""The program object: a function traced once, to be looked at, changed and called."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.inject import ctx_aval, options_of, sites_of
+from taxpr._engine.thread import thread
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._hops.protocol import Options, Shards
+from taxpr._injectors.attach import Attached, as_injector, attach_function, attach_many, attach_one
+from taxpr._injectors.collect import Collection, axes_of, collection
+from taxpr._injectors.injector import Injector
+from taxpr._injectors.parameters import Parameter, with_values
+from taxpr._injectors.plant import plant
+from taxpr._jaxprs.prune import pruned
+from taxpr._programs.arguments import Arguments, misfit
+from taxpr._programs.edit import dissolve_sites, tag_where
+from taxpr._sites.address import is_local
+from taxpr._sites.selectors import select
+from taxpr._sites.site import Site
+from taxpr._sites.walk import find_sites
+
+_SHOWN = 8  # types in a repr
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"
+
+
+# Where a context may be anything, None included.
+NO_CTX: Any = _NotGiven()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Program:
+    """A traced function.
+
+    It is immutable: every method that changes something returns another program. Two
+    programs are equal when they are one object. Calling it runs it, and composes with
+    `jax.jit`, `jax.grad`, `jax.vmap` and the like.
+
+    Attributes:
+        jaxpr: The closed jaxpr.
+        in_tree: The treedef of ``(args, kwargs)``.
+        out_tree: The treedef of the result.
+        in_names: The names of the flat inputs, such as ``"params['w']"``.
+        out_names: The names of the flat outputs, such as ``"['loss']"``.
+        name: The function's name.
+        arguments: By which names it takes its arguments; None where only positions are known.
+        used: The names of tags that injections have used up.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import tag, trace
+        >>> program = trace(lambda x: {"y": tag(jnp.sin(x), name="s") * 2})(jnp.ones(3))
+        >>> program
+        <Program <lambda>(float32[3]) -> float32[3]; 1 tags>
+        >>> jax.jit(program)(jnp.zeros(3))
+        {'y': Array([0., 0., 0.], dtype=float32)}
+    """
+
+    jaxpr: Any
+    in_tree: Any
+    out_tree: Any
+    in_names: tuple[str, ...]
+    out_names: tuple[str, ...]
+    name: str
+    arguments: Arguments | None = dataclasses.field(default=None, kw_only=True)
+    used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+
+    @property
+    def eqns(self) -> Sequence[_compat.JaxprEqn]:
+        """The equations of the outermost jaxpr."""
+        return _compat.open_jaxpr(self.jaxpr).eqns
+
+    @property
+    def invars(self) -> Sequence[Any]:
+        """The variables of the flat inputs."""
+        return _compat.open_jaxpr(self.jaxpr).invars
+
+    @property
+    def outvars(self) -> Sequence[Any]:
+        """The variables or literals of the flat outputs."""
+        return _compat.open_jaxpr(self.jaxpr).outvars
+
+    @property
+    def constvars(self) -> Sequence[Any]:
+        """The variables of the values that the function closed over."""
+        return _compat.open_jaxpr(self.jaxpr).constvars
+
+    @property
+    def consts(self) -> Sequence[Any]:
+        """The values that the function closed over."""
+        return _compat.consts_of(self.jaxpr)
+
+    @property
+    def in_avals(self) -> list[Any]:
+        """The avals of the flat inputs."""
+        return [var.aval for var in self.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        """The avals of the flat outputs."""
+        return [atom.aval for atom in self.outvars]
+
+    def __repr__(self) -> str:
+        tags = len(find_sites(self.jaxpr))
+        takes, gives = (
+            ", ".join([aval.str_short() for aval in avals[:_SHOWN]] + _more(len(avals)))
+            for avals in (self.in_avals, self.out_avals)
+        )
+        return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags} tags>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program, without static arguments if it was traced with any.
+
+        Arguments may be given by position or by name, and what is left out takes its default, as
+        for the function itself.
+
+        Its equations run one by one, as a function's do. For arguments on a mesh with explicit
+        axes that `jax.set_mesh` has not set, it is compiled: only they know the devices.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
+        flat = self.flat(args, kwargs)
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return jax.tree.unflatten(self.out_tree, run(*flat))
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
+
+    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+        """The flat inputs of a call with these arguments, checked and converted.
+
+        Args:
+            args: The positional arguments.
+            kwargs: The keyword arguments.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        if tree != self.in_tree and self.arguments is not None:
+            args, kwargs = self.arguments.arranged(self.name, args, kwargs)
+            leaves, tree = jax.tree.flatten((args, kwargs))
+            if tree != self.in_tree:
+                given = self.arguments.paths(args, kwargs)
+                raise ArgumentError(misfit(self.name, self.in_names, given))
+        if tree != self.in_tree:
+            raise ArgumentError(
+                f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
+                f"called with {tree}. Call it as it was traced, or trace it again."
+            )
+        out = []
+        for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
+            if isinstance(aval, _compat.AbstractRef):
+                out.append(_ref(self.name, name, leaf, aval))
+                continue
+            try:
+                array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+            except (TypeError, ValueError):
+                raise ArgumentError(
+                    f"{self.name}: the argument {name} is a {type(leaf).__name__}, which is no "
+                    "array."
+                ) from None
+            if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+                raise ArgumentError(
+                    f"{self.name} was traced with {name}: {aval.str_short()} and was called with "
+                    f"{jax.typeof(array).str_short()}. Convert it, or trace again."
+                )
+            out.append(_compat.with_weak_type(array, aval.weak_type))
+        return out
+
+    def tags(self, where: Any = None) -> list[Site]:
+        """The tags, in program order.
+
+        Args:
+            where: A selector, see `find_tags`; None means all.
+
+        Raises:
+            SelectorError: If it matches nothing.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(jnp.sin(tag(x, name="x")), name="s"))(1.0)
+            >>> [site.address for site in program.tags("s")]
+            ['t1']
+        """
+        sites = find_sites(self.jaxpr)
+        with self._knowing_used(where):
+            return sites if where is None else select(sites, where)
+
+    @contextlib.contextmanager
+    def _knowing_used(self, *where: Any) -> Iterator[None]:
+        """For the time in which something is selected: to say which tags are used up."""
+        try:
+            yield
+        except SelectorError as error:
+            gone = [repr(one) for one in where if isinstance(one, str) and one in self.used]
+            if not gone:
+                raise
+            raise SelectorError(
+                f"{error} The tag {', '.join(gone)} was used up by an injection before. Several "
+                "injectors run in turn where they are given as a list: [scale(3.0), record()]."
+            ) from None
+
+    def tag_at(self, where: Any, /, **params: Any) -> Program:
+        """A program with a tag more on each value that is selected.
+
+        Args:
+            where: An address, the name of an input or output, or another selector of values; see
+                `taxpr.tag_at`.
+            **params: What the tags carry, as for `tag`.
+
+        Raises:
+            AddressError: If there is no such value.
+            SelectorError: If nothing is selected.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> program = trace(lambda x: jnp.sin(x) + 1)(0.0)
+            >>> program.tag_at("0:sin", name="s").collect()(0.0)[1]
+            {'s': Array(0., dtype=float32)}
+        """
+        jaxpr = tag_where(self.jaxpr, where, params, self.addresses)
+        return dataclasses.replace(self, jaxpr=jaxpr)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses of inputs and outputs by their names, where these are no addresses."""
+        named = [(name, f"out{k}") for k, name in enumerate(self.out_names)]
+        named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
+        return {name: address for name, address in named if not is_local(name)}
+
+    def dissolve(self, where: Any = None) -> Program:
+        """A program without some tags.
+
+        Args:
+            where: A selector of tags; None means all.
+
+        Raises:
+            SelectorError: If it matches nothing.
+            RefusedError: If a tag is in a jaxpr that its equation keeps hidden.
+
+        Example:
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(tag(x, name="x") + 1, name="y"))(0.0)
+            >>> [site.name for site in program.dissolve("x").tags()]
+            ['y']
+        """
+        return dataclasses.replace(self, jaxpr=dissolve_sites(self.jaxpr, self.tags(where)))
+
+    def inject(
+        self,
+        injector: Injector | Callable[..., Any] | Sequence[Any] | Mapping[Any, Any],
+        ctx: Any = NO_CTX,
+        *,
+        where: Any = None,
+        custom_rules: str = "keep",
+        shards: Shards = None,
+    ) -> Injected:
+        """Run injectors at tags, with their contexts threaded through the program.
+
+        Args:
+            injector: An `Injector` such as ``scale(0.5)``; or a function
+                ``(ctx, token, params) -> (token, ctx)``; or a list of these, which run one
+                after the other at each tag; or a mapping from selectors to any of these, all
+                run in one pass.
+            ctx: The context of a function, a PyTree of arrays. An `Injector` has its own.
+            where: A selector of tags; None means all. Not with a mapping.
+            custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`
+                around a tag; see `taxpr.inject`.
+            shards: How contexts of the devices in a `jax.shard_map` become one; see
+                `taxpr.inject`.
+
+        Returns:
+            A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
+            with. For a mapping it is a dict with one context for each key, for a list a
+            tuple with one for each injector. The key is the selector's text, as in ``"h"``; of a
+            `Site` its address; of a predicate its qualified name and line, as in
+            ``"<lambda>:12"``, and ``"<lambda>:12 #2"`` for a second one there. The tags injected
+            are gone, the others stay: what comes back may be injected again, and then takes the
+            newer context first, ``(newer, older, *args) -> ((out, older), newer)``.
+
+        Raises:
+            SelectorError: If a selector matches nothing, or two match one tag.
+            InjectorError: If an injector does not keep token and ctx as they were.
+            RefusedError: If a tag is in an equation that cannot be injected.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import add, scale, tag, trace
+            >>> def f(x):
+            ...     return tag(tag(jnp.sin(x), name="s") + x, name="y")
+            >>> program = trace(f)(0.0)
+            >>> changed = program.inject({"s": add(1.0), "y": scale(10.0)})
+            >>> changed(changed.ctx, 0.0)[0]
+            Array(10., dtype=float32, weak_type=True)
+            >>> in_turn = program.inject({"s": [add(1.0), scale(3.0)]})
+            >>> in_turn(in_turn.ctx, 0.0)[0]
+            Array(3., dtype=float32, weak_type=True)
+            >>> first = program.inject(add(1.0), where="s")
+            >>> again = first.inject(scale(10.0), where="y")
+            >>> again(again.ctx, first.ctx, 0.0)[0][0]
+            Array(10., dtype=float32, weak_type=True)
+        """
+        options = options_of(custom_rules, shards)
+        sites = sites_of(self.jaxpr, options)
+        if isinstance(injector, Mapping):
+            if ctx is not NO_CTX or where is not None:
+                raise ArgumentError(
+                    "inject: with a mapping, neither ctx nor where is given. Its keys are the "
+                    "selectors, and a function gets a context by from_function(fn, ctx)."
+                )
+            with self._knowing_used(*injector):
+                return self._injected(attach_many(injector, sites, options), options)
+        if isinstance(ctx, str):
+            raise ArgumentError(
+                f"inject: the ctx is the str {ctx!r}. A selector is given by its keyword: "
+                f"where={ctx!r}."
+            )
+        ready = as_injector(injector)
+        # That there is nothing to select is an error also where all tags are meant.
+        with self._knowing_used(where):
+            chosen = select(sites, where, to_fire=True)
+        if not isinstance(injector, (Injector, Sequence)):
+            attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
+            return self._injected(attached, options)
+        if ctx is not NO_CTX:
+            raise ArgumentError(
+                f"inject: {injector} has a context of its own; leave out ctx. In a list a "
+                "function gets one by from_function(fn, ctx)."
+            )
+        return self._injected(attach_one(ready, chosen, options), options)
+
+    def _injected(self, attached: Attached, options: Options) -> Injected:
+        chosen, counters, ctx, report, no_sums, read_only, parameters = attached
+        options = dataclasses.replace(
+            options,
+            no_sums=no_sums,
+            unchanged=read_only.union(counters.leaves),
+            read_only=read_only,
+        )
+        leaves, ctx_tree = jax.tree.flatten(ctx)
+        counting, ends = counters.installed(self.jaxpr)
+        avals = [*map(ctx_aval, leaves), *counters.avals]
+        jaxpr = counters.closed(thread(counting, [*chosen, *ends], avals, options).jaxpr)
+        args_tree, kwargs_tree = self.in_tree.children()
+        paths = jax.tree_util.tree_flatten_with_path(ctx)[0]
+        names = tuple(f"ctx{jax.tree_util.keystr(path)}" for path, _ in paths)
+        args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
+        kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
+        out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
+
+        def said(final: Any) -> Any:
+            if jax.tree.structure(final) != ctx_tree:
+                raise ArgumentError(
+                    f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
+                    f"{self.name} has {ctx_tree}. Give the ctx that a run returned: "
+                    "out, ctx = injected(injected.ctx, ...)."
+                )
+            return report(final, ctx if options.shards == "stack" else None)
+
+        return Injected(
+            jaxpr=jaxpr,
+            in_tree=jax.tree.structure(((jax.tree.unflatten(ctx_tree, leaves), *args), kwargs)),
+            out_tree=jax.tree.structure((out, jax.tree.unflatten(ctx_tree, leaves))),
+            in_names=names + self.in_names,
+            out_names=self.out_names + names,
+            name=self.name,
+            first_ctx=jax.tree.map(_strong_array, ctx),
+            report=said,
+            arguments=self.arguments and self.arguments.with_ctx(),
+            used=(*self.used, *_names_of(site for site, _ in chosen)),
+            parameters=parameters,
+        )
+
+    def plant(
+        self,
+        values: Mapping[Any, Any],
+        *,
+        at: Any = None,
+        custom_rules: str = "keep",
+        shards: Shards = None,
+    ) -> Program:
+        """A program in which values take the place of tokens.
+
+        Args:
+            values: A mapping from selectors of tags to values such as `collect` returns, for
+                the same names; or to `plant` of values, with ``at`` or ``mask`` of their own; or
+                to any other injector.
+            at: In which iteration to plant, as for `plant`; None means in all.
+            custom_rules: As for `inject`.
+            shards: As for `inject`. A `plant` needs none: all devices have the same values, and
+                its context stays as it is.
+
+        Returns:
+            A program with the arguments and results of this one, in which the values are
+            constants. To change them without compiling again, use
+            ``program.inject({name: plant(values)})`` or give them as arguments of a function
+            around this that `jax.jit` compiles.
+
+        Raises:
+            InjectorError: If values do not fit the tags.
+            SelectorError: If a selector matches nothing, or two match one tag.
+            RefusedError: If a tag is in an equation that cannot be injected.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(jnp.sin(x), name="s") + x)(0.0)
+            >>> clean = program.collect("s")(0.0)[1]
+            >>> program.plant(clean)(5.0)
+            Array(5., dtype=float32, weak_type=True)
+        """
+        if not isinstance(values, Mapping):
+            raise ArgumentError(
+                f"plant: the values are a {type(values).__name__}. Give a mapping from selectors "
+                "of tags to values, such as collect returns: plant({'h': values})."
+            )
+        planted = self.inject(
+            {k: v if isinstance(v, Injector) else plant(v, at) for k, v in values.items()},
+            custom_rules=custom_rules,
+            shards=shards,
+        )
+        ctx, n_out = jax.tree.leaves(planted.ctx), self.out_tree.num_leaves
+
+        def run(*flat: Any) -> list[Any]:
+            return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
+
+        jaxpr = jax.make_jaxpr(run)(*self.in_avals)
+        return dataclasses.replace(self, jaxpr=jaxpr, used=planted.used)
+
+    def collect(
+        self,
+        where: Any = None,
+        *,
+        max_steps: int | None = None,
+        stack: bool = False,
+        custom_rules: str = "keep",
+    ) -> Program:
+        """A program that also returns the values of tags.
+
+        Args:
+            where: A selector of tags; None means all.
+            max_steps: How many iterations of while loops are kept, the first ones. None keeps
+                the last one only.
+            stack: Whether tags may have one name. Their values are stacked on a new leading
+                axis, in program order, where structures, shapes and dtypes are equal; else
+                they are a tuple.
+            custom_rules: As for `inject`. Where a rule is kept, to take a derivative of a value
+                that is collected in there is refused: in reverse mode by an error, and in
+                forward mode, which computes all tangents whether needed or not, that of the value
+                is NaN. The program's own results have theirs. When it is differentiated the rule
+                runs, and beside it what of the function the values need: an effect such as
+                `jax.debug.print` does not happen twice, but an `io_callback` whose result a value
+                needs does.
+
+        Returns:
+            A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
+            tag, or its address where it has no name, to its token. Under a scan the values
+            of all iterations are stacked on a leading axis, for nested scans on several; they
+            stand where the x of their iteration stands, also in a scan in reverse. In a
+            `jax.shard_map` the values of the devices are stacked, too, on a leading axis for
+            each mesh axis along which they may differ. Under a branch of cond or switch it is
+            a `Masked`, and under a while loop a `Last`, or with ``max_steps`` a `Steps`. `axes`
+            says what the axes are.
+
+            A `jax.vmap` inside the traced function is part of the program: its branches run
+            both and its while loops run on until all lanes have ended, so that tags in there
+            also see lanes that have ended. For what each lane does by
+            itself, trace the function of one lane and map the program.
+
+        Raises:
+            SelectorError: If nothing is selected, or two tags have one name.
+            RefusedError: If a tag is in an equation that cannot be injected.
+            ArgumentError: If ``max_steps`` is no positive number.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> def f(xs):
+            ...     def step(c, x):
+            ...         c = tag(c + x, name="c")
+            ...         return c, None
+            ...     return jax.lax.scan(step, 0.0, xs)[0]
+            >>> out, values = trace(f)(jnp.arange(4.0)).collect("c")(jnp.arange(4.0))
+            >>> values["c"]
+            Array([0., 1., 3., 6.], dtype=float32)
+        """
+        found = self._collection(where, max_steps, stack, custom_rules)
+        paths = jax.tree_util.tree_flatten_with_path(found.shapes[1])[0]
+        names = tuple(f"values{jax.tree_util.keystr(path)}" for path, _ in paths)
+        return dataclasses.replace(
+            self,
+            jaxpr=found.jaxpr,
+            out_tree=jax.tree.structure(found.shapes),
+            out_names=self.out_names + names,
+        )
+
+    def _collection(
+        self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
+    ) -> Collection:
+        options = options_of(custom_rules)
+        with self._knowing_used(where):
+            sites = select(sites_of(self.jaxpr, options), where, to_fire=True)
+        return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
+
+    def until(
+        self,
+        where: Any = None,
+        *,
+        max_steps: int | None = None,
+        stack: bool = False,
+        custom_rules: str = "keep",
+    ) -> Program:
+        """A program that runs only as far as some tags, and returns their values.
+
+        What no value needs is not computed: what stands after the last of the tags, and before
+        it all that JAX's dead code elimination finds, also inside of jit, scan, while, cond and
+        remat. Equations with effects, such as `jax.debug.print`, and tags made by `keep` stay
+        where they stand before the last tag, or in one equation with it.
+
+        Args:
+            where: A selector of tags; None means all. This and the rest as for `collect`.
+            max_steps: How many iterations of while loops are kept; None keeps the last one.
+            stack: Whether tags may have one name.
+            custom_rules: As for `collect`.
+
+        Returns:
+            A program ``(*args) -> values``, the second of the two results of `collect`.
+
+        Raises:
+            SelectorError: As for `collect`.
+            RefusedError: As for `collect`.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: jnp.exp(tag(jnp.sin(x), name="s") * 2))(jnp.zeros(()))
+            >>> early = program.until("s")
+            >>> early(jnp.zeros(())), [eqn.primitive.name for eqn in early.eqns]
+            ({'s': Array(0., dtype=float32)}, ['sin'])
+        """
+        program = self.collect(where, max_steps=max_steps, stack=stack, custom_rules=custom_rules)
+        n_out = self.out_tree.num_leaves
+        _, values = jax.tree.unflatten(program.out_tree, range(len(program.outvars)))
+        return dataclasses.replace(
+            program,
+            jaxpr=pruned(program.jaxpr, range(n_out, len(program.outvars))),
+            out_tree=jax.tree.structure(values),
+            out_names=program.out_names[n_out:],
+        )
+
+    def axes(
+        self,
+        where: Any = None,
+        *,
+        max_steps: int | None = None,
+        stack: bool = False,
+        custom_rules: str = "keep",
+    ) -> dict[str, Any]:
+        """What the axes are of the values that `collect` returns for the same arguments.
+
+        Args:
+            where: A selector of tags; None means all. This and the rest as for `collect`.
+            max_steps: How many iterations of while loops are kept; None keeps the last one.
+            stack: Whether tags may have one name.
+            custom_rules: As for `collect`.
+
+        Returns:
+            For each name a tuple of strings, or of a token of several arrays a tree of them:
+            ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"mesh x"`` for an axis of
+            the mesh of a `jax.shard_map`, along which values may differ; ``"vmap 0"`` for a
+            `jax.vmap` around the tag, the outermost is 0; ``"token 0"`` for an axis that the
+            tagged function sees. They are those of ``value`` in a `Masked`, `Last` or `Steps`,
+            and its ``mask`` has some of the leading ones.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr import tag, trace
+            >>> def f(xs):
+            ...     return jax.lax.map(jax.vmap(lambda x: tag(x * 2, name="h")), xs)
+            >>> trace(f)(jnp.ones((5, 3, 2))).axes("h")
+            {'h': ('0:scan', 'vmap 0', 'token 0')}
+        """
+        return axes_of(self._collection(where, max_steps, stack, custom_rules), max_steps)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Injected(Program):
+    """A program ``(ctx, *args) -> (out, ctx)``.
+
+    Attributes:
+        first_ctx: The leaves and structure of `ctx`.
+        report: ``(ctx) -> dict``: what a final context says, for people. For a mapping of
+            injectors it has the mapping's keys, and below them the addresses of the tags.
+        parameters: The parameters of the injectors, which `ctx_with` changes.
+
+    Example:
+        >>> from taxpr import count, tag, trace
+        >>> counted = trace(lambda x: tag(x * 2, name="y"))(1.0).inject({"y": count()})
+        >>> out, ctx = counted(counted.ctx, 3.0)
+        >>> counted.report(ctx)
+        {'y': {'t0': {'count': Array(1, dtype=int32)}}}
+    """
+
+    first_ctx: Any
+    report: Callable[[Any], dict[str, Any]]
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def ctx(self) -> Any:
+        """The context to begin with: each time a new PyTree, so that it may be changed."""
+        return jax.tree.map(lambda leaf: leaf, self.first_ctx)
+
+    def ctx_with(self, key: str | None = None, /, **values: Any) -> Any:
+        """The context to begin with, with other values of the injectors' parameters.
+
+        The program stays the same, so that nothing is traced or compiled again, and the values
+        may be those that `jax.vmap` maps over or `jax.grad` differentiates with respect to.
+
+        Args:
+            key: Of a mapping of injectors the key of the one that is meant. Needed where several
+                have a parameter of one name.
+            **values: The parameters, such as ``factor=0.5``, with the shape and dtype that they
+                have; or a number for all elements.
+
+        Raises:
+            ArgumentError: If there is no such parameter, or more than one, or a value does not
+                fit.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr import scale, tag, trace
+            >>> program = trace(lambda x: tag(x, name="x") + 1)(1.0).inject({"x": scale(0.5)})
+            >>> def scaled(factor):
+            ...     return program(program.ctx_with(factor=factor), 1.0)[0]
+            >>> jax.vmap(scaled)(jnp.arange(3.0)).tolist()
+            [1.0, 2.0, 3.0]
+        """
+        return with_values(self.ctx, self.parameters, key, values)
+
+    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+        """As for `Program`; the first argument is the context.
+
+        Args:
+            args: The context and the positional arguments.
+            kwargs: The keyword arguments.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
+        check_ctx(self.name, args, self.first_ctx, "injected(injected.ctx, ...)")
+        return super().flat(args, kwargs)
+
+
+def _ref(program: str, name: str, leaf: Any, aval: Any) -> Any:
+    """An argument that was a Ref when the program was traced."""
+    try:
+        found = jax.typeof(leaf)
+    except TypeError:
+        found = type(leaf).__name__
+    if found != aval:
+        raise ArgumentError(
+            f"{program} was traced with {name}: {aval.str_short()} and was called with "
+            f"{found if isinstance(found, str) else found.str_short()}. Give a Ref of that type, "
+            "or trace again."
+        )
+    return leaf
+
+
+def check_ctx(name: str, args: Sequence[Any], ctx: Any, call: str) -> None:
+    """Raise where the first of the arguments has not the structure of the context.
+
+    Args:
+        name: The name of the function.
+        args: The positional arguments of the call.
+        ctx: A context of the right structure.
+        call: How it is called, for the message.
+
+    Raises:
+        ArgumentError: If it has not.
+    """
+    given = jax.tree.structure(args[0]) if args else None
+    if given != jax.tree.structure(ctx):
+        raise ArgumentError(
+            f"{name} was injected, so that it takes its context first: {call}. "
+            + (
+                f"The first argument has the structure {given}, and the context has "
+                f"{jax.tree.structure(ctx)}."
+                if args
+                else ""
+            )
+        )
+
+
+def _more(n: int) -> list[str]:
+    return [f"… {n - _SHOWN} more"] if n > _SHOWN else []
+
+
+def _names_of(sites: Iterable[Site]) -> dict[str, None]:
+    """By what their tags were selected: their names and addresses."""
+    keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
+    return dict.fromkeys(key for key in keys if isinstance(key, str))
+
+
+def _strong_array(leaf: Any) -> Any:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    return _compat.with_weak_type(jnp.asarray(leaf), False)

@@ -1,0 +1,234 @@
+"""Transformations of functions, programs and jaxprs: what goes in comes out changed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
+from taxpr._errors import ArgumentError, name_of, refuse_no_function
+from taxpr._hops.protocol import Shards
+from taxpr._injectors.injector import Injector
+from taxpr._injectors.kind import InjectorKind
+from taxpr._programs.functions import called_as, trace
+from taxpr._programs.program import NO_CTX, Injected, Program, check_ctx
+
+
+def inject(
+    target: Any,
+    injector: Any,
+    ctx: Any = NO_CTX,
+    predicate: Predicate | None = None,
+    *,
+    where: Any = None,
+    custom_rules: str = "keep",
+    shards: Shards = None,
+) -> Any:
+    """Run injectors at the tags of a function or jaxpr, with a context threaded through it.
+
+    The context goes through the program in the order of execution, into every nested
+    jaxpr: through the iterations of a scan or a while loop (and its condition), through
+    the branch that is taken, through jit and remat. What was mapped by `jax.vmap` before is
+    one program: one call sees the whole batch, lanes of a while loop that have ended
+    included. What was differentiated before keeps its derivative, that of the function as it was:
+    for the gradient of the changed function inject first, ``jax.grad(lambda *args: injected(ctx,
+    *args)[0])``. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
+    recomputed; see `Site.recomputed`.
+
+    What comes back is of the kind that was given:
+
+    ================  ==============================================================
+    a function        a function ``(ctx, *args) -> (out, ctx)``, injected anew at each call, so
+                      that outside of `jax.jit` its loops are compiled at each call, too. It
+                      composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like; static
+                      arguments are closed over. ``.init(*args)`` is the context to begin
+                      with, and ``.report(ctx, *args)`` what a final one says; inside
+                      `jax.shard_map`, where a trace has equations of its own and so other
+                      addresses, call them inside, too.
+    a `Program`       ``program.inject(injector, ctx, where=where)``
+    a closed jaxpr    a closed jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx]``, with
+                      ``predicate`` in place of ``where``
+    ================  ==============================================================
+
+    Args:
+        target: A function of PyTrees of arrays, a `Program`, or what `jax.make_jaxpr` returns.
+        injector: A function ``(ctx, token, params) -> (token, ctx)``, called while tracing. It
+            may read and change both, and must keep tree, shapes and dtypes of both. Except for
+            a jaxpr it may also be an `Injector`, or a list or mapping; see `Program.inject`.
+        ctx: The context of an injector function: a PyTree of arrays, or for a jaxpr also of
+            `jax.ShapeDtypeStruct`. Weak types become strong. A jaxpr needs it; for a
+            function it only says what ``.init`` returns, and calls may give another one.
+        predicate: For a jaxpr: ``(params, aval_tree) -> bool`` chooses the tags; None
+            chooses all.
+        where: For a function or a `Program`: a selector of tags; None means all.
+        custom_rules: What becomes of `jax.custom_jvp` and `jax.custom_vjp` around a tag. With
+            ``"keep"`` their rules are injected like the functions, tags that stand only in a
+            jvp or forward rule included, and serve when the result is differentiated. The
+            context has no derivative there: none comes out, and to take one with respect to
+            it raises. With ``"drop"`` the injected function itself is differentiated.
+        shards: How the contexts of the devices in a `jax.shard_map` become one where they
+            differ. ``"psum"`` adds up what each of them changed, ``"pmax"`` takes the
+            greatest, ``"stack"`` puts them on a new leading axis for each mesh axis along
+            which they differ, and a function ``(ctx, axis_names) -> ctx`` is called in there,
+            once for each such leaf. With None such a context is refused. Leaves that are the
+            same on all devices, such as a count of firings outside of loops and branches that
+            depend on the data, stay as they are, and so does what an `Injector` only reads, its
+            values.
+
+    Raises:
+        ArgumentError: If the arguments are those of another kind of target.
+        SelectorError: If there is nothing to select, except in a jaxpr.
+        InjectorError: If the injector does not keep token and ctx as they were.
+        RefusedError: If a chosen tag is in an equation that cannot be injected.
+
+    Warns:
+        StaleDerivativeWarning: If a value changes of which a derivative was taken before.
+        DroppedRuleWarning: If an equation around a tag loses a rule of its own.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import inject, scale, tag
+        >>> def f(xs):
+        ...     return jax.lax.scan(lambda c, x: (tag(c + x, name="c"), None), 0.0, xs)[0]
+        >>> def double_and_count(n, token, params):
+        ...     return 2 * token, n + 1
+        >>> xs = jnp.ones(3)
+        >>> jax.jit(inject(f, double_and_count))(0, xs)
+        (Array(14., dtype=float32), Array(3, dtype=int32))
+        >>> halved = inject(f, scale(0.5), where="c")
+        >>> halved(halved.init(xs), xs)[0]
+        Array(0.875, dtype=float32)
+        >>> jaxpr = inject(jax.make_jaxpr(f)(xs), double_and_count, 0)
+        >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, jnp.int32(0), xs)
+        [Array(14., dtype=float32), Array(3, dtype=int32)]
+    """
+    if _compat.is_jaxpr(target):
+        if where is not None or isinstance(injector, (Injector, Mapping, Sequence)):
+            raise ArgumentError(
+                "inject: for a jaxpr, the injector is a function and predicate= chooses the "
+                "tags. Selectors, ready injectors and mappings are for functions and programs."
+            )
+        if ctx is NO_CTX:
+            raise ArgumentError(
+                "inject: a jaxpr needs the ctx, of which trees, shapes and dtypes are used: "
+                "inject(closed_jaxpr, injector, ctx)."
+            )
+        return inject_jaxpr(target, injector, ctx, predicate, options_of(custom_rules, shards))
+    if isinstance(target, (Injector, InjectorKind)):
+        raise ArgumentError(
+            f"inject: {target!r} is an injector, and the function comes first: "
+            f"inject(fn, {target!r})."
+        )
+    if predicate is not None:
+        raise ArgumentError("inject: predicate= is for jaxprs; here where= chooses the tags.")
+    if isinstance(target, Program):
+        return target.inject(injector, ctx, where=where, custom_rules=custom_rules, shards=shards)
+    if not callable(target):
+        raise ArgumentError(
+            f"inject: {target!r} is a {type(target).__name__}, not a function, a Program or a "
+            "closed jaxpr."
+        )
+    more = {"where": where, "custom_rules": custom_rules, "shards": shards}
+    return _injected_function(target, injector, ctx, more)
+
+
+def _injected_function(
+    fn: Any, injector: Any, ctx: Any, more: dict[str, Any]
+) -> Callable[..., Any]:
+    own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
+
+    @called_as(fn)
+    def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
+        _check_call(fn, args, kwargs)
+        changed = at(ctx if own else now, args, kwargs)
+        check_ctx(name_of(fn), [now], changed.ctx, "injected(injected.init(*args), *args)")
+        return changed(now, *args, **kwargs)
+
+    def at(ctx: Any, args: Any, kwargs: Any) -> Injected:
+        _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
+        return trace(fn)(*args, **kwargs).inject(injector, ctx, **more)
+
+    def init(*args: Any, **kwargs: Any) -> Any:
+        return at(ctx, args, kwargs).ctx
+
+    def report(final: Any, *args: Any, **kwargs: Any) -> Any:
+        return at(ctx if own else final, args, kwargs).report(final)
+
+    injected.init, injected.report = init, report  # pyright: ignore[reportFunctionMemberAccess]
+    return injected
+
+
+def _refuse_text(what: str, fn: Any, arguments: Any, cure: str) -> None:
+    """Raise where a text, such as a selector, is among the arguments of a function."""
+    for leaf in jax.tree.leaves(arguments):
+        if isinstance(leaf, str):
+            raise ArgumentError(
+                f"{what}: {name_of(fn)} was called with the str {leaf!r}, which is no array. A "
+                f"selector is given before: {cure.format(leaf)}; a static argument is closed over."
+            )
+
+
+def _check_call(fn: Any, args: Any, kwargs: Any) -> None:
+    """Raise where arguments do not fit a function, as where the context was left out."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(
+            f"inject: {name_of(fn)}: {error}. What inject returns takes the context first: "
+            "injected(injected.init(*args), *args)."
+        ) from None
+
+
+def collect(
+    target: Any,
+    where: Any = None,
+    *,
+    max_steps: int | None = None,
+    stack: bool = False,
+    custom_rules: str = "keep",
+) -> Callable[..., Any]:
+    """A function that also returns the values of tags: ``(*args) -> (out, {name: value})``.
+
+    Args:
+        target: A function of PyTrees of arrays, traced at each call; or a `Program`, for
+            which this is `Program.collect` and returns a `Program`.
+        where: A selector of tags; this and the rest as for `Program.collect`.
+        max_steps: How many iterations of while loops are kept; None keeps the last one.
+        stack: Whether tags may have one name; their values are stacked.
+        custom_rules: As for `inject`.
+
+    Returns:
+        A function that composes with `jax.jit`, `jax.grad`, `jax.vmap`, `jax.eval_shape` and
+        the like. Static arguments are closed over.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import collect, tag
+        >>> def f(x):
+        ...     return tag(x * x, name="square") + 1
+        >>> jax.vmap(collect(f, "square"))(jnp.arange(3.0))
+        (Array([1., 2., 5.], dtype=float32), {'square': Array([0., 1., 4.], dtype=float32)})
+        >>> jax.eval_shape(collect(f), 2.0)[1]
+        {'square': ShapeDtypeStruct(shape=(), dtype=float32)}
+    """
+    more = {"max_steps": max_steps, "stack": stack, "custom_rules": custom_rules}
+    if isinstance(target, Program):
+        return target.collect(where, **more)
+    refuse_no_function("collect", target)
+    program_of = trace(target)
+
+    @called_as(target)
+    def collected(*args: Any, **kwargs: Any) -> Any:
+        _refuse_text("collect", target, (args, kwargs), "collect(fn, {!r})(*args)")
+        program = program_of(*args, **kwargs).collect(where, **more)
+        return program(*args, **kwargs)
+
+    return collected

@@ -1,0 +1,149 @@
+"""Selectors of tags: which tags are meant."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from taxpr import _compat
+from taxpr._errors import SelectorError
+from taxpr._sites.criteria import (
+    Line,
+    Scope,
+    answer,
+    nearest,
+    nearest_lines,
+    nearest_scopes,
+    united,
+)
+from taxpr._sites.site import Site
+from taxpr._sites.walk import firing
+
+
+def select(sites: Sequence[Site], where: Any, *, to_fire: bool = False) -> list[Site]:
+    """The sites that a selector means, in program order; see `taxpr.find_tags`.
+
+    With ``to_fire`` only those that fire, see `Site.idle`; what an address selects is not passed
+    over, so that it is refused.
+
+    Raises:
+        SelectorError: If nothing is found and that was not allowed; it names what is near.
+    """
+
+    def one(where: Any, may_be_empty: bool) -> list[Site]:
+        fits = _test_of(sites, where)
+        found = [site for site in sites if fits(site)]
+        if not found and not may_be_empty:
+            raise SelectorError(_nothing_found(sites, where))
+        if not to_fire or isinstance(where, Site) or _is_address(sites, where):
+            return found
+        return [site for site in found if not site.idle] if may_be_empty else firing(found)
+
+    try:
+        return united(sites, where, one)
+    except SelectorError as error:
+        if isinstance(where, tuple) and any(site.name == where for site in sites):
+            raise SelectorError(
+                f"where={where!r} is a list of selectors, as every tuple, and one of them fails: "
+                f"{error} The tag whose name is the tuple is selected by {{'name': {where!r}}}."
+            ) from None
+        raise
+
+
+def _test_of(sites: Sequence[Site], where: Any) -> Callable[[Site], bool]:
+    if where is None:
+        return lambda site: True
+    if isinstance(where, str):
+        return _test_of_text(sites, where)
+    if isinstance(where, Site):
+        return same_site(sites, where)
+    if isinstance(where, dict):
+        return _test_of_params(where)
+    if isinstance(where, (Scope, Line)):
+        return where.fits
+    if isinstance(where, _compat.Primitive):
+        return lambda site: any(maker and maker.primitive is where for maker in site.makers)
+    if callable(where):
+        return lambda site: answer(where, site)
+    raise SelectorError(
+        f"where={where!r} is a {type(where).__name__}. A selector is a name, a glob, an "
+        "address, a Site, a dict of params, a primitive, a scope(), a line(), a predicate on "
+        "sites, a maybe(), or a list of these."
+    )
+
+
+def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
+    """A test for the tag of a `Site`, which may come from before an edit of the program."""
+    # Tags that came or went may have moved its address; its variables stay. In a program
+    # traced anew, the address must do.
+    if any(where.is_same(site) for site in sites):
+        return where.is_same
+
+    def place(site: Site) -> Any:
+        return site.address, site.params, site.value_address, site.source
+
+    return lambda site: place(site) == place(where)
+
+
+def _is_address(sites: Sequence[Site], where: Any) -> bool:
+    """Whether it is the address of a tag or of what it marks, and not a name."""
+    if not isinstance(where, str) or any(site.name == where for site in sites):
+        return False
+    return any(where in (site.address, site.value_address) for site in sites)
+
+
+def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:
+    if any(site.name == where for site in sites):
+        return lambda site: site.name == where
+    if _is_address(sites, where):
+        return lambda site: where in (site.address, site.value_address)
+    # A colon is in the address of each equation, and so tells a glob of addresses.
+    by_name = [s for s in sites if isinstance(s.name, str) and fnmatch.fnmatchcase(s.name, where)]
+    if by_name or ":" not in where:
+        return lambda site: site in by_name
+    return lambda site: fnmatch.fnmatchcase(site.address, where)
+
+
+def _test_of_params(where: dict[str, Any]) -> Callable[[Site], bool]:
+    for key, value in where.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise SelectorError(
+                f"where={where!r}: {key!r} is a {type(value).__name__}, which is not hashable. "
+                "Params are hashable Python values, so that no tag has it."
+            ) from None
+    return lambda site: all(
+        key in site.params and bool(site.params[key] == value) for key, value in where.items()
+    )
+
+
+def _nothing_found(sites: Sequence[Site], where: Any) -> str:
+    if not sites:
+        return f"where={where!r}: the program has no tags. Put one with tag() or tag_at()."
+    said = f"where={where!r} matches none of the {len(sites)} tags."
+    if isinstance(where, Scope):
+        return said + nearest_scopes(sites, where)
+    if isinstance(where, Line):
+        return said + nearest_lines(sites, where)
+    if isinstance(where, _compat.Primitive):
+        return said + _other_makers(sites, where)
+    known = [str(site.name) for site in sites if site.name is not None]
+    known += [site.address for site in sites]
+    if isinstance(where, Site):
+        said = (
+            f"where: this program has no {where}, and matches none of the {len(sites)} tags: the "
+            "site is stale, of another program or of a tag that was taken out."
+        )
+    return said + nearest(where.address if isinstance(where, Site) else str(where), known)
+
+
+def _other_makers(sites: Sequence[Site], where: Any) -> str:
+    makers = {maker.primitive.name for site in sites for maker in site.makers if maker}
+    inside = sum(any(step.eqn.primitive is where for step in site.steps) for site in sites)
+    said = f" It selects tags on what {where.name} returns;"
+    if inside:
+        return said + f" {inside} are inside of a {where.name}: select these by '*:{where.name}/*'."
+    shown = ", ".join(sorted(makers)) or "no equation"
+    return said + f" the tagged values are made by {shown}."

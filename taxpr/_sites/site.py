@@ -1,0 +1,162 @@
+"""Tags in a program, and the way down to them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from taxpr import _compat
+from taxpr._hops.protocol import Nested
+from taxpr._primitives.state_access import access_of, is_access
+from taxpr._primitives.tag import tag_params
+
+
+class Step(NamedTuple):
+    """One step down into a nested jaxpr: an equation and the jaxpr's label."""
+
+    position: int
+    """Index among all equations of the jaxpr, tags included."""
+    eqn: _compat.JaxprEqn
+    local: str
+    """The equation's own part of the address, such as ``"3:scan"``."""
+    nested: Nested
+    home: Any
+    """The jaxpr that holds the equation, as stored."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What tells two steps from the same jaxpr apart."""
+        return self.position, self.nested.label
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Site:
+    """A tag in a program.
+
+    Attributes:
+        address: Its address, such as ``"3:scan/body/t0"``. The number of a tag changes when
+            a tag is put before it, or taken from there.
+        params: The params that the user gave to `tag`.
+        avals: The token's avals, in the token's structure.
+        value_address: The address of the tagged value; None for a token of several.
+        makers: For each leaf of the token the equation that made it, seen through other tags;
+            None for inputs, constants and literals.
+        batch: One ``(size, dims)`` for each `jax.vmap` around it, innermost first;
+            ``dims`` holds the mapped axis of each leaf, or None.
+        steps: The way down to it.
+        position: Index of its equation in the jaxpr that holds it.
+        eqn: Its equation.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import tag, trace
+        >>> def f(xs):
+        ...     return jax.lax.map(lambda x: tag(jnp.sin(x), name="s", layer=1), xs)
+        >>> [site] = trace(f)(jnp.ones(4)).tags()
+        >>> site.address, site.value_address, site.params, site.trips
+        ('0:scan/body/t0', '0:scan/body/0:sin.0', {'layer': 1, 'name': 's'}, 4)
+        >>> site.chain, str(site.avals), site.source.function
+        (('0:scan',), 'float32[]', 'f.<locals>.<lambda>')
+    """
+
+    address: str
+    params: dict[str, Any]
+    avals: Any
+    value_address: str | None
+    makers: tuple[_compat.JaxprEqn | None, ...] = dataclasses.field(repr=False)
+    batch: tuple[Any, ...]
+    steps: tuple[Step, ...] = dataclasses.field(repr=False)
+    position: int = dataclasses.field(repr=False)
+    eqn: _compat.JaxprEqn = dataclasses.field(repr=False)
+
+    @property
+    def name(self) -> Any:
+        """The param ``name``, or None."""
+        return self.params.get("name")
+
+    @property
+    def source(self) -> _compat.Source | None:
+        """Where the user's code made the tag."""
+        return _compat.source_of(self.eqn)
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The addresses of the equations around it, outermost first."""
+        names, prefix = [], ""
+        for step in self.steps:
+            names.append(f"{prefix}{step.local}")
+            prefix = f"{names[-1]}/{step.nested.label}/"
+        return tuple(names)
+
+    @property
+    def trips(self) -> int | None:
+        """How often it fires at most; None where only a run can tell."""
+        trips = 1
+        for step in self.steps:
+            if step.nested.trips is None:
+                return None
+            trips *= step.nested.trips
+        return trips
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some run may pass it over."""
+        return any(step.nested.conditional for step in self.steps)
+
+    @property
+    def recomputed(self) -> bool:
+        """Whether it stands in the part of a backward pass that repeats the forward pass."""
+        return any(step.nested.recomputed for step in self.steps)
+
+    @property
+    def in_rule(self) -> bool:
+        """Whether it fires only when the program is differentiated, by a custom rule."""
+        return any(step.nested.rule for step in self.steps)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it never fires: it is there for derivatives, as in the matvec of a solve.
+
+        `inject`, `collect` and the like pass over such a tag, unless its address selects it or
+        nothing else is selected; then they refuse it.
+        """
+        return any(step.nested.idle for step in self.steps)
+
+    def is_same(self, other: Site) -> bool:
+        """Whether both are one tag of one traced program, before and after an edit of it.
+
+        Args:
+            other: A tag of the same program or of one made of it.
+
+        Example:
+            >>> from taxpr import tag, trace
+            >>> program = trace(lambda x: tag(x + 1, name="y"))(1.0)
+            >>> more = program.tag_at("in0", name="x")
+            >>> [site.is_same(program.tags()[0]) for site in more.tags()]
+            [False, True]
+        """
+        own, others = self.eqn.outvars, other.eqn.outvars
+        return (
+            bool(own)
+            and len(own) == len(others)
+            and all(a is b for a, b in zip(own, others, strict=True))
+            and self.chain == other.chain
+        )
+
+    def __str__(self) -> str:
+        source = self.source
+        return f"{_named(self.eqn)} at {self.address}" + (f" ({source})" if source else "")
+
+
+def described(address: str, eqn: _compat.JaxprEqn) -> str:
+    """A tag equation, or an access of a state, at an address, for messages."""
+    source = _compat.source_of(eqn)
+    return f"{_named(eqn)}, {address}" + (f" ({source})" if source else "")
+
+
+def _named(eqn: _compat.JaxprEqn) -> str:
+    if is_access(eqn):
+        access = access_of(eqn)
+        return f"{access.op} of {access.state.shown}"
+    params = tag_params(eqn)
+    return f"tag {params['name']!r}" if "name" in params else f"tag {params}"

@@ -1,0 +1,198 @@
+"""The values of a program, and which of them a selector means."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from taxpr import _compat
+from taxpr._errors import AddressError, SelectorError
+from taxpr._hops.table import nested_jaxprs
+from taxpr._primitives.tag import is_tag
+from taxpr._sites.address import Place, locate
+from taxpr._sites.criteria import (
+    Line,
+    Scope,
+    answer,
+    nearest,
+    nearest_lines,
+    nearest_scopes,
+    united,
+)
+from taxpr._sites.selectors import same_site
+from taxpr._sites.site import Site, Step
+from taxpr._sites.walk import find_sites, numbered
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Value:
+    """A value of a program, tagged or not.
+
+    Attributes:
+        address: Its address, such as ``"3:scan/body/4:sin.0"``.
+        aval: Its aval.
+        eqn: The equation that makes it; None for an input or a constant.
+        steps: The way down to it.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import find_values, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x))(jnp.ones(3))
+        >>> [(value.address, str(value.aval)) for value in find_values(program)][2:]
+        [('0:scan/body/0:sin.0', 'float32[]'), ('0:scan.0', 'float32[3]')]
+    """
+
+    address: str
+    aval: Any
+    eqn: _compat.JaxprEqn | None = dataclasses.field(repr=False)
+    steps: tuple[Step, ...] = dataclasses.field(repr=False)
+    place: Place = dataclasses.field(repr=False)
+
+    @property
+    def source(self) -> _compat.Source | None:
+        """Where the user's code made it."""
+        return _compat.source_of(self.eqn) if self.eqn else None
+
+
+def values_of(jaxpr: Any) -> list[Value]:
+    """All arrays of a jaxpr in program order; what tags return is not another value."""
+    return [v for v in _walked(jaxpr, "", ()) if isinstance(v.aval, _compat.ShapedArray)]
+
+
+def _walked(stored: Any, prefix: str, steps: tuple[Step, ...]) -> Iterator[Value]:
+    inner = _compat.open_jaxpr(stored)
+    for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+        for k, var in enumerate(variables):
+            place = Place(steps, stored, kind, k, None)
+            yield Value(f"{prefix}{kind}{k}", var.aval, None, steps, place)
+    for position, (local, eqn) in enumerate(numbered(inner)):
+        if is_tag(eqn):
+            continue
+        for nested in nested_jaxprs(eqn):
+            step = Step(position, eqn, local, nested, stored)
+            yield from _walked(nested.stored, f"{prefix}{local}/{nested.label}/", (*steps, step))
+        for k, var in enumerate(eqn.outvars):
+            place = Place(steps, stored, "eqn", position, k)
+            yield Value(f"{prefix}{local}.{k}", var.aval, eqn, steps, place)
+
+
+def value_at(jaxpr: Any, address: str) -> Value:
+    """The value at an address.
+
+    Raises:
+        AddressError: If there is none, or if it is not said which of several.
+    """
+    place = locate(jaxpr, address)
+    inner = _compat.open_jaxpr(place.jaxpr)
+    prefix = "".join(f"{step.local}/{step.nested.label}/" for step in place.steps)
+    if place.kind != "eqn":
+        var = (inner.invars if place.kind == "in" else inner.constvars)[place.number]
+        whole = f"{prefix}{place.kind}{place.number}"
+        return Value(whole, var.aval, None, place.steps, place)
+    eqn = inner.eqns[place.number]
+    if place.out is None and len(eqn.outvars) != 1:
+        raise AddressError(
+            f"{address!r} has {len(eqn.outvars)} results. Say which one to tag: "
+            f"{address}.0, {address}.1, …"
+        )
+    out = place.out or 0
+    whole = f"{prefix}{numbered(inner)[place.number][0]}.{out}"
+    return Value(whole, eqn.outvars[out].aval, eqn, place.steps, place._replace(out=out))
+
+
+def select_values(
+    jaxpr: Any, where: Any, names: Mapping[str, str] = types.MappingProxyType({})
+) -> list[Value]:
+    """The values that a selector means, in program order; see `taxpr.find_values`.
+
+    Args:
+        jaxpr: The jaxpr.
+        where: The selector.
+        names: Addresses by other names for them.
+
+    Raises:
+        AddressError: If there is no such address.
+        SelectorError: If nothing is found and that was not allowed.
+    """
+    where = names.get(where, where) if isinstance(where, str) else where
+    if isinstance(where, str) and not _is_glob(jaxpr, where):
+        # The common case needs no walk through the whole program.
+        return [value_at(jaxpr, where)]
+    values = values_of(jaxpr)
+
+    def one(where: Any, may_be_empty: bool) -> list[Value]:
+        if isinstance(where, str):
+            where = names.get(where, where)
+        if isinstance(where, Site):
+            where = _address_of(jaxpr, where, may_be_empty)
+            if where is None:
+                return []
+        if isinstance(where, str) and not _is_glob(jaxpr, where):
+            try:
+                return [value_at(jaxpr, where)]
+            except AddressError:
+                if may_be_empty:
+                    return []
+                raise
+        fits = _test_of(where)
+        found = [value for value in values if fits(value)]
+        if not found and not may_be_empty:
+            raise SelectorError(_nothing_found(values, where))
+        return found
+
+    return united(values, where, one)
+
+
+def _is_glob(jaxpr: Any, text: str) -> bool:
+    if "[" not in text or set("*?") & set(text):
+        return bool(set("*?") & set(text))
+    try:
+        locate(jaxpr, text)
+    except AddressError:
+        return True
+    return False  # labels of nested jaxprs may have brackets
+
+
+def _address_of(jaxpr: Any, site: Site, may_be_empty: bool) -> str | None:
+    sites = find_sites(jaxpr)
+    same = same_site(sites, site)
+    found = next((one.address for one in sites if same(one)), None)
+    if found is None and not may_be_empty:
+        raise SelectorError(
+            f"where: this program has no {site}: the site is stale, of another program or of a "
+            "tag that was taken out." + nearest(site.address, (one.address for one in sites))
+        )
+    return found
+
+
+def _test_of(where: Any) -> Callable[[Value], bool]:
+    if where is None:
+        return lambda value: True
+    if isinstance(where, str):
+        return lambda value: fnmatch.fnmatchcase(value.address, where)
+    if isinstance(where, (Scope, Line)):
+        return where.fits
+    if isinstance(where, _compat.Primitive):
+        return lambda value: value.eqn is not None and value.eqn.primitive is where
+    if callable(where):
+        return lambda value: value.eqn is not None and answer(where, value.address, value.eqn)
+    raise AddressError(
+        f"{where!r} is a {type(where).__name__}. An address is a string such as "
+        "'3:scan/body/4:sin.0'. Values are selected by an address, a glob of addresses, a Site, "
+        "a primitive, a scope(), a line(), a predicate (address, eqn), or a list of these."
+    )
+
+
+def _nothing_found(values: Sequence[Value], where: Any) -> str:
+    said = f"where={where!r} matches none of the {len(values)} values."
+    if isinstance(where, Scope):
+        return said + nearest_scopes(values, where)
+    if isinstance(where, Line):
+        return said + nearest_lines(values, where)
+    if isinstance(where, _compat.Primitive):
+        makers = sorted({value.eqn.primitive.name for value in values if value.eqn})
+        return f"{said} They are made by {', '.join(makers) or 'no equation'}."
+    return said + nearest(str(where), (value.address for value in values))

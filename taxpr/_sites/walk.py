@@ -1,0 +1,210 @@
+"""Finding the tags of a program: nested jaxprs, numbers of equations, sites."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
+from taxpr._hops.table import nested_jaxprs, rule_jaxprs
+from taxpr._primitives.state_access import access_of, is_access
+from taxpr._primitives.tag import is_tag, tag_avals, tag_params
+from taxpr._sites.site import Site, Step
+
+
+def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
+    """The equations of one jaxpr with their own part of the address.
+
+    Args:
+        jaxpr: An open or closed jaxpr, or anything with ``eqns``.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import numbered, tag, trace
+        >>> program = trace(lambda x: tag(jnp.sin(x), name="h") * 2)(1.0)
+        >>> [local for local, eqn in numbered(program)]
+        ['0:sin', 't0', '1:mul']
+    """
+    eqns = jaxpr.eqns if hasattr(jaxpr, "eqns") else _compat.open_jaxpr(jaxpr).eqns
+    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return [(_local_name(eqn, position, at), eqn) for position, eqn in enumerate(eqns)]
+
+
+def local_names(jaxpr: Any, positions: Iterable[int]) -> dict[int, str]:
+    """The names that `numbered` gives, of the equations at some positions."""
+    eqns = _compat.open_jaxpr(jaxpr).eqns
+    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
+
+
+def _local_name(eqn: _compat.JaxprEqn, position: int, at: list[int]) -> str:
+    """The name of an equation; ``at`` has the positions of all tags of its jaxpr."""
+    tags = bisect.bisect_left(at, position)
+    return f"t{tags}" if is_tag(eqn) else f"{position - tags}:{eqn.primitive.name}"
+
+
+def is_tag_or_access(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation is what a program can be injected at."""
+    return is_tag(eqn) or is_access(eqn)
+
+
+def find_sites(
+    jaxpr: Any, *, rules: bool = True, of: Callable[[_compat.JaxprEqn], bool] = is_tag
+) -> list[Site]:
+    """All tags of a jaxpr, or accesses, in program order, through every nested jaxpr.
+
+    Rules of custom_jvp and custom_vjp are looked into as well. A tag in a rule that has a like
+    in the function itself is that tag, seen when the program is differentiated; the others
+    are sites of their own.
+    """
+    found: list[Site] = []
+    for prefix, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules, of=of):
+        tag = is_tag(eqn)
+        found.append(
+            Site(
+                address=f"{prefix}{local}",
+                params=tag_params(eqn) if tag else {},
+                avals=tag_avals(eqn) if tag else None,
+                value_address=_value_address(eqn, homes, prefix),
+                makers=_makers(eqn, homes),
+                batch=eqn.params["batch"] if tag else (),
+                steps=steps,
+                position=position,
+                eqn=eqn,
+            )
+        )
+    return found
+
+
+def firing(sites: Sequence[Site]) -> list[Site]:
+    """The sites that are not idle; all of them where each is, to be refused by name."""
+    return [site for site in sites if not site.idle] or list(sites)
+
+
+# Where a value of a jaxpr comes from: its local address, and the equation that made it.
+_Home = tuple[str, "_compat.JaxprEqn | None"]
+
+
+class _Found(NamedTuple):
+    prefix: str
+    steps: tuple[Step, ...]
+    position: int
+    local: str
+    eqn: _compat.JaxprEqn
+    homes: dict[Any, _Home]
+
+
+def _tags(
+    jaxpr: Any,
+    seen: dict[Any, tuple[Any, list[_Found]]],
+    *,
+    rules: bool,
+    of: Callable[[_compat.JaxprEqn], bool],
+) -> list[_Found]:
+    """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once.
+
+    A rule often calls the function that it belongs to, so rules in a rule are left alone:
+    they are looked into when they are needed.
+    """
+    inner = _compat.open_jaxpr(jaxpr)
+    if (id(inner), rules) in seen:
+        return seen[id(inner), rules][1]
+    found: list[_Found] = []
+    at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
+    same = of is is_tag  # in a large jaxpr another walk over all equations is felt
+    wanted = set(at if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
+    # What is seen through a tag comes from what that takes.
+    homes = _homes(inner, at, wanted.union(at)) if wanted else {}
+    for position, eqn in enumerate(inner.eqns):
+        if position in wanted:
+            local = _local_name(eqn, position, at)
+            found.append(_Found("", (), position, local, eqn, homes))
+            continue
+        below = nested_jaxprs(eqn)
+        if not below:  # then there are no rules either
+            continue
+        local = _local_name(eqn, position, at)
+        own: list[_Found] = []
+        for nested in below:
+            step = Step(position, eqn, local, nested, jaxpr)
+            own += _below(step, _tags(nested.stored, seen, rules=rules, of=of))
+        for nested in rule_jaxprs(eqn) if rules else ():
+            step = Step(position, eqn, local, nested, jaxpr)
+            known = {tag_key(tag.eqn) for tag in own}
+            tags = _tags(nested.stored, seen, rules=False, of=of)
+            own += _below(step, [tag for tag in tags if tag_key(tag.eqn) not in known])
+        found += own
+    # With the jaxpr itself: a rule is traced anew, and where it was freed another may come to be.
+    seen[id(inner), rules] = inner, found
+    return found
+
+
+def _below(step: Step, tags: list[_Found]) -> list[_Found]:
+    prefix = f"{step.local}/{step.nested.label}/"
+    return [tag._replace(prefix=f"{prefix}{tag.prefix}", steps=(step, *tag.steps)) for tag in tags]
+
+
+def tag_key(eqn: _compat.JaxprEqn) -> Any:
+    """What tells by itself that a tag in a rule is a copy of one of the function's own.
+
+    Not its source: what is traced while JAX evaluates an equation has the equation's.
+    """
+    if is_access(eqn):
+        return access_of(eqn).op, access_of(eqn).state
+    avals: list[Any] = [atom.aval for atom in eqn.invars]
+    types = tuple((aval.shape, aval.dtype) for aval in avals)
+    return eqn.params["user"], eqn.params["tree"], types
+
+
+def _homes(jaxpr: Any, at: list[int], wanted: Iterable[int]) -> dict[Any, _Home]:
+    """Where the values come from that the equations at the positions ``wanted`` take.
+
+    ``at`` has the positions of the tags. Other values may be left out.
+    """
+    homes: dict[Any, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
+    homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
+    atoms = [atom for position in wanted for atom in jaxpr.eqns[position].invars]
+    tagged = {atom for atom in atoms if not isinstance(atom, _compat.Literal)}
+    for position, eqn in enumerate(jaxpr.eqns):
+        if not tagged.isdisjoint(eqn.outvars):
+            local = _local_name(eqn, position, at)
+            makers = _makers(eqn, homes) if is_tag(eqn) else (eqn,) * len(eqn.outvars)
+            made = zip(eqn.outvars, makers, strict=True)
+            homes |= {var: (f"{local}.{k}", maker) for k, (var, maker) in enumerate(made)}
+    return homes
+
+
+def _makers(eqn: _compat.JaxprEqn, home: dict[Any, _Home]) -> tuple[_compat.JaxprEqn | None, ...]:
+    return tuple(
+        None if isinstance(atom, _compat.Literal) else home[atom][1] for atom in eqn.invars
+    )
+
+
+def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, _Home], prefix: str) -> str | None:
+    if len(eqn.invars) != 1 or isinstance(eqn.invars[0], _compat.Literal):
+        return None
+    return f"{prefix}{home[eqn.invars[0]][0]}"
+
+
+def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.JaxprEqn]]:
+    """Every equation of a program with its whole address, nested ones after their own.
+
+    Args:
+        jaxpr: An open or closed jaxpr, or a `Program`.
+        prefix: What the addresses begin with.
+
+    Yields:
+        ``(address, eqn)``.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import iter_eqns, trace
+        >>> program = trace(lambda x: jax.lax.map(jnp.sin, x) * 2)(jnp.ones(3))
+        >>> [address for address, eqn in iter_eqns(program)]
+        ['0:scan', '0:scan/body/0:sin', '1:mul']
+    """
+    for local, eqn in numbered(jaxpr):
+        yield f"{prefix}{local}", eqn
+        for nested in nested_jaxprs(eqn):
+            yield from iter_eqns(nested.stored, f"{prefix}{local}/{nested.label}/")

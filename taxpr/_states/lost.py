@@ -1,0 +1,65 @@
+"""What the rules that are kept lose of the derivatives of a function that uses states.
+
+A value that is written to a state inside of a function with a rule of its own has a derivative
+of which the rule says nothing. It is looked for once, when the function is uncurried: in a copy
+of the program all that the rules lose is marked, JAX's forward mode carries the marks to the
+results, and `taxpr._engine.underived` refuses the derivatives of these at the end of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from taxpr._jaxprs.derived import derivatives, inexact, needed, tangents_of, used_by
+from taxpr._primitives.guard import refused_p, underived_p
+from taxpr._sites.walk import find_sites
+
+
+def lost(marked: Any) -> dict[tuple[int, int], set[int]]:
+    """By result and input of a program the leaves of the context by which a derivative is lost.
+
+    Args:
+        marked: A closed jaxpr without consts, threaded with ``marks_lost``.
+    """
+    every = inexact(marked.in_avals)
+    if not every or _lost_by(marked, every) == {}:
+        return {}
+    # Inputs of which the same results have a derivative are looked at together.
+    derived = derivatives(marked)
+    alike: dict[Any, list[int]] = {}
+    for i in every:
+        alike.setdefault(tuple(i in inputs for inputs in derived), []).append(i)
+    found: dict[tuple[int, int], set[int]] = {}
+    for group in alike.values():
+        of_group = _lost_by(marked, group)
+        for one in [group] if of_group is not None else [[i] for i in group]:
+            of_one = of_group if of_group is not None else _lost_by(marked, one)
+            if of_one is None:
+                of_one = {j: _marks(marked, underived_p) for j in _dependent(marked, one[0])}
+            found |= {(j, i): leaves for j, leaves in of_one.items() for i in one}
+    return found
+
+
+def _lost_by(marked: Any, group: Sequence[int]) -> dict[int, set[int]] | None:
+    """By result the leaves by which a derivative with respect to one of a group is lost.
+
+    None where JAX cannot differentiate the program with respect to all of the group.
+    """
+    try:
+        tangents = tangents_of(marked, group)
+    except Exception:  # whatever a primitive or a rule raises
+        return None
+    if not _marks(tangents, refused_p):
+        return {}
+    each = {j: _marks(needed(tangents, j)[0], refused_p) for j in range(len(marked.out_avals))}
+    return {j: leaves for j, leaves in each.items() if leaves}
+
+
+def _dependent(jaxpr: Any, i: int) -> list[int]:
+    return [j for j in range(len(jaxpr.out_avals)) if i in used_by(jaxpr, j)]
+
+
+def _marks(jaxpr: Any, primitive: Any) -> set[int]:
+    sites = find_sites(jaxpr, rules=False, of=lambda eqn: eqn.primitive is primitive)
+    return {int(site.eqn.params["message"]) for site in sites}

@@ -1,0 +1,88 @@
+"""The jaxpr of a function that uses states."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._errors import ArgumentError
+from taxpr._programs.functions import called_as, trace
+from taxpr._states.stateful import stateful
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    axis_env: Sequence[tuple[Hashable, int]] | None = None,
+    return_shape: bool = False,
+    return_only_write: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the jaxpr of ``fun``, as `jax.make_jaxpr` does, and its states.
+
+    Signature and returns are those of ``brainstate.transform.make_jaxpr``. States may be used
+    inside of `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond`, `jax.jit` and so on.
+
+    Args:
+        fun: A function of PyTrees of arrays, which may use any `State`.
+        static_argnums: As for `jax.jit`.
+        static_argnames: As for `jax.jit`.
+        axis_env: Pairs of the name and the size of axes for collectives.
+        return_shape: Whether to return the shapes of the results, too.
+        return_only_write: Whether the jaxpr returns only the states that are written, and not
+            those that are only read. Either way it takes all of them.
+
+    Returns:
+        A function of the arguments of ``fun`` that returns ``(closed_jaxpr, states)``, and with
+        ``return_shape`` the PyTree of `jax.ShapeDtypeStruct` of the results as a third item. The
+        jaxpr goes from ``[*args, *states]`` to ``[*results, *states]``, all of them flat;
+        ``states`` is a tuple of the `State` objects in the order of their use.
+
+    Raises:
+        StateError: If a state is used where that could come out wrong.
+        RefusedError: If a state is used in an equation that cannot be injected.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import State, make_jaxpr
+        >>> state = State(jnp.asarray([1.0, 2.0]))
+        >>> def f(x):
+        ...     state.value += x
+        ...     return state.value.sum()
+        >>> jaxpr, states = make_jaxpr(f)(jnp.asarray([0.5, 0.5]))
+        >>> print(*jaxpr.in_avals, "->", *jaxpr.out_avals, states)
+        float32[2] float32[2] -> float32[] float32[2] (State(float32[2]),)
+    """
+    if not callable(fun):
+        raise ArgumentError(f"make_jaxpr: {fun!r} is a {type(fun).__name__}, not a function.")
+    traced = functools.partial(
+        trace, static_argnums=static_argnums, static_argnames=static_argnames
+    )
+
+    @called_as(fun)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        with _compat.with_axes(axis_env or ()):
+            done, states = stateful(fun, args, kwargs, traced)
+            inner = _compat.open_jaxpr(done.jaxpr)
+            written = {access.state for access in done.accesses if access.op == "write"}
+            leaves = [state in written for state in states for _ in state.avals]
+            n_out = done.program.out_tree.num_leaves
+            outs = list(inner.outvars[:n_out])
+            outs += [
+                atom
+                for atom, is_written in zip(inner.outvars[n_out:], leaves, strict=True)
+                if is_written or not return_only_write
+            ]
+            invars = [*inner.invars[len(leaves) :], *inner.invars[: len(leaves)]]
+            jaxpr = _compat.rebuilt(done.jaxpr, eqns=inner.eqns, invars=invars, outvars=outs)
+        if not return_shape:
+            return jaxpr, tuple(states)
+        avals = done.program.out_avals
+        shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+        return jaxpr, tuple(states), jax.tree.unflatten(done.program.out_tree, shapes)
+
+    return made

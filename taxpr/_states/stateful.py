@@ -1,0 +1,307 @@
+"""Functions that use states, traced, with the states threaded through them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.iterations import has_rules
+from taxpr._engine.thread import Handler, thread
+from taxpr._engine.underived import with_refusals
+from taxpr._errors import RefusedError, refuse_function
+from taxpr._hops.protocol import Options
+from taxpr._hops.table import nested_jaxprs, replace_nested
+from taxpr._primitives.state import State
+from taxpr._primitives.state_access import (
+    Access,
+    access_of,
+    in_backward_rule,
+    is_access,
+    refuse_conflicts,
+    tracing,
+)
+from taxpr._primitives.tag import tag
+from taxpr._programs.functions import called_as, trace
+from taxpr._programs.program import Program
+from taxpr._sites.site import Site
+from taxpr._sites.walk import find_sites
+from taxpr._states.lost import lost
+
+Avals = Mapping[State[Any], Sequence[Any]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stateful:
+    """A traced function, and the pure jaxpr of it.
+
+    Attributes:
+        program: As it was traced, with the accesses of its states.
+        accesses: These, in program order.
+        jaxpr: From ``[*values of the states, *args]`` to ``[*outs, *values of the states]``.
+    """
+
+    program: Program
+    accesses: Sequence[Access]
+    jaxpr: Any
+
+    def __call__(self, flat: Sequence[Any]) -> list[Any]:
+        """Run the pure jaxpr."""
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return run(*flat)
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Any]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
+
+
+def stateful(
+    fn: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    traced: Callable[..., Any] = trace,
+    known: Sequence[State] = (),
+    avals: Avals | None = None,
+    tag_writes: bool = False,
+) -> tuple[Stateful, list[State]]:
+    """Trace a function, and thread the states through it: those that are known come first.
+
+    With ``tag_writes`` a tag is left on all that is written, see `taxpr.Uncurried`.
+    """
+    given = avals or {}
+
+    # JAX takes no function of this kind from its caches: it is new.
+    @called_as(fn)
+    def afresh(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    with contextlib.suppress(TypeError, ValueError):  # some builtins have no signature
+        afresh.__signature__ = inspect.signature(fn)  # pyright: ignore[reportFunctionMemberAccess]
+    # Rules of custom_jvp and custom_vjp are traced when somebody looks at them.
+    with tracing(given):
+        program = traced(afresh)(*args, **kwargs)
+        sites = find_sites(program.jaxpr, of=is_access)
+        accesses = [access_of(site.eqn) for site in sites]
+        _refuse(program.jaxpr, sites, accesses)
+        states = list(dict.fromkeys([*known, *(access.state for access in accesses)]))
+        written = {access.state for access in accesses if access.op == "write"}
+        places, unchanged, types = {}, [], []
+        for state in states:
+            own = given.get(state, state.avals)
+            places[state] = tuple(range(len(types), len(types) + len(own)))
+            unchanged += [] if state in written else places[state]
+            types += own
+        handlers = {
+            (state, op): Handler(_run, places[state], _rewire)
+            for state in states
+            for op in ("read", "write")
+        }
+        for state, name in zip(states, names_of(states), strict=True) if tag_writes else ():
+            run = functools.partial(_run_tagged, name)
+            handlers[state, "write"] = Handler(run, places[state])
+        chosen = [
+            (site, handlers[access.state, access.op])
+            for site, access in zip(sites, accesses, strict=True)
+        ]
+        try:
+            options = Options(
+                unchanged=frozenset(unchanged), read_only=frozenset(unchanged), states=True
+            )
+            jaxpr = thread(program.jaxpr, chosen, types, options).jaxpr
+            if kept := _written_in_rules(sites, accesses, places):
+                marking = dataclasses.replace(options, marks_lost=True)
+                with warnings.catch_warnings():  # which the first time has given
+                    warnings.simplefilter("ignore")
+                    marked = thread(program.jaxpr, chosen, types, marking).jaxpr
+                jaxpr = _without_lost(jaxpr, marked, kept)
+        except RefusedError as error:
+            steps = [step.eqn.primitive for site in sites for step in site.steps]
+            if _compat.shard_map_p not in steps:
+                raise
+            raise RefusedError(
+                f"{error} uncurry takes no shards=: call pure inside of the shard_map, with the "
+                "states among its arguments."
+            ) from error
+    return Stateful(program, accesses, _with_barred_rules(jaxpr, {})), states
+
+
+def _written_in_rules(
+    sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State, Sequence[int]]
+) -> dict[int, tuple[Site, Any]]:
+    """Writes in a function whose rule for derivatives is kept: by leaf the first, and that rule.
+
+    Only of leaves that can have a derivative.
+    """
+    found: dict[int, tuple[Site, Any]] = {}
+    for site, access in zip(sites, accesses, strict=True):
+        rules = [step.eqn for step in site.steps if has_rules(step.eqn)]
+        if access.op == "write" and rules:
+            avals: list[Any] = [atom.aval for atom in site.eqn.invars]
+            for k, aval in zip(places[access.state], avals, strict=True):
+                if jnp.issubdtype(aval.dtype, jnp.inexact):
+                    found.setdefault(k, (site, rules[0]))
+    return found
+
+
+def _without_lost(jaxpr: Any, marked: Any, kept: Mapping[int, tuple[Site, Any]]) -> Any:
+    """The jaxpr, in which a derivative that a kept rule would lose is refused."""
+    inner = _compat.open_jaxpr(jaxpr)
+    inputs = [*inner.constvars, *inner.invars]
+    by_result: dict[int, dict[int, set[int]]] = {}
+    for (j, i), leaves in lost(_compat.hoisted(marked)[0]).items():
+        by_result.setdefault(j, {})[i] = leaves
+    refused = {}
+    for j, by_input in by_result.items():
+        leaf = min(set().union(*by_input.values()) & kept.keys(), default=min(kept))
+        refused[j] = [inputs[i] for i in by_input], _lost_text(*kept[leaf])
+    return with_refusals(jaxpr, refused) if refused else jaxpr
+
+
+def _lost_text(site: Site, eqn: Any) -> str:
+    access, source = access_of(site.eqn), _compat.source_of(eqn)
+    return (
+        f"uncurry: a derivative is taken of what depends on the {access}, which is in "
+        f"{eqn.primitive.name}"
+        + (f" ({source})" if source else "")
+        + ". Its rule for derivatives is kept, and says nothing of the value that is written. "
+        "Return the value from the function, with a derivative in its rule, and write it outside; "
+        "or give jax.lax.stop_gradient(value), where no gradient is meant to go that way."
+    )
+
+
+def states_of(program: Any) -> list[State]:
+    """The states that a traced program still reads or writes, in the order of their first use.
+
+    Such a program neither runs nor compiles: `uncurry` makes its function a pure one.
+
+    Args:
+        program: A `Program`, or an open or closed jaxpr.
+
+    Example:
+        >>> from taxpr import State, states_of, trace
+        >>> total = State(0.0, name="total")
+        >>> states_of(trace(lambda x: x + total.value)(1.0))
+        [State(float32[]=0.0, name='total')]
+    """
+    refuse_function("states_of", program)
+    jaxpr = program.jaxpr if isinstance(program, Program) else program
+    return list(dict.fromkeys(access_of(s.eqn).state for s in find_sites(jaxpr, of=is_access)))
+
+
+def names_of(states: Sequence[State]) -> list[str]:
+    """A name for each: its own, with a number where another has that, too."""
+    taken = {state.name for state in states if state.name}
+    names: list[str] = []
+    unnamed = 0
+    for state in states:
+        name = state.name
+        if name is None:
+            while (name := f"state{unnamed}") in taken:
+                unnamed += 1
+            unnamed += 1
+        elif name in names:
+            number = 1
+            while (name := f"{state.name}_{number}") in taken:
+                number += 1
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
+    """The jaxpr with backward rules of custom_vjp that raise where they use a state.
+
+    JAX runs them when all else has run, and nothing says then which value the state has.
+    """
+    if id(stored) not in done:
+        inner = _compat.open_jaxpr(stored)
+        eqns = [_with_barred_rule(eqn, done) for eqn in inner.eqns]
+        changed = any(new is not old for new, old in zip(eqns, inner.eqns, strict=True))
+        # With the jaxpr itself, whose id must stay its own.
+        done[id(stored)] = _compat.rebuilt(stored, eqns=eqns) if changed else stored, stored
+    return done[id(stored)][0]
+
+
+def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
+    new = {}
+    for nested in nested_jaxprs(eqn):
+        barred = nested.stored if nested.param is None else _with_barred_rules(nested.stored, done)
+        if barred is not nested.stored:
+            new[nested.label] = barred
+    if new:
+        eqn = replace_nested(eqn, new)
+    if eqn.primitive is _compat.custom_vjp_call_p:
+        more = _compat.bwd_params(eqn.params, in_backward_rule)
+        eqn = eqn.replace(params={**eqn.params, **more})
+    return eqn
+
+
+def _is_used(jaxpr: Any, site: Site) -> bool:
+    """Whether anything but a write depends on what is read at a site of a jaxpr."""
+    inner = site.steps[-1].nested.jaxpr if site.steps else _compat.open_jaxpr(jaxpr)
+    reached = set(site.eqn.outvars)
+    for eqn in inner.eqns:
+        if any(not _compat.is_literal(atom) and atom in reached for atom in eqn.invars):
+            reached.update(eqn.outvars)  # of which a write has none
+    return any(not _compat.is_literal(atom) and atom in reached for atom in inner.outvars)
+
+
+def _refuse(jaxpr: Any, sites: Sequence[Site], accesses: Sequence[Access]) -> None:
+    refuse_conflicts(accesses, lambda k: _is_used(jaxpr, sites[k]))
+    for site in sites:
+        if site.idle:
+            raise RefusedError(
+                f"uncurry: the {site} runs only in a derivative or a transpose, into which no "
+                "state is threaded. Read the state before, and close over the value."
+            )
+        if site.recomputed:
+            raise RefusedError(
+                f"uncurry: the {site} is in a part of a backward pass that repeats the forward "
+                "pass, and may happen twice. Wrap the function that is differentiated by "
+                "uncurry, and not what calls it."
+            )
+
+
+def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """What takes the place of an access."""
+    access = access_of(eqn)
+    if access.op == "write":
+        return leaves, [], None
+    values = []
+    for value, var in zip(now, eqn.outvars, strict=True):
+        if more := sorted(_compat.varying(value) - _compat.varying(var.aval)):
+            raise RefusedError(
+                f"uncurry: {access}, {address}: the value has come to differ between the devices "
+                f"along {', '.join(more)}, which was not so when the function was traced. Begin "
+                "with a state of which each device has its own."
+            )
+        value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
+        values.append(_compat.resharded(value, var.aval))
+    return now, values, None
+
+
+def _run_tagged(name: str, address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """What takes the place of a write, with a tag on each leaf."""
+    del address, now
+    paths = jax.tree_util.tree_flatten_with_path(access_of(eqn).state.stored)[0]
+    tagged = [
+        tag(leaf, name=f"{name}{jax.tree_util.keystr(path)}", state=name, op="write")
+        for leaf, (path, _) in zip(leaves, paths, strict=True)
+    ]
+    return tagged, [], None
+
+
+def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+    """An access without an equation, where the types are the very ones that were traced."""
+    if access_of(eqn).op == "write":
+        return leaves, []
+    same = all(a.aval == b.aval for a, b in zip(now, eqn.outvars, strict=True))
+    return (now, now) if same else None

@@ -1,0 +1,211 @@
+"""What inputs and outputs of jaxprs are called.
+
+Those of the program have the names that the user gave them. What enters a nested jaxpr has its
+role, and the name of what it is outside: `carry params['b1']`. Where that has none, JAX knows what
+the function inside calls it.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+import taxpr
+from taxpr_jupyter._analysis.stateful import shown_names
+from taxpr_jupyter._text.paths import path_parts
+
+# One name, for all steps of a scan together, says more than what JAX calls one of them.
+_WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
+_JAX = pathlib.PurePath(jax.__file__).parent
+_PACKAGES = {"site-packages", "dist-packages"}
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of one jaxpr in its place.
+
+    Attributes:
+        ins: For each input what it is called.
+        outs: For each output.
+        known: Names of values: of inputs and what is tagged of them, without a role.
+        results: Names of values that are outputs of the program.
+        taken: What the user calls the program's arguments.
+    """
+
+    ins: Sequence[str]
+    outs: Sequence[str]
+    known: Mapping[Any, str]
+    results: Mapping[Any, str]
+    taken: frozenset[str]
+
+
+def names_of(program: taxpr.Program) -> Names:
+    """The names of a program."""
+    ins, outs = shown_names(program)
+    results: dict[Any, str] = {}
+    for atom, name in zip(program.outvars, outs, strict=True):
+        if not taxpr.is_literal(atom):
+            results.setdefault(atom, name)
+    known = _tagged(program, dict(zip(program.invars, ins, strict=True)))
+    return Names(ins, outs, known, results, frozenset(path_parts(name)[0] for name in ins if name))
+
+
+def names_inside(outer: Names, eqn: Any, nested: taxpr.Nested) -> Names:
+    """The names of a nested jaxpr.
+
+    Args:
+        outer: Those of the jaxpr in which the equation stands.
+        eqn: The equation.
+        nested: The nested jaxpr.
+    """
+    operands = [None if k is None else eqn.invars[k] for k in nested.operands]
+    outside = [
+        "" if atom is None or taxpr.is_literal(atom) else outer.known.get(atom, "")
+        for atom in operands
+    ]
+    names = _in_names(nested, outside)
+    numbers = numbered([_word(outer, nested, role) for role in nested.in_roles])
+    ins = [
+        _shown(role, name, number)
+        for role, name, number in zip(nested.in_roles, names, numbers, strict=True)
+    ]
+    # Further inside there are no roles to tell apart what is called the same.
+    once = Counter(names)
+    known = {
+        var: name
+        for var, name, role in zip(nested.jaxpr.invars, names, nested.in_roles, strict=True)
+        if name and (once[name] == 1 or role == "const")
+    }
+    results: dict[Any, str] = {}
+    for atom, role, k in zip(nested.jaxpr.outvars, nested.out_roles, nested.results, strict=True):
+        name = "" if k is None or role != "out" else outer.results.get(eqn.outvars[k], "")
+        if name and not taxpr.is_literal(atom):
+            results.setdefault(atom, name)
+    outs = _out_names(outer, eqn, nested, dict(enumerate(names)))
+    return Names(ins, outs, _tagged(nested.jaxpr, known), results, outer.taken)
+
+
+def numbered(roles: Sequence[str]) -> list[str]:
+    """`carry`, or `xs 0`, `xs 1` where a role is there more than once."""
+    total, seen = Counter(roles), Counter()
+    names = []
+    for role in roles:
+        word = _WORDS.get(role, role)
+        names.append(f"{word} {seen[role]}" if total[role] > 1 else word)
+        seen[role] += 1
+    return names
+
+
+def argument_names(nested: taxpr.Nested) -> Sequence[str]:
+    """The names of arguments in the code, "" for what has none there."""
+    names = getattr(nested.jaxpr.debug_info, "arg_names", None)
+    if names is None or len(names) != len(nested.in_roles):  # JAX made it of another one
+        return [""] * len(nested.in_roles)
+    # Two functions in one, such as a call and what it closes over, may use a name twice.
+    return [name if names.count(name) == 1 else "" for name in names]
+
+
+def is_of_library(nested: taxpr.Nested) -> bool:
+    """Whether a nested jaxpr was traced from a function that is not the user's own."""
+    place = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
+    return _is_in_library(place.rpartition(" at ")[2].rpartition(":")[0])
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_in_library(file: str) -> bool:
+    path = pathlib.PurePath(file)
+    return path.is_relative_to(_JAX) or not _PACKAGES.isdisjoint(path.parts)
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
+    """What the inputs are called without their roles, "" for what has no name.
+
+    Args:
+        nested: The nested jaxpr.
+        outside: What they are called outside.
+    """
+    own = argument_names(nested)
+    library = is_of_library(nested)
+    first: list[str] = []
+    for role, out, inner in zip(nested.in_roles, outside, own, strict=True):
+        # What a function of the user's calls its arguments are words of the user's, too.
+        if role == "arg":
+            first.append((out or inner) if library else (inner or out))
+        else:
+            first.append(out or ("" if library else inner))
+    # One array in two places: what it is called inside tells them apart. A const stays what it is.
+    once = Counter(zip(nested.in_roles, first, strict=True))
+    places = Counter(first)
+    second = [
+        name
+        if library or (once[role, name] == 1 and (role == "const" or places[name] == 1))
+        else (inner or name)
+        for role, name, inner in zip(nested.in_roles, first, own, strict=True)
+    ]
+    again = Counter(zip(nested.in_roles, second, strict=True))
+    return [
+        name if again[role, name] == 1 else ""
+        for role, name in zip(nested.in_roles, second, strict=True)
+    ]
+
+
+def _out_names(
+    outer: Names, eqn: Any, nested: taxpr.Nested, in_names: Mapping[int, str]
+) -> list[str]:
+    """The names of outputs: of a carry that of the input where it goes back."""
+    back = {j: in_names[i] for j, i in nested.back}
+    own = _result_paths(nested)
+    numbers = numbered([_word(outer, nested, role) for role in nested.out_roles])
+    shown: list[str] = []
+    for j, (role, k) in enumerate(zip(nested.out_roles, nested.results, strict=True)):
+        name = back.get(j, "")
+        if role == "y":
+            name = "" if k is None else outer.results.get(eqn.outvars[k], "")
+            if not name and own[j]:
+                shown.append(f"{_word(outer, nested, role)}{own[j]}")
+                continue
+        shown.append(_shown(role, name, numbers[j]))
+    once = Counter(shown)
+    return [name if once[name] == 1 else numbers[j] for j, name in enumerate(shown)]
+
+
+def _result_paths(nested: taxpr.Nested) -> Sequence[str]:
+    """Where in what the body of a scan returns each of the `ys` is: `['loss']`; or ""."""
+    paths = getattr(nested.jaxpr.debug_info, "result_paths", None)
+    if not isinstance(paths, tuple) or len(paths) != len(nested.out_roles):
+        return [""] * len(nested.out_roles)
+    start = "result[1]"
+    return [path.removeprefix(start) if path.startswith(start) else "" for path in paths]
+
+
+def _shown(role: str, name: str, number: str) -> str:
+    """A name with its role, or the role and a number."""
+    if not name:
+        return number
+    word = _WORDS.get(role, role)
+    return name if role == "arg" or path_parts(name)[0] == word else f"{word} {name}"
+
+
+def _word(outer: Names, nested: taxpr.Nested, role: str) -> str:
+    """The role; where the user calls an argument the same, also whose it is: `scan ys`."""
+    word = _WORDS.get(role, role)
+    return f"{nested.title.split()[0]} {word}" if word in outer.taken else word
+
+
+def _tagged(jaxpr: Any, known: dict[Any, str]) -> dict[Any, str]:
+    """Names of values, and of what is a tag of one: tags come and go."""
+    for eqn in jaxpr.eqns if known else ():
+        if taxpr.is_tag(eqn):
+            for var, atom in zip(eqn.outvars, eqn.invars, strict=True):
+                if not taxpr.is_literal(atom) and atom in known:
+                    known[var] = known[atom]
+    return known

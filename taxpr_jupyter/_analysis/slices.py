@@ -1,0 +1,156 @@
+"""What a value depends on, and what depends on it, through the borders of nested jaxprs.
+
+Where `_dataflow` does not know which operands matter, all do, and `Slice.unsure` names the
+equation. What host callbacks tell each other is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from taxpr_jupyter._analysis.dataflow import Dataflow, Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A part of a program: what is upstream or downstream of some place, or between two.
+
+    Attributes:
+        addresses: The equations in it, and the inputs, constants and outputs of the program, in
+            program order. An equation with nested jaxprs is in it when some of its inside is.
+        unsure: Equations in it of which is not known which operands matter for which results; so
+            more than what is true may be in the slice, but nothing less.
+    """
+
+    addresses: tuple[str, ...]
+    unsure: tuple[str, ...]
+    _flow: Dataflow = field(repr=False)
+    _before: np.ndarray = field(repr=False)  # for each node how many before it are in the slice
+
+    def touches(self, address: str) -> bool:
+        """Whether any of what an address stands for is in the slice; also of groups and values."""
+        start, stop = self._flow.nodes_of(address)
+        return bool(self._before[stop] > self._before[start])
+
+    def places(self) -> frozenset[str]:
+        """All that is in it, with inputs and outputs of nested jaxprs."""
+        return frozenset(
+            address
+            for address, start, stop in self._flow.places
+            if self._before[stop] > self._before[start]
+        )
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+
+class Slices:
+    """Finds slices of one program; the graph is made once.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Any) -> None:
+        self._flow = Dataflow(program)
+
+    def downstream(self, address: str) -> Slice:
+        """What depends on a value, equation, nested jaxpr or group, itself included.
+
+        Raises:
+            PanelError: There is no such place.
+        """
+        return self._slice(self._reached(address, self._flow.forth))
+
+    def upstream(self, address: str) -> Slice:
+        """What a value, equation, nested jaxpr or group depends on, itself included.
+
+        Raises:
+            PanelError: There is no such place.
+        """
+        return self._slice(self._reached(address, self._flow.back))
+
+    def between(self, start: str, stop: str) -> Slice:
+        """All paths from one place to another; empty where there is none.
+
+        Raises:
+            PanelError: There is no such place.
+        """
+        after = self._reached(start, self._flow.forth)
+        return self._slice(after & self._reached(stop, self._flow.back))
+
+    def of(self, addresses: Iterable[str]) -> Slice:
+        """Some places, with all that is in them.
+
+        Raises:
+            PanelError: There is no such place.
+        """
+        reached = np.zeros(self._flow.nodes, bool)
+        for address in addresses:
+            start, stop = self._flow.nodes_of(address)
+            reached[start:stop] = True
+        return self._slice(reached)
+
+    def _reached(self, address: str, edges: Edges) -> np.ndarray:
+        starts, neighbours = edges
+        seen = bytearray(self._flow.nodes)
+        todo = list(range(*self._flow.nodes_of(address)))
+        for node in todo:
+            seen[node] = 1
+        while todo:
+            node = todo.pop()
+            for other in neighbours[starts[node] : starts[node + 1]]:
+                if not seen[other]:
+                    seen[other] = 1
+                    todo.append(other)
+        return np.frombuffer(seen, bool)
+
+    def _slice(self, reached: np.ndarray) -> Slice:
+        before = np.concatenate(([0], np.cumsum(reached)))
+        addresses = tuple(
+            address
+            for address, start, stop in self._flow.places
+            if before[stop] > before[start] and ("/" not in address or self._flow.is_eqn(address))
+        )
+        unsure = tuple(address for address, node in self._flow.unsure if reached[node])
+        return Slice(addresses, unsure, self._flow, before)
+
+
+def upstream(program: Any, address: str) -> Slice:
+    """What a place of a program depends on; see `Slices.upstream`.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
+        >>> upstream(program, "1:cos").addresses
+        ('in1', '1:cos')
+    """
+    return Slices(program).upstream(address)
+
+
+def downstream(program: Any, address: str) -> Slice:
+    """What depends on a place of a program; see `Slices.downstream`.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
+        >>> downstream(program, "in1").addresses
+        ('in1', '1:cos', '2:mul', '3:add', 'out0')
+    """
+    return Slices(program).downstream(address)
+
+
+def between(program: Any, start: str, stop: str) -> Slice:
+    """All paths between two places of a program; see `Slices.between`.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
+        >>> between(program, "0:sin", "2:mul").addresses
+        ('0:sin', '2:mul')
+    """
+    return Slices(program).between(start, stop)

@@ -1,0 +1,247 @@
+"""`taxpr draw` and `taxpr text`."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+import taxpr
+from taxpr_jupyter._cli import arguments
+from taxpr_jupyter._cli import target as _target
+from taxpr_jupyter._draw import draw
+from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._layout.layout import TIMEOUT
+from taxpr_jupyter._model.model import HEAT_KINDS
+from taxpr_jupyter._output.drawing import Drawing
+from taxpr_jupyter._tracing.trace import static_words, traced, traced_before
+from taxpr_jupyter._tracing.tracebacks import users_frames
+from taxpr_jupyter._tree.fold import BUDGET
+
+MISTAKE, FAILED = 2, 1  # exit codes: of what was asked for; of the user's function
+
+_ABOUT = "Draw JAX functions without running them."
+_DRAW = """\
+Draw a JAX function as a picture. The function is traced, as jax.jit would do it, and not run.
+
+TARGET says where the function is: package.module:function, path/to/file.py:function, or
+module:object.method. The current directory is on Python's path.
+"""
+_EXAMPLES = """\
+examples:
+  A function of two arrays, as a picture:
+    taxpr draw model.py:loss --args "f32[64,32] f32[8,64]" -o loss.svg
+
+  Its gradient, as a page to walk through in a browser. The first argument is a dict:
+    taxpr draw model.py:dict_loss --grad --args "{w: f32[64,32], b: f32[32]} f32[8,64]" -o grad.html
+
+  Arguments made by a function of yours, which returns them as a tuple, or as (tuple, dict):
+    taxpr draw model.py:loss --args-from model.py:example -o loss.png
+
+arguments:
+  Types with shapes: f32[8,16]  bf16[4]  i32[]  u8  bool[3]  key (of jax.random)
+  Values:            0.5  3  True  None  'text'  (numbers are traced, texts are not)
+  Containers:        (f32[3], f32[4])  [f32[3], f32[3]]  {w: f32[3], b: f32[]}
+  Keyword arguments: rate=0.1
+  Not traced:        --static rate   (or its position: --static 2)
+
+exit codes: 0 written, 1 the function could not be traced, 2 what was asked for cannot be done.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command.
+
+    Args:
+        argv: Its arguments; None for those of the process.
+
+    Returns:
+        The exit code.
+    """
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("taxpr: stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if options.traceback:
+            traceback.print_exc()
+        ours = isinstance(error, (taxpr.TaxprError, OSError))
+        place = "" if ours else _place(error)
+        print(f"taxpr: {one_line(error)}{place}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):
+            if note.startswith("Hint: ") and not options.traceback:
+                print(f"taxpr: {note}", file=sys.stderr)
+        if not ours and not options.traceback:
+            print("taxpr: --traceback shows where it comes from", file=sys.stderr)
+        return MISTAKE if ours else FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("taxpr", description=_ABOUT)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    draw = _command(commands, "draw", "draw a function as a picture", _DRAW, _draw)
+    draw.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="the file to write: .svg, .png, .pdf, .html (to walk through), .dot or .txt",
+    )
+    draw.add_argument(
+        "--budget",
+        type=_positive(int),
+        default=BUDGET,
+        metavar="N",
+        help="show at most about this many nodes (%(default)s)",
+    )
+    for flag, what in (("--unfold", "open"), ("--fold", "closed")):
+        draw.add_argument(
+            flag,
+            action="append",
+            default=[],
+            metavar="ADDRESS",
+            help=f"draw this equation or group {what}, such as 3:scan; may be repeated",
+        )
+    draw.add_argument(
+        "--heat", choices=HEAT_KINDS, help="colour by operations or bytes moved, not by kind"
+    )
+    draw.add_argument(
+        "--timeout",
+        type=_positive(float),
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="how long the layout may take (%(default)g)",
+    )
+    about = "Print a function's equations as text, with the addresses that --unfold takes."
+    _command(commands, "text", "print a function's equations", about, _text)
+    return parser
+
+
+def _command(commands: Any, name: str, summary: str, about: str, run: Any) -> Any:
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=about,
+        epilog=_EXAMPLES if name == "draw" else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("target", metavar="TARGET", help="where the function is")
+    given = command.add_mutually_exclusive_group()
+    given.add_argument(
+        "--args", default="", metavar="ARGUMENTS", help='types of arguments: "f32[8,16] i32[8] 0.5"'
+    )
+    given.add_argument(
+        "--args-from", metavar="TARGET", help="a function that returns the arguments, or a tuple"
+    )
+    command.add_argument(
+        "--static",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an argument that is not traced: its name, or its position from 0; may be repeated",
+    )
+    command.add_argument(
+        "--grad", action="store_true", help="its gradient by the first argument instead"
+    )
+    command.add_argument(
+        "--traceback", action="store_true", help="after an error, show where it comes from"
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _positive(kind: Any) -> Any:
+    def read(text: str) -> Any:
+        number = kind(text)
+        if not number > 0:
+            raise ValueError(text)
+        return number
+
+    read.__name__ = f"positive {kind.__name__}"
+    return read
+
+
+def _draw(options: argparse.Namespace) -> int:
+    drawing = _drawing(
+        options,
+        budget=options.budget,
+        unfold=options.unfold,
+        fold=options.fold,
+        timeout=options.timeout,
+        heat=options.heat,
+    )
+    file = drawing.save(options.out)
+    print(f"{file}: {drawing.program.name}, {drawing.picture.counts}")
+    if drawing.note:
+        print(f"taxpr: {drawing.note}", file=sys.stderr)
+    return 0
+
+
+def _text(options: argparse.Namespace) -> int:
+    print(_drawing(options).text().encode(errors="replace").decode())
+    return 0
+
+
+def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
+    found = _target.load(options.target)
+    if traced_before(found) is not None:
+        if options.args or options.args_from or options.grad or options.static:
+            raise PanelError(
+                f"{options.target} is traced already: it takes no arguments, no --grad, no --static"
+            )
+        return draw(found, **more)
+    args, kwargs = arguments.parse(options.args)
+    if options.args_from:
+        args, kwargs = _made(_target.load(options.args_from), options.args_from)
+    _check_fit(options.target, found, args, kwargs)
+    if options.grad and callable(found):
+        found = jax.grad(found)
+    # Not through the keyword arguments of `draw`, which its options have names in common with.
+    start = traced(found, args, kwargs, *static_words(options.static))
+    return draw(start.program, **more)
+
+
+def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuses arguments that the function does not take, as far as its signature says so."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # no function, or one that has none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        params = ", ".join(map(str, signature.parameters.values()))
+        given = [f"{len(args)} by position", *(f"{name}=" for name in kwargs)]
+        raise PanelError(
+            f"{target}: {error}. It is {getattr(fn, '__name__', target)}({params}), and given are "
+            f'{", ".join(given)}: write --args "f32[8,16] f32[16]", or --args-from a function '
+            "that returns them"
+        ) from None
+
+
+def _made(made: Any, target: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments from what `--args-from` names."""
+    made = made() if callable(made) else made
+    match made:
+        case (tuple() | list() as args, dict() as kwargs) if all(type(k) is str for k in kwargs):
+            return tuple(args), kwargs
+        case tuple():
+            return made, {}
+    raise PanelError(
+        f"{target} gives a {type(made).__name__}: return the arguments as a tuple, (x,) for one, "
+        "or as (tuple, dict) with keyword arguments"
+    )
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the user's own code."""
+    frames = traceback.extract_tb(users_frames(error.__traceback__))
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -1,0 +1,264 @@
+"""Compares two jaxprs: says of each equation what became of it, and of inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import taxpr
+from taxpr_jupyter._analysis.graph import Graph, Source
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._diff import pairing
+from taxpr_jupyter._diff.changes import Difference, different
+from taxpr_jupyter._diff.match import Matching
+from taxpr_jupyter._diff.pairing import Pairs
+from taxpr_jupyter._diff.part import End, Inner, Part, Side, Status
+from taxpr_jupyter._diff.wiring import Wiring
+
+
+class Recurse(Protocol):
+    """Goes into nested jaxprs."""
+
+    keys: Keys
+
+    def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
+        """Compares two nested jaxprs."""
+        ...
+
+    def size(self, eqn: Any) -> int:
+        """How many equations an equation is, those inside included."""
+        ...
+
+    def size_of(self, jaxpr: Any) -> int:
+        """How many equations there are in a jaxpr and all inside."""
+        ...
+
+
+class Comparing:
+    """Compares two jaxprs.
+
+    Args:
+        recurse: Compares nested jaxprs.
+        jaxprs: Before and after.
+        consts: The values of their constants, as far as these are known.
+        ins: Pairs of inputs.
+        outs: Pairs of outputs, to begin with.
+        fixed_outs: Those that stay whatever the outputs are.
+        top: Whether they are programs.
+
+    Attributes:
+        part: What came of it.
+    """
+
+    def __init__(
+        self,
+        recurse: Recurse,
+        jaxprs: tuple[Any, Any],
+        consts: tuple[Sequence[Any], Sequence[Any]],
+        ins: Pairs,
+        outs: Pairs,
+        fixed_outs: Pairs,
+        top: bool,
+    ) -> None:
+        self._recurse, self._keys = recurse, recurse.keys
+        self._flows = Graph(jaxprs[0], self._keys), Graph(jaxprs[1], self._keys)
+        values = [[self._keys.value(value) for value in side] for side in consts]
+        types = [[self._keys.aval(var.aval) for var in jaxpr.constvars] for jaxpr in jaxprs]
+        # Operands of some equations enter as constvars; then there are no values.
+        names = [
+            (v if len(v) == len(t) else [None] * len(t)) for v, t in zip(values, types, strict=True)
+        ]
+        held = pairing.ends(names[0], names[1], types[0], types[1])
+        match = Matching(self._flows[0], self._flows[1], ins, held, outs, self._keys)
+        self._wiring = Wiring(self._flows, (ins, held), match, self._keys)
+        sides = [
+            Side(flow.jaxpr, flow.names, flow.eqns, ["same"] * len(flow.eqns), partner)
+            for flow, partner in zip(self._flows, (match.partner, match.back), strict=True)
+        ]
+        self.part = Part((sides[0], sides[1]))
+        self._eqns()
+        input_status: Status = "changed" if top else "follows"
+        self._pair_ends("in", ins, _types_of(jaxprs, "invars", self._keys), input_status)
+        self._pair_ends("const", held, names if all(names) else types, "changed")
+        self._outs(outs, fixed_outs)
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def _eqns(self) -> None:
+        part, (before, after) = self.part, self.part.sides
+        alone: tuple[tuple[Side, Status], ...] = ((before, "removed"), (after, "added"))
+        for side, status in alone:
+            for i, partner in enumerate(side.partner):
+                if partner < 0:
+                    side.status[i] = status
+                    part.counts[status] += self._recurse.size(side.eqns[i])
+        for i, j in enumerate(before.partner):
+            if j < 0:
+                continue
+            status = self._pair(i, j)
+            before.status[i] = after.status[j] = status
+            part.counts[status] += 1
+            if i not in part.inside:
+                part.counts["same"] += self._recurse.size(before.eqns[i]) - 1
+                continue
+            for nested, inner in zip(self._nested(i, j), part.inside[i], strict=True):
+                if inner.part is not None:
+                    part.counts.update(inner.part.counts)
+                else:
+                    ours, theirs = nested
+                    held = ours or theirs
+                    assert held is not None, "a pair has at least one"
+                    name = "same" if ours and theirs else "removed" if ours else "added"
+                    part.counts[name] += self._recurse.size_of(held.jaxpr)
+
+    def _pair(self, i: int, j: int) -> Status:
+        """What became of an equation; notes what is different."""
+        flow, other = self._flows
+        eqn, eqn_after = flow.eqns[i], other.eqns[j]
+        operands = self._wiring.operands(i, j)
+        rewired = [
+            text
+            for k, m in operands.items()
+            if (text := self._wiring.rewired((i, k), (j, m))) is not None
+        ]
+        is_same = flow.keys[i].own == other.keys[j].own
+        inside: tuple[Inner, ...] = ()
+        if not is_same:
+            inside = tuple(
+                self._inner(ours, theirs, operands) for ours, theirs in self._nested(i, j)
+            )
+            if any(inner.part or None in inner.labels for inner in inside):
+                self.part.inside[i] = inside
+        self._wiring.results[i] = self._result_pairs(i, j, inside)
+        if is_same and not rewired:
+            return "same"
+        found = (
+            Difference()
+            if is_same
+            else different(eqn, eqn_after, operands, self._wiring.results[i], self._keys)
+        )
+        found.hard += rewired
+        inner_quiet = all(
+            None not in inner.labels and (inner.part is None or inner.part.is_quiet)
+            for inner in inside
+        )
+        self.part.what[i] = (*found.hard, *found.soft)
+        if found.hard:
+            return "changed"
+        if not inner_quiet:
+            return "inside"
+        if found.typed:
+            return "follows"
+        # Types of results that are others for no reason are the reason.
+        if not found.soft:
+            self.part.what[i] = ("in a way that has no text",)
+        return "changed"
+
+    # --- nested jaxprs ----------------------------------------------------------------------------
+
+    def _nested(self, i: int, j: int) -> list[tuple[taxpr.Nested | None, taxpr.Nested | None]]:
+        """Which nested jaxprs of two partners are partners: equal ones, or those of one label."""
+        ours = taxpr.nested_jaxprs(self._flows[0].eqns[i])
+        theirs = taxpr.nested_jaxprs(self._flows[1].eqns[j])
+        labels = [[nested.label for nested in side] for side in (ours, theirs)]
+        if labels[0] == labels[1]:
+            return list(zip(ours, theirs, strict=True))
+        numbers = [[self._keys.jaxpr(n.stored) for n in side] for side in (ours, theirs)]
+        known = pairing.in_order(numbers[0], numbers[1])
+        pairs = pairing.ends(labels[0], labels[1], numbers[0], numbers[1], known)
+        taken = set(pairs.values())
+        found = [(n, theirs[pairs[k]] if k in pairs else None) for k, n in enumerate(ours)]
+        return [*found, *((None, n) for k, n in enumerate(theirs) if k not in taken)]
+
+    def _inner(
+        self, ours: taxpr.Nested | None, theirs: taxpr.Nested | None, operands: Pairs
+    ) -> Inner:
+        if ours is None or theirs is None:
+            return Inner((ours and ours.label, theirs and theirs.label), None)
+        labels = ours.label, theirs.label
+        if self._keys.jaxpr(ours.stored) == self._keys.jaxpr(theirs.stored):
+            return Inner(labels, None)
+        return Inner(labels, self._recurse.nested(ours, theirs, operands))
+
+    def _result_pairs(self, i: int, j: int, inside: Sequence[Inner]) -> Pairs:
+        flow, other = self._flows
+        counts = flow.results(i), other.results(j)
+        if counts[0] == counts[1]:
+            return {k: k for k in range(counts[0])}
+        pairs: Pairs = {}
+        for (ours, theirs), inner in zip(self._nested(i, j), inside, strict=True):
+            if inner.part is None or ours is None or theirs is None:
+                continue
+            for k, name in inner.part.sides[0].ends.items():
+                if k.startswith("out") and name.partner is not None:
+                    a, b = int(k[3:]), int(name.partner[3:])
+                    result = ours.results[a], theirs.results[b]
+                    if result[0] is not None and result[1] is not None:
+                        pairs[result[0]] = result[1]
+        if pairs:
+            return pairs
+        types = [
+            [self._keys.aval(v.aval) for v in f.eqns[n].outvars] for f, n in ((flow, i), (other, j))
+        ]
+        return pairing.in_order(types[0], types[1])
+
+    # --- inputs and outputs -----------------------------------------------------------------------
+
+    def _pair_ends(
+        self, word: str, pairs: Pairs, keys: Sequence[Sequence[Any]], status: Status
+    ) -> None:
+        before, after = self.part.sides
+        taken = set(pairs.values())
+        for a, key in enumerate(keys[0]):
+            b = pairs.get(a)
+            if b is None:
+                before.ends[f"{word}{a}"] = End("removed", None)
+                continue
+            became: Status = "same" if key == keys[1][b] else status
+            before.ends[f"{word}{a}"] = End(became, f"{word}{b}")
+            after.ends[f"{word}{b}"] = End(became, f"{word}{a}")
+        for b in range(len(keys[1])):
+            if b not in taken:
+                after.ends[f"{word}{b}"] = End("added", None)
+
+    def _outs(self, outs: Pairs, fixed: Pairs) -> None:
+        """Pairs the outputs that are not fixed again, first those that are the same value."""
+        flow, other = self._flows
+        pairs = {
+            a: b
+            for a, b in outs.items()
+            if a not in fixed and self._wiring.there(flow.outs[a]) == other.outs[b]
+        }
+        taken = {*pairs.values(), *fixed.values()}
+        free: dict[Source, list[int]] = {}
+        for b, source in enumerate(other.outs):
+            if b not in taken:
+                free.setdefault(source, []).append(b)
+        for a, source in enumerate(flow.outs):
+            there = self._wiring.there(source)
+            if a not in pairs and a not in fixed and there is not None and free.get(there):
+                pairs[a] = free[there].pop(0)
+        taken = set(pairs.values())
+        types = _types_of((flow.jaxpr, other.jaxpr), "outvars", self._keys)
+        moved: dict[int, str] = {}
+        for a, b in outs.items():
+            if a in pairs or b in taken:
+                continue
+            tags = flow.out_through[a], other.out_through[b]
+            text = self._wiring.moved(f"out{a}", flow.outs[a], other.outs[b], tags)
+            if text is not None and a not in fixed and types[0][a] != types[1][b]:
+                continue  # another value of another type: one is gone, and one is new
+            pairs[a] = b
+            if text is not None:
+                moved[a] = text
+        self._pair_ends("out", pairs, types, "follows")
+        before, after = self.part.sides
+        for a, text in moved.items():
+            b = pairs[a]
+            before.ends[f"out{a}"] = End("changed", f"out{b}", text)
+            after.ends[f"out{b}"] = End("changed", f"out{a}", text)
+
+
+def _types_of(jaxprs: Sequence[Any], what: str, keys: Keys) -> list[list[int]]:
+    """The types of the inputs or outputs of jaxprs."""
+    return [[keys.aval(atom.aval) for atom in getattr(jaxpr, what)] for jaxpr in jaxprs]

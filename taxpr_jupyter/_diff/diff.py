@@ -1,0 +1,208 @@
+"""The difference of two programs: what was added, removed, changed. No layout, no picture."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+
+import taxpr
+from taxpr_jupyter._diff.differ import Differ
+from taxpr_jupyter._diff.part import STATUSES, Part, Status, pairs, statuses
+
+
+def diff(before: taxpr.Program, after: taxpr.Program) -> Diff:
+    """Compares two programs: not their letters, source lines, or order of independent equations.
+
+    Tags are seen through: one that was added is ``"added"``, and what uses its value stays
+    ``"same"``. What the functions among params do cannot be known: rules of `jax.custom_jvp` and
+    callbacks are compared by name and code. Constants of more than 64 MiB are the same only where
+    they are one array.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> before = taxpr.trace(lambda x: jnp.sin(x) * 2)(1.0)
+        >>> after = taxpr.trace(lambda x: jnp.tanh(jnp.sin(x)) * 3)(1.0)
+        >>> found = diff(before, after)
+        >>> dict(found.after)["1:tanh"], found.partner(1, "2:mul"), found.what(1, "2:mul")
+        ('added', '1:mul', ('operand 1 2.0→3.0',))
+    """
+    return Diff(before, after, Differ().programs(before, after))
+
+
+_ALONE: tuple[Status, Status] = "removed", "added"  # by the side that has it
+
+
+class Statuses(Mapping[str, Status]):
+    """What became of the places of one program, by address.
+
+    It iterates over what was compared. What is inside of an equation that is the same, or is gone
+    or new as a whole, can be looked up as well, and is what the equation is. A value is what the
+    equation is that makes it.
+    """
+
+    def __init__(self, part: Part, side: int) -> None:
+        self._part, self._side = part, side
+
+    def __getitem__(self, address: str) -> Status:
+        return _look(self._part, self._side, address)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return (address for address, _ in statuses(self._part, self._side))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(dict(statuses(self._part, self._side)))
+
+
+class Diff:
+    """Two programs compared.
+
+    A side is 0 for the program before, 1 for the one after.
+
+    Args:
+        before: The one program.
+        after: The other.
+        part: The comparison of their outermost jaxprs.
+
+    Attributes:
+        programs: The two programs.
+        part: The comparison of their outermost jaxprs.
+        before: For each address of the one program what became of it: ``"same"``;
+            ``"removed"``; ``"changed"``, other params, literals, types or operands;
+            ``"follows"``, other types because its operands have others; ``"inside"``, the
+            same but for something in its jaxprs.
+        after: For each address of the other; ``"added"`` in place of ``"removed"``.
+    """
+
+    def __init__(self, before: taxpr.Program, after: taxpr.Program, part: Part) -> None:
+        self.programs = before, after
+        self.part = part
+        self.before, self.after = Statuses(part, 0), Statuses(part, 1)
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many equations became what; a pair counts once, equations inside one by one."""
+        return {status: self.part.counts[status] for status in STATUSES}
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing is different."""
+        found = {*self.before.values(), *self.after.values()}
+        return found <= {"same"}
+
+    @functools.cached_property
+    def pairs(self) -> dict[str, str]:
+        """The address of the partner of each equation that was compared and has one.
+
+        Of an equation that is the same, those inside are left out, and `partner` has them.
+        """
+        return dict(pairs(self.part))
+
+    def partner(self, side: int, address: str) -> str | None:
+        """The address in the other program of what is at an address; None where it is not there.
+
+        Raises:
+            KeyError: There is no such address.
+        """
+        return _look(self.part, side, address)[1]
+
+    def what(self, side: int, address: str) -> tuple[str, ...]:
+        """What is different at an address, for people.
+
+        Raises:
+            KeyError: There is no such address.
+        """
+        return _look(self.part, side, address)[2]
+
+    def look(self, side: int, address: str) -> tuple[Status, str | None, tuple[str, ...]]:
+        """What became of a place, its partner, and what is different, all at once."""
+        return _look(self.part, side, address)
+
+    def opens(self, side: int, address: str) -> bool:
+        """Whether something was done inside of an equation that has a partner."""
+        place = self._place(side, address)
+        if place is None:
+            return False
+        part, position = place
+        return any(
+            None in inner.labels or (inner.part is not None and not inner.part.is_quiet)
+            for inner in part.inner(side, position)
+        )
+
+    def is_near(self, side: int, address: str) -> bool:
+        """Whether an equation stands next to where the other program has one more."""
+        place = self._place(side, address)
+        return place is not None and place[1] in place[0].near[side]
+
+    def partner_of_nested(self, side: int, address: str, label: str) -> str | None:
+        """The address of the partner of an equation's nested jaxpr; None where it has none."""
+        partner, place = self.partner(side, address), self._place(side, address)
+        if partner is None or place is None:
+            return partner and f"{partner}/{label}"
+        inner = next((i for i in place[0].inner(side, place[1]) if i.labels[side] == label), None)
+        other = label if inner is None else inner.labels[1 - side]
+        return None if other is None else f"{partner}/{other}"
+
+    def _place(self, side: int, address: str) -> tuple[Part, int] | None:
+        """The jaxprs in which an equation stands, and where; None where none were compared."""
+        *way, leaf = address.split("/")
+        part = self.part
+        for local, label in zip(way[::2], way[1::2], strict=True):
+            found = part.inner(side, part.sides[side].position[local])
+            inner = next((i.part for i in found if i.labels[side] == label), None)
+            if inner is None:
+                return None
+            part = inner
+        return part, part.sides[side].position[leaf]
+
+    def __repr__(self) -> str:
+        names = " and ".join(program.name for program in self.programs)
+        return f"<difference of {names}: {self.summary()}>"
+
+    def summary(self) -> str:
+        """`1 added, 2 changed, 12 same`."""
+        words = {"inside": "changed inside", "follows": "of other types that follow"}
+        counts = [
+            f"{self.part.counts[status]:,} {words.get(status, status)}"
+            for status in ("added", "removed", "changed", "inside", "follows", "same")
+            if self.part.counts[status]
+        ]
+        return ", ".join(counts) or "no equations"
+
+
+def _look(part: Part, side: int, address: str) -> tuple[Status, str | None, tuple[str, ...]]:
+    """Status, partner and differences of a place."""
+    *way, leaf = address.split("/")
+    prefix = ""
+    for n in range(0, len(way) - 1, 2):
+        own, other = part.sides[side], part.sides[1 - side]
+        position = own.position[way[n]]
+        partner = own.partner[position]
+        if partner < 0:
+            return own.status[position], None, ()
+        prefix += f"{other.names[partner]}/"
+        inner = next((i for i in part.inner(side, position) if i.labels[side] == way[n + 1]), None)
+        label = way[n + 1] if inner is None else inner.labels[1 - side]
+        if label is None:
+            return _ALONE[side], None, ()
+        prefix += f"{label}/"
+        if inner is None or inner.part is None:
+            return "same", f"{prefix}{'/'.join([*way[n + 2 :], leaf])}", ()
+        part = inner.part
+    own, other = part.sides[side], part.sides[1 - side]
+    if leaf in own.ends:
+        end = own.ends[leaf]
+        texts = (end.what,) if end.what else ()
+        return end.status, None if end.partner is None else f"{prefix}{end.partner}", texts
+    name, dot, result = leaf.rpartition(".")
+    if not dot or name not in own.position:
+        name, result = leaf, ""
+    position = own.position[name]
+    partner = own.partner[position]
+    if partner < 0:
+        return own.status[position], None, ()
+    texts = part.what.get(position if side == 0 else partner, ())
+    there = f"{prefix}{other.names[partner]}{f'.{result}' if result else ''}"
+    return own.status[position], there, texts

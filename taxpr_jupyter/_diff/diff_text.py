@@ -1,0 +1,169 @@
+"""The difference of two programs as text: what is different, and a little of what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._diff.changes import joined, type_text
+from taxpr_jupyter._diff.diff import Diff
+from taxpr_jupyter._diff.part import Part, Side
+from taxpr_jupyter._text.short import Tooltips, Where, shortened
+
+_LETTERS = 20_000  # equations; for more, JAX takes long to give letters to the variables
+_LINE = 160
+MARKS = {"same": " ", "inside": "▾", "follows": "≈", "changed": "~", "added": "+", "removed": "-"}
+
+
+def diff_text(found: Diff, context: int = 2, where: Where | None = None) -> str:
+    """Writes a difference.
+
+    Args:
+        found: The difference.
+        context: How many equations around a change are shown that are the same.
+        where: Writes source lines.
+
+    Returns:
+        Text in which each equation has a line: `+` it was added, `-` removed, `~` changed, and
+        both forms follow; `≈` it has other types, since its operands have; `▾` the same, and
+        something inside is not. What is inside of an equation is indented.
+    """
+    writer = _Writer(found, context, where)
+    before, after = (f"{program.name}" for program in found.programs)
+    head = [f"--- {shortened(before, _LINE)}", f"+++ {shortened(after, _LINE)}", found.summary()]
+    lines = list(writer.part(found.part, ("", ""), ""))
+    return "\n".join([*head, *lines])
+
+
+class _Writer:
+    def __init__(self, found: Diff, context: int, where: Where | None) -> None:
+        self._context = context
+        few = sum(found.counts.values()) <= _LETTERS
+        self._tips = [
+            Tooltips(taxpr.var_names(program) if few else {}, where) for program in found.programs
+        ]
+        self._names = [(program.in_names, program.out_names) for program in found.programs]
+
+    def part(self, part: Part, prefixes: tuple[str, str], indent: str) -> Iterator[str]:
+        """The lines of two jaxprs."""
+        top = not prefixes[0] and not prefixes[1]
+        names = self._names if top else None
+        yield from self._ends(part, ("in", "const"), prefixes, indent, names)
+        rows = self._rows(part, prefixes, indent)
+        shown = {m for n, (quiet, _) in enumerate(rows) if not quiet for m in self._around(n)}
+        skipped = 0
+        for n, (_, lines) in enumerate(rows):
+            if n not in shown:
+                skipped += 1
+                continue
+            if skipped:
+                yield f"{indent}  … {skipped} the same or alike"
+                skipped = 0
+            yield from lines()
+        if skipped and shown:
+            yield f"{indent}  … {skipped} the same or alike"
+        yield from self._ends(part, ("out",), prefixes, indent, names)
+
+    def _around(self, n: int) -> range:
+        return range(n - self._context, n + self._context + 1)
+
+    def _rows(
+        self, part: Part, prefixes: tuple[str, str], indent: str
+    ) -> list[tuple[bool, Callable[[], Iterator[str]]]]:
+        """For each equation whether it is the same, or only follows, and how to write it."""
+        before, after = part.sides
+        gone: dict[int, list[int]] = {}
+        last = -1
+        for i, j in enumerate(before.partner):
+            if j < 0:
+                gone.setdefault(last, []).append(i)
+            else:
+                last = j
+        rows: list[tuple[bool, Callable[[], Iterator[str]]]] = []
+
+        def add(side: int, position: int) -> None:
+            status = part.sides[side].status[position]
+            quiet = status in ("same", "follows")
+            rows.append((quiet, lambda: self._eqn(part, side, position, prefixes, indent)))
+
+        for j in range(-1, len(after.names)):
+            if j >= 0:
+                add(1, j)
+            for i in gone.get(j, ()):
+                add(0, i)
+        return rows
+
+    def _eqn(
+        self, part: Part, side: int, position: int, prefixes: tuple[str, str], indent: str
+    ) -> Iterator[str]:
+        own = part.sides[side]
+        status, partner = own.status[position], own.partner[position]
+        if status != "changed":
+            yield self._line(MARKS[status], own, side, position, prefixes[side], indent)
+        else:
+            before = part.sides[0]
+            yield self._line("-", before, 0, partner, prefixes[0], indent)
+            yield self._line("+", own, side, position, prefixes[side], indent)
+            yield f"{indent}~     {shortened(joined(part.what[partner]), _LINE)}"
+        for labels, inner in part.inner(side, position):
+            mark = "▾" if None not in labels else "-" if labels[1] is None else "+"
+            if inner is None and mark == "▾":
+                continue
+            name = labels[1] or labels[0]
+            yield f"{indent}    {mark} {name}:"
+            if inner is not None:
+                before = part.sides[0].names[partner]
+                inside = (
+                    f"{prefixes[0]}{before}/{labels[0]}/",
+                    f"{prefixes[1]}{own.names[position]}/{labels[1]}/",
+                )
+                yield from self.part(inner, inside, f"{indent}      ")
+
+    def _line(
+        self, mark: str, own: Side, side: int, position: int, prefix: str, indent: str
+    ) -> str:
+        name, eqn = own.names[position], own.eqns[position]
+        text, *more = self._tips[side].eqn(f"{prefix}{name}", eqn).split("\n")[1:]
+        where = f"  # {more[-1]}" if more and taxpr.source_of(eqn) else ""
+        return f"{indent}{mark} {name.ljust(18)} {text}{where}"
+
+    def _ends(
+        self,
+        part: Part,
+        words: tuple[str, ...],
+        prefixes: tuple[str, str],
+        indent: str,
+        names: Any,
+    ) -> Iterator[str]:
+        """The inputs or outputs that are not the same."""
+        del prefixes
+        for side in (0, 1):
+            own, other = part.sides[side], part.sides[1 - side]
+            for name, end in own.ends.items():
+                word = name.rstrip("0123456789")
+                if word not in words or end.status in ("same", "follows"):
+                    continue
+                if end.partner is not None and side == 0:
+                    continue  # said once, for the program after
+                atom = _atom(own, name)
+                text = end.what
+                if end.partner is not None and not text:
+                    atom_before = _atom(other, end.partner)
+                    text = type_text(atom_before.aval, atom.aval)
+                    text = "another value" if word == "const" and text == "sharding" else text
+                called = ""
+                if names and word != "const":
+                    called = (
+                        f"  {shortened(names[side][word == 'out'][int(name[len(word) :])], 60)}"
+                    )
+                text = f"  {text}" if text else ""
+                value = self._tips[side].value(atom)
+                yield f"{indent}{MARKS[end.status]} {name.ljust(18)} {value}{called}{text}"
+
+
+def _atom(side: Side, name: str) -> Any:
+    """The variable of an input, constant or output; for an output maybe a literal."""
+    word = name.rstrip("0123456789")
+    atoms = {"in": "invars", "const": "constvars", "out": "outvars"}[word]
+    return getattr(side.jaxpr, atoms)[int(name[len(word) :])]

@@ -1,0 +1,83 @@
+"""Compares two programs, and goes into their nested jaxprs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._diff import pairing
+from taxpr_jupyter._diff.align_jaxprs import Comparing
+from taxpr_jupyter._diff.pairing import Pairs
+from taxpr_jupyter._diff.part import Part
+
+
+class Differ:
+    """Compares jaxprs; what was compared before is not compared again."""
+
+    def __init__(self) -> None:
+        self.keys = Keys()
+        self._known: dict[Any, tuple[Any, Part]] = {}
+        self._sizes: dict[int, tuple[Any, int]] = {}
+
+    def programs(self, before: taxpr.Program, after: taxpr.Program) -> Part:
+        """Two programs; inputs and outputs are paired by their names, then in order."""
+        types = [
+            [[self.keys.aval(a) for a in avals] for avals in (p.in_avals, p.out_avals)]
+            for p in (before, after)
+        ]
+        ins = pairing.ends(before.in_names, after.in_names, types[0][0], types[1][0])
+        outs = pairing.ends(before.out_names, after.out_names, types[0][1], types[1][1])
+        consts = before.consts, after.consts
+        named = {a: b for a, b in outs.items() if before.out_names[a] == after.out_names[b]}
+        return Comparing(self, (before, after), consts, ins, outs, named, top=True).part
+
+    def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
+        """Two nested jaxprs, where it is known which operands of the equations are partners."""
+        ins = self._nested_ins(before, after, operands)
+        back = {i: o for o, i in after.back}
+        known = {o: back[ins[i]] for o, i in before.back if ins.get(i) in back}
+        outs = pairing.ends(
+            [None] * len(before.out_roles),
+            [None] * len(after.out_roles),
+            self._typed(before.out_roles, before.jaxpr.outvars),
+            self._typed(after.out_roles, after.jaxpr.outvars),
+            known,
+        )
+        stored = before.stored, after.stored
+        key = id(stored[0]), id(stored[1]), *(tuple(sorted(p.items())) for p in (ins, outs))
+        if key not in self._known:
+            jaxprs, consts = (before.jaxpr, after.jaxpr), (before.consts, after.consts)
+            part = Comparing(self, jaxprs, consts, ins, outs, known, top=False).part
+            self._known[key] = stored, part
+        return self._known[key][1]
+
+    def size(self, eqn: Any) -> int:
+        """How many equations an equation is, those inside included."""
+        return 1 + sum(self.size_of(nested.jaxpr) for nested in taxpr.nested_jaxprs(eqn))
+
+    def size_of(self, jaxpr: Any) -> int:
+        """How many equations there are in a jaxpr and all inside."""
+        known = self._sizes.get(id(jaxpr))
+        if known is None:
+            known = self._sizes[id(jaxpr)] = (jaxpr, sum(map(self.size, jaxpr.eqns)))
+        return known[1]
+
+    def _nested_ins(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Pairs:
+        fed = {k: i for i, k in enumerate(after.operands) if k is not None}
+        known = {
+            i: fed[operands[k]]
+            for i, k in enumerate(before.operands)
+            if k is not None and operands.get(k) in fed
+        }
+        return pairing.ends(
+            [None] * len(before.in_roles),
+            [None] * len(after.in_roles),
+            self._typed(before.in_roles, before.jaxpr.invars),
+            self._typed(after.in_roles, after.jaxpr.invars),
+            known,
+        )
+
+    def _typed(self, roles: Sequence[str], atoms: Sequence[Any]) -> list[tuple[str, int]]:
+        return [(role, self.keys.aval(a.aval)) for role, a in zip(roles, atoms, strict=True)]

@@ -1,0 +1,109 @@
+"""Whether the operands of partners come from partners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Graph, Source
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._diff import pairing
+from taxpr_jupyter._diff.match import Matching
+from taxpr_jupyter._diff.pairing import Pairs
+
+
+class Wiring:
+    """Follows values from one jaxpr to the other.
+
+    Args:
+        flows: The two jaxprs.
+        ends: Pairs of inputs, and of constants.
+        match: Pairs of equations.
+        keys: Gives out numbers.
+
+    Attributes:
+        results: For each equation of the first jaxpr that has a partner the pairs of results. They
+            are to be put in, in program order.
+    """
+
+    def __init__(
+        self, flows: tuple[Graph, Graph], ends: tuple[Pairs, Pairs], match: Matching, keys: Keys
+    ) -> None:
+        self.results: dict[int, Pairs] = {}
+        self._flows, self._ends, self._match, self._keys = flows, ends, match, keys
+
+    def operands(self, i: int, j: int) -> Pairs:
+        """Which operands of two partners are partners."""
+        flow, other = self._flows
+        ours, theirs = flow.operands[i], other.operands[j]
+        if len(ours) == len(theirs):
+            return {k: k for k in range(len(ours))}
+        there = [self.there(source) for source in ours]
+        known = pairing.in_order(there, theirs)
+        types = [
+            [self._keys.aval(a.aval) for a in f.eqns[n].invars] for f, n in ((flow, i), (other, j))
+        ]
+        return pairing.ends([None] * len(ours), [None] * len(theirs), types[0], types[1], known)
+
+    def there(self, source: Source) -> Source | None:
+        """The partner of a value; None where it has none."""
+        kind, k = source
+        if kind == LITERAL:
+            return source
+        if kind < 0:
+            end = self._ends[kind != INPUT].get(k)
+            return None if end is None else (kind, end)
+        partner = self._match.partner[kind]
+        result = self.results.get(kind, {}).get(k)
+        return None if partner < 0 or result is None else (partner, result)
+
+    def _is_alone(self, source: Source, side: int) -> bool:
+        """Whether a value has no partner because nothing like it is on the other side."""
+        kind, k = source
+        if kind == LITERAL:
+            return False
+        if kind < 0:
+            pairs = self._ends[kind != INPUT]
+            return k not in (pairs if side == 0 else pairs.values())
+        partner = (self._match.partner, self._match.back)[side][kind]
+        if partner < 0:
+            return True
+        results = self.results.get(kind if side == 0 else partner, {})
+        return k not in (results if side == 0 else results.values())
+
+    def rewired(self, ours: tuple[int, int], theirs: tuple[int, int]) -> str | None:
+        """A text where an operand comes from elsewhere; None where it comes from the partner.
+
+        And None where it comes from something that was added, or came from something that was
+        removed: that is told there.
+        """
+        flow, other = self._flows
+        (i, k), (j, m) = ours, theirs
+        a, b = flow.operands[i][k], other.operands[j][m]
+        if a[0] == b[0] == LITERAL:
+            return None  # compared with the equation
+        tags = flow.through[i][k], other.through[j][m]
+        return self.moved(f"operand {k}", a, b, tags)
+
+    def moved(
+        self, what: str, a: Source, b: Source, tags: tuple[Sequence[int], Sequence[int]]
+    ) -> str | None:
+        """As `rewired`, for any value, and the tags that it goes through."""
+        if LITERAL not in (a[0], b[0]):
+            if self._is_alone(a, 0) or self._is_alone(b, 1):
+                return None
+            if self.there(a) == b:
+                partner, back = self._match.partner, self._match.back
+                before = [partner[t] for t in tags[0] if partner[t] >= 0]
+                after = [t for t in tags[1] if back[t] >= 0]
+                return None if before == after else f"{what} goes through other tags"
+        elif a == b:
+            return None
+        return f"{what} {self._value(0, a)} → {self._value(1, b)}"
+
+    def _value(self, side: int, source: Source) -> str:
+        kind, k = source
+        if kind == LITERAL:
+            return "a literal"
+        if kind < 0:
+            return f"{'in' if kind == INPUT else 'const'}{k}"
+        return f"{self._flows[side].names[kind]}.{k}"

@@ -1,0 +1,278 @@
+"""Adds to a drawn picture what its parts cost and what is special about them.
+
+The drawing knows where things stand; here stands what is known of the equations behind them. Both
+meet by address.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.extend.core.primitives as p
+
+import taxpr
+from taxpr_jupyter._analysis import costs
+from taxpr_jupyter._analysis import traits as _traits
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._analysis.traits import Trait
+from taxpr_jupyter._model.model import Cluster, Heat, HeatKind, Node
+from taxpr_jupyter._tree.tree import Block, Item
+
+_DECADES = 3  # from the hottest to where the scale ends: matmuls stand out, and differ
+_COMPUTING = ("eqn", "hop", "group")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of one address.
+
+    Attributes:
+        lines: Of its tooltip.
+        traits: What is special about it.
+        cost: Of all its runs together; None for no equation, or where nobody knows how many.
+    """
+
+    lines: tuple[str, ...] = ()
+    traits: tuple[Trait, ...] = ()
+    cost: costs.Cost | None = None
+
+
+@dataclass(frozen=True)
+class _OfItem:
+    """What is known of an equation or group by itself, wherever it is drawn.
+
+    Attributes:
+        cost: Of one run.
+        every: All that is special about any of its equations.
+        common: What is special about all of them.
+    """
+
+    cost: costs.Cost
+    every: Sequence[Trait]
+    common: frozenset[Trait]
+
+    @property
+    def traits(self) -> list[Trait]:
+        """What is special about it: an effect of any equation, and what all have in common."""
+        return [t for t in self.every if t.mark == "effect" or t in self.common]
+
+
+class Facts:
+    """What is known of the items of a program: found once, however often it is drawn.
+
+    Args:
+        keys: Numbers equations; what is known of one is known of all alike.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.costs = costs.Costs()
+        self._keys = keys
+        self._by_key: dict[tuple[int, tuple[str, ...]], _OfItem] = {}
+        # By id; the item is kept, so that its id stays its own.
+        self._known: dict[int, tuple[Item, _OfItem]] = {}
+        self._ends: dict[int, tuple[Block, Mapping[str, Sequence[Trait]]]] = {}
+
+    def of(self, item: Item) -> _OfItem:
+        """What is known of an item."""
+        known = self._known.get(id(item))
+        if known is None:
+            known = self._known[id(item)] = item, self._of(item)
+        return known[1]
+
+    def _of(self, item: Item) -> _OfItem:
+        if not item.is_group:
+            return self._of_eqn(item.eqn)
+        apart = {id(tag) for tag in item.tags}  # they are drawn by themselves
+        parts = [self.of(child) for child in item.children if id(child) not in apart]
+        every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
+        common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
+        return _OfItem(costs.total(part.cost for part in parts), every, common)
+
+    def _of_eqn(self, eqn: Any) -> _OfItem:
+        key = self._keys.alike(eqn), taxpr.transformations_of(eqn)
+        known = self._by_key.get(key)
+        if known is None:
+            found = tuple(_traits.traits(eqn))
+            known = _OfItem(self.costs.of_eqn(eqn), found, frozenset(found))
+            self._by_key[key] = known
+        return known
+
+    def ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
+        """What is special about the inputs of a jaxpr, by address."""
+        known = self._ends.get(id(block))
+        if known is None:
+            known = self._ends[id(block)] = block, self._of_ends(block)
+        return known[1]
+
+    def _of_ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
+        places = {var: f"{block.prefix}in{i}" for i, var in enumerate(block.jaxpr.invars)}
+        made = {places[var]: list(_traits.traits_of_value(var.aval)) for var in places}
+        for eqn in block.jaxpr.eqns:
+            if "donated_invars" not in eqn.params and "in_specs" not in eqn.params:
+                continue
+            for k, atom in enumerate(eqn.invars):
+                if not taxpr.is_literal(atom) and atom in places:
+                    made[places[atom]] += _traits.traits_of_operand(eqn, k)
+        return {address: found for address, found in made.items() if found}
+
+
+class Annotator:
+    """Looks at everything that is drawn of a program.
+
+    Args:
+        root: The program as a tree.
+        facts: What is known of its parts.
+    """
+
+    def __init__(self, root: Block, facts: Facts):
+        self._facts = facts
+        self._known: dict[str, _Known] = {}
+        self._root = root
+        self._block(root, 1)
+
+    def clusters(self, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
+        """The clusters with what they cost."""
+        return tuple(self._cluster(cluster) for cluster in clusters)
+
+    def nodes(
+        self, nodes: Iterable[Node], heat: HeatKind | None
+    ) -> tuple[tuple[Node, ...], Heat | None]:
+        """The nodes with what is known of them, and the scale of their colours."""
+        every = tuple(self._node(node) for node in nodes)
+        if heat is None:
+            return every, None
+        warmth = {node.id: self._warmth(node, heat) for node in every}
+        top = max((value for value in warmth.values() if value is not None), default=0)
+        scale = Heat(heat, top, _DECADES)
+        return tuple(_coloured(node, warmth[node.id], scale) for node in every), scale
+
+    # --- the tree ---------------------------------------------------------------------------------
+
+    def _block(self, block: Block, runs: int | None) -> None:
+        for item in block.items:
+            self._item(item, runs)
+        self._ends(block)
+
+    def _item(self, item: Item, runs: int | None) -> None:
+        """Notes what is known of an equation or group; `runs` is how often it runs, if known."""
+        if item.is_group or not taxpr.is_tag(item.eqn):
+            found = self._facts.of(item)
+            eqn = None if item.is_group else item.eqn
+            self._note(item.address, found.cost, runs, eqn, found.traits)
+        for child in (*item.children, *item.tags) if item.open else item.tags:
+            self._item(child, runs)
+        for block, nested in item.blocks if item.open else ():
+            eqn = item.eqn
+            inside = _runs_inside(runs, eqn, nested)
+            lines = self._known[item.address].lines
+            once = self._facts.costs.of_jaxpr(block.jaxpr)
+            if len(item.blocks) > 1 or inside != runs:
+                lines += (f"{nested.title}, each time: {once}",)
+            self._known[block.address] = _Known(lines)
+            self._block(block, inside)
+            for i, k in enumerate(nested.operands):
+                if k is not None:
+                    self._trait(f"{block.prefix}in{i}", _traits.traits_of_operand(eqn, k))
+
+    def _ends(self, block: Block) -> None:
+        """Inputs that some equation of the same jaxpr takes for itself, or that are split."""
+        for address, found in self._facts.ends(block).items():
+            self._trait(address, found)
+
+    def _note(
+        self,
+        address: str,
+        cost: costs.Cost,
+        runs: int | None,
+        eqn: Any,
+        found: Sequence[Trait],
+    ) -> None:
+        lines, every = cost.lines(eqn), None if runs is None else cost.times(runs)
+        if runs != 1 and every is not None:
+            lines += (f"in all {runs:,} runs: {every}",)
+        self._known[address] = _Known(lines, tuple(found), every)
+
+    def _trait(self, address: str, more: Iterable[Trait]) -> None:
+        known = self._known.get(address, _Known())
+        found = dict.fromkeys((*known.traits, *more))
+        if found:
+            self._known[address] = replace(known, traits=tuple(found))
+
+    # --- parts of the picture ---------------------------------------------------------------------
+
+    def _cluster(self, cluster: Cluster) -> Cluster:
+        known = self._known.get(cluster.address)
+        if cluster.kind == "function":
+            known = _Known(self._facts.costs.of_jaxpr(self._root.jaxpr).lines())
+        if known is None:
+            return cluster
+        words = [trait.words for trait in known.traits]
+        return replace(
+            cluster,
+            lines=_signed(cluster.lines, known.traits),
+            tooltip=_joined(cluster.tooltip, (*words, *known.lines)),
+            cost=known.lines,
+        )
+
+    def _node(self, node: Node) -> Node:
+        known = self._known.get(node.address)
+        if known is None or node.kind in ("tag", "injected"):
+            return node
+        if "choice" in node.marks:  # of an open equation, which has its cost on its cluster
+            return node
+        return replace(
+            node,
+            lines=_signed(node.lines, known.traits),
+            tooltip=_joined(node.tooltip, (*(t.words for t in known.traits), *known.lines)),
+            marks=(*node.marks, *dict.fromkeys(trait.mark for trait in known.traits)),
+            cost=known.lines,
+        )
+
+    def _warmth(self, node: Node, heat: HeatKind) -> int | None:
+        """The number that a node is coloured by; None where there is none, or nobody knows."""
+        known = self._known.get(node.address)
+        if known is None or known.cost is None or node.kind not in _COMPUTING:
+            return None
+        if "choice" in node.marks:
+            return None
+        if heat == "bytes":
+            return known.cost.bytes
+        if known.cost.unknown and not known.cost.operations:
+            return None
+        return known.cost.operations
+
+
+def _coloured(node: Node, value: int | None, scale: Heat) -> Node:
+    if value is None:
+        return node
+    share = value / scale.top if scale.top else 0.0
+    heat = max(0.0, 1 + math.log10(share) / scale.decades) if share else 0.0
+    return replace(node, heat=heat)
+
+
+def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None:
+    """How often a nested jaxpr runs, on all devices; once in a while loop, for one iteration.
+
+    None where it is not known, as for a kernel, or for what combines pairs of elements.
+    """
+    trips = nested.trips
+    if trips is None and eqn.primitive is p.while_p:
+        trips = 1
+    if runs is None or trips is None:
+        return None
+    return runs * trips * costs.devices_of(eqn)
+
+
+def _signed(lines: tuple[str, ...], traits: Sequence[Trait]) -> tuple[str, ...]:
+    """The label with short signs behind its first line, and specs below."""
+    signs = dict.fromkeys(t.sign for t in traits if t.mark != "sharded")
+    specs = dict.fromkeys(t.sign for t in traits if t.mark == "sharded" and t.sign)
+    head = " ".join((lines[0], *(f"[{sign}]" for sign in signs)))
+    return (head, *lines[1:], *specs)
+
+
+def _joined(tooltip: str, lines: Iterable[str]) -> str:
+    return "\n".join(line for line in (tooltip, *lines) if line)

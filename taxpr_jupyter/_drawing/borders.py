@@ -1,0 +1,162 @@
+"""Draws where values enter and leave a jaxpr: inputs, constants, outputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._drawing import state_nodes
+from taxpr_jupyter._drawing.canvas import Canvas
+from taxpr_jupyter._drawing.scope import Origin, Scope
+from taxpr_jupyter._model.model import Cluster, Node, NodeKind, count_of
+from taxpr_jupyter._text import short
+from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.tree import Block, End
+
+
+class Borders:
+    """Draws the borders of jaxprs.
+
+    Args:
+        canvas: Where to draw.
+        tooltips: Writes tooltips.
+
+    Attributes:
+        unfolded: Addresses of inputs and outputs that have a node each.
+        foldable: Addresses of those that have, or could have.
+        hidden: Those that share a node, by its address.
+    """
+
+    def __init__(self, canvas: Canvas, tooltips: short.Tooltips):
+        self._canvas = canvas
+        self._tips = tooltips
+        self.unfolded: set[str] = set()
+        self.foldable: set[str] = set()
+        self.hidden: dict[str, tuple[str, ...]] = {}
+
+    def consts(
+        self, scope: Scope, block: Block, values: Sequence[Any], cluster: str | None
+    ) -> None:
+        """Draws the constants."""
+        # Operands of some equations enter as constvars; then there are no values.
+        known = dict(zip(block.jaxpr.constvars, values, strict=False))
+        for i, var in enumerate(block.jaxpr.constvars):
+            address, shown = f"{block.prefix}const{i}", self._tips.value(var)
+            label = f"const {short.scalar_text(known.get(var)) or short.aval_text(var.aval)}"
+            tip = short.tooltip([address, f"{shown}, a constant"])
+            node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
+            scope.define(var, Origin(address, address, shown, stub=node))
+
+    def inputs(self, scope: Scope, block: Block, cluster: str | None) -> list[str]:
+        """Draws the inputs; returns for each the id of its node. States stand outside."""
+        names = block.names.ins
+        ids: dict[int, str] = {}
+        for end, around in self._shown(block.ins, "input", cluster):
+            kind: NodeKind = "state" if end.state else "input"
+            node = self._end(kind, block, end, list(end.indices), names, around)
+            for i in end.indices:
+                ids[i] = node.id
+                var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
+                if not scope.wants(var):
+                    continue
+                stub = node
+                if end.children:
+                    lines, tip = (labels.short_path(names[i]),), f"{value}\n{names[i]}"
+                    stub = Node(value, value, kind, lines, tip, cluster)
+                shown = f"{names[i]} = {self._tips.value(var)}"
+                scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
+        return [ids[i] for i in range(len(ids))]
+
+    def outputs(
+        self,
+        scope: Scope,
+        block: Block,
+        own: Sequence[bool],
+        cluster: str | None,
+    ) -> list[Origin]:
+        """Draws the outputs that are to have a node of their own; returns where each comes from."""
+        atoms, names = block.jaxpr.outvars, block.names.outs
+        origins: dict[int, Origin] = {}
+        for end, around in self._shown(block.outs, "output", cluster):
+            indices = [j for j in end.indices if own[j]]
+            if not indices:
+                continue
+            node = self._end("output", block, end, indices, names, around)
+            for j in indices:
+                scope.use(atoms[j], node.id, node.id, around, name=names[j])
+                origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
+        for j, atom in enumerate(atoms):
+            if own[j]:
+                continue
+            if taxpr.is_literal(atom):
+                address, text = f"{block.prefix}out{j}", short.literal_text(atom)
+                tip = short.tooltip([address, f"{text}:{short.aval_text(atom.aval)}"])
+                self._canvas.add(Node(address, address, "literal", (text,), tip, cluster))
+                origins[j] = Origin(address, "", text)
+            else:
+                origins[j] = scope.origins[atom]
+        return [origins[j] for j in sorted(origins)]
+
+    def _shown(
+        self, ends: Sequence[End], kind: NodeKind, cluster: str | None
+    ) -> Iterator[tuple[End, str | None]]:
+        """The ends that have a node, with the cluster around it; draws the clusters."""
+        for end in ends:
+            if end.state and kind == "output":  # it has no node: see `state_nodes`
+                continue
+            around = None if end.state and cluster == state_nodes.FUNCTION else cluster
+            if end.children:
+                self.foldable.add(end.address)
+            if not end.open:
+                yield end, around
+                continue
+            self.unfolded.add(end.address)
+            title = state_nodes.title_of(end, ()) if end.state else end.title
+            title = short.shortened(title, 2 * short.LINE)
+            tip = short.tooltip([end.address, f"{title}: {count_of(len(end.indices), kind)}"])
+            self._canvas.clusters.append(
+                Cluster(end.address, "group", (title,), tip, around, end.address)
+            )
+            yield from self._shown(end.children, kind, end.address)
+
+    def _end(
+        self,
+        kind: NodeKind,
+        block: Block,
+        end: End,
+        indices: Sequence[int],
+        names: Sequence[str],
+        cluster: str | None,
+    ) -> Node:
+        """Adds the node of an input or output, or of several that share one."""
+        nested, jaxpr = block.nested, block.jaxpr
+        if kind != "output":
+            atoms, roles = jaxpr.invars, nested.in_roles if nested else None
+        else:
+            atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
+        values = (f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices)
+        if end.children:
+            lines, marks = labels.bundle_lines(end.title, len(indices)), ("many",)
+            if end.rest:
+                lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
+            word = "out" if kind == "output" else "in"
+            self.hidden[end.address] = tuple(f"{block.prefix}{word}{i}" for i in indices)
+        else:
+            role = roles[end.indices[0]] if roles else None
+            name = names[end.indices[0]]
+            per_device = nested is not None and "in_specs" in nested.facts
+            lines = labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
+            marks = ("choice",) if role == "predicate" else ()
+        about = [end.address]
+        if end.state:
+            lines = state_nodes.lines_of(end, block, names)
+            marks = (*marks, *state_nodes.marks_of(end))
+            about.append(state_nodes.use_of(end))
+            finals = self.hidden.get(end.address, ()), state_nodes.finals_of(end)
+            self.hidden[end.address] = tuple(itertools.chain(*finals))
+        tip = short.tooltip(itertools.chain(about, values))
+        fold = end.address if end.children else None
+        node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
+        return self._canvas.add(node, merging=bool(end.children))

@@ -1,0 +1,250 @@
+"""From a program to a `Picture`."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Collection
+
+import taxpr
+from taxpr_jupyter._analysis.collection import without_collection
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._drawing.annotate import Annotator, Facts
+from taxpr_jupyter._drawing.compared import Compared
+from taxpr_jupyter._drawing.program import Drawing
+from taxpr_jupyter._drawing.subgraph import Parts
+from taxpr_jupyter._lines.listing import Line, Lines
+from taxpr_jupyter._model.model import Counts, HeatKind, Picture
+from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
+from taxpr_jupyter._tree.focus import Only
+from taxpr_jupyter._tree.fold import BUDGET, MORE_THAN, Fold
+from taxpr_jupyter._tree.reveal import Revealed, path_to, reveal
+from taxpr_jupyter._tree.tree import Item
+
+
+class Builder:
+    """Draws one program, again and again: what does not depend on folding is found once.
+
+    Args:
+        program: The program. It is only looked at.
+        budget: About how many nodes to show. Code too long for it is cut into groups, so the
+            addresses of groups depend on it.
+        where: Writes the source lines in tooltips, for those who know better than file and line.
+    """
+
+    def __init__(
+        self, program: taxpr.Program, budget: int = BUDGET, where: Where | None = None
+    ) -> None:
+        self.program = program
+        self.budget = budget
+        self.where: Where = where or file_and_line
+        self._keys = Keys()
+        self._facts = Facts(self._keys)
+        self._folds: dict[Only | None, Fold] = {}
+        self._parts: tuple[Fold, Parts] | None = None  # of the last fold that was asked for
+        # Found by drawing, for what is shown and what is open.
+        self._extras: dict[tuple[Only | None, frozenset[str] | None], int] = {}
+        self._lock = threading.RLock()  # what is open is noted in the tree
+
+    @functools.cached_property
+    def _tooltips(self) -> Tooltips:
+        return Tooltips(taxpr.var_names(self.program), self.where)
+
+    def picture(
+        self,
+        unfolded: Collection[str] | None = None,
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+        heat: HeatKind | None = None,
+        compared: Compared | None = None,
+        only: Only | None = None,
+    ) -> Picture:
+        """The picture: equal for equal programs, in every process.
+
+        Args:
+            unfolded: Addresses of the equations and groups that are open; None opens the most
+                important ones, as far as the budget goes.
+            injected: Addresses of tags that have an injector.
+            added: Addresses of tags that were added interactively.
+            heat: What to colour nodes by: operations, bytes moved, or their kinds.
+            compared: What this program is compared with. Then what is different is open and marked.
+            only: What is drawn; the rest of each row is folded. None for all.
+        """
+        with self._lock, without_collection():
+            fold = self._fold(only)
+            if compared:
+                drawing, _ = self._within(fold, unfolded, injected, added, compared.wants)
+                return compared.marked(self._finished(fold, drawing, unfolded, heat), fold.root)
+            key = only, None if unfolded is None else frozenset(unfolded)
+            extra = self._extras.get(key, 0)
+            drawing, self._extras[key] = self._within(fold, unfolded, injected, added, extra=extra)
+            return self._finished(fold, drawing, unfolded, heat)
+
+    def part(
+        self,
+        address: str,
+        path: Collection[str],
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+        heat: HeatKind | None = None,
+        only: Only | None = None,
+    ) -> Picture | None:
+        """What is open at an address, and what it touches, in the time that the part takes.
+
+        The picture may have more of what is around the part; its counts mean nothing.
+
+        Args:
+            address: Of an equation, a group, or inputs or outputs that share a node.
+            path: What must be open to see it, itself included.
+            injected: Addresses of tags that have an injector.
+            added: Addresses of tags that were added interactively.
+            heat: As for `picture`; the hottest node is one of this part.
+            only: As for `picture`.
+
+        Returns:
+            The picture; None where the part is too large to be drawn open.
+        """
+        with self._lock, without_collection():
+            fold = self._fold(only)
+            if self._parts is None or self._parts[0] is not fold:
+                self._parts = fold, Parts(fold, self._tooltips)
+            drawing = self._parts[1].drawn(address, path, injected, added)
+            if drawing is None or len(drawing.canvas.nodes) > fold.limit(path):
+                return None
+            annotator = Annotator(fold.root, self._facts)
+            nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
+            return Picture(
+                name=visible(self.program.name),
+                nodes=nodes,
+                edges=tuple(drawing.canvas.edges),
+                clusters=annotator.clusters(drawing.canvas.clusters),
+                counts=Counts(0, drawing.folded, 0, 0),
+                unfolded=frozenset(drawing.unfolded),
+                foldable=frozenset(drawing.foldable),
+                heat=scale,
+            )
+
+    def _within(
+        self,
+        fold: Fold,
+        unfolded: Collection[str] | None,
+        injected: Collection[str],
+        added: Collection[str],
+        wants: Callable[[Item], bool] | None = None,
+        extra: int = 0,
+    ) -> tuple[Drawing, int]:
+        """Draws no more nodes than there may be, stubs included.
+
+        Returns:
+            The drawing, and what `Fold.choose` has to know so that it is drawn again.
+        """
+        while True:
+            fold.choose(unfolded, wants, extra)
+            drawing = Drawing(fold, self._tooltips, injected, added)
+            drawing.program(self.program)
+            over = len(drawing.canvas.nodes) - fold.most
+            if over <= 0 or not fold.opens_items:
+                return drawing, extra
+            # What is folded takes stubs along: not all at once.
+            extra += max(1, int(over // 2))
+
+    def _finished(
+        self,
+        fold: Fold,
+        drawing: Drawing,
+        unfolded: Collection[str] | None,
+        heat: HeatKind | None,
+    ) -> Picture:
+        program = self.program
+        eqns, tags = fold.size(program)
+        counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
+        assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
+        annotator = Annotator(fold.root, self._facts)
+        nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
+        note = fold.note
+        if unfolded is not None and len(nodes) > self.budget and not note:
+            note = MORE_THAN.format(nodes=len(nodes), budget=self.budget)
+        return Picture(
+            name=visible(program.name),
+            nodes=nodes,
+            edges=tuple(drawing.canvas.edges),
+            clusters=annotator.clusters(drawing.canvas.clusters),
+            counts=counts,
+            unfolded=frozenset(drawing.unfolded),
+            foldable=frozenset(drawing.foldable),
+            note=note,
+            heat=scale,
+            hidden=drawing.hidden,
+        )
+
+    def lines(
+        self,
+        unfolded: Collection[str] | None = None,
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+        only: Only | None = None,
+    ) -> list[Line]:
+        """What `picture` shows, as lines; the arguments are the same."""
+        with self._lock:
+            fold = self._fold(only)
+            fold.choose(unfolded, extra=self._extra(unfolded, only))
+            lines = Lines(self._tooltips, fold, injected, added)
+            return list(lines.folded(fold.root, self.program))
+
+    def path_to(self, address: str, only: Only | None = None) -> list[str]:
+        """What must be open so that an address is in the picture, outermost first.
+
+        Raises:
+            PanelError: There is no such address.
+        """
+        with self._lock:
+            return [part.address for part in path_to(self._fold(only), address)]
+
+    def reveal(
+        self,
+        address: str,
+        unfolded: Collection[str] | None,
+        by_hand: Collection[str] = frozenset(),
+        only: Only | None = None,
+    ) -> Revealed:
+        """What to unfold, and what to fold instead, so that an address is in the picture.
+
+        Args:
+            address: The address.
+            unfolded: What is open.
+            by_hand: What is not to be folded.
+            only: As for `picture`.
+
+        Raises:
+            PanelError: There is no such address, or no room for it.
+        """
+        with self._lock:
+            extra = self._extra(unfolded, only)
+            return reveal(self._fold(only), address, unfolded, by_hand, extra)
+
+    def _extra(self, unfolded: Collection[str] | None, only: Only | None) -> int:
+        """How many nodes there are besides those that stand for a part of the program."""
+        key = only, None if unfolded is None else frozenset(unfolded)
+        if key not in self._extras:
+            self.picture(unfolded, only=only)
+        return self._extras[key]
+
+    def _fold(self, only: Only | None) -> Fold:
+        if only not in self._folds:  # keep that of the whole, and the last one of a part
+            whole = {key: fold for key, fold in self._folds.items() if key is None}
+            self._folds = {**whole, only: Fold(self.program, self.budget, self._keys, only)}
+        return self._folds[only]
+
+
+def build_picture(
+    program: taxpr.Program,
+    unfolded: Collection[str] | None = None,
+    injected: Collection[str] = frozenset(),
+    added: Collection[str] = frozenset(),
+    budget: int = BUDGET,
+    where: Where | None = None,
+    heat: HeatKind | None = None,
+    compared: Compared | None = None,
+) -> Picture:
+    """Draws a program once; the arguments are those of `Builder` and `Builder.picture`."""
+    return Builder(program, budget, where).picture(unfolded, injected, added, heat, compared)

@@ -1,0 +1,302 @@
+"""Where the parts of a picture are put together: nodes, clusters, and edges from values to uses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import taxpr
+from taxpr_jupyter._drawing.roles import Role, joined
+from taxpr_jupyter._drawing.scope import Origin, Scope, Use
+from taxpr_jupyter._model.enclosing import Around
+from taxpr_jupyter._model.model import Cluster, Edge, EdgeKind, Node
+from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._tree import labels
+
+_MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
+_MANY_ALIKE = 6  # so many lines between the same two nodes become one
+_LITERALS = 6  # lines of a node that stands for several literals
+
+
+class Canvas:
+    """The parts of a picture, in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.edges: list[Edge] = []
+        self.clusters: list[Cluster] = []
+        self._edge_ids: Counter[str] = Counter()
+        self._stubs: set[str] = set()
+        self._merging: dict[str, Node] = {}
+        # By the equation that takes them and the ids of the literals.
+        self._literal_nodes: dict[tuple[Any, ...], str] = {}
+        self._forward: set[str] = set()  # what computes, before or outside of a backward pass
+        self._backward: set[str] = set()
+        self._states: set[str] = set()
+        self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
+
+    def add(self, node: Node, *, merging: bool = False) -> Node:
+        """Adds a node.
+
+        With `merging`, it stands for many things, and all values between it and another node share
+        one edge.
+        """
+        self.nodes.append(node)
+        if node.kind == "state":
+            self._states.add(node.id)
+        if node.kind in {"eqn", "hop", "group", "tag", "injected"}:
+            (self._backward if "backward" in node.marks else self._forward).add(node.id)
+        if merging:
+            self._merging[node.id] = node
+        return node
+
+    def edge(self, source: str, target: str, kind: EdgeKind = "value", **more: Any) -> None:
+        """Adds an edge."""
+        if kind == "value" and target in self._backward and source in self._forward:
+            kind = "residual"
+        if kind == "value" and source in self._states:
+            kind = "read"
+            if not more.get("head", "").isdigit():  # the state has a name of its own
+                more.pop("head", None)
+        name = f"{source}->{target}"
+        self._edge_ids[name] += 1
+        number = self._edge_ids[name]
+        edge_id = name if number == 1 else f"{name}#{number}"
+        self.edges.append(Edge(edge_id, source, target, kind, **more))
+
+    def keeps_nothing(self, node: str) -> None:
+        """Says of a node that nothing of it is kept for a backward pass."""
+        self._forward.discard(node)
+
+    def belongs(self, nodes: Collection[str], backward: bool) -> None:
+        """Says of nodes that do not compute to which pass they belong."""
+        mine, other = self._forward, self._backward
+        if backward:
+            mine, other = other, mine
+        mine.update(nodes)
+        other.difference_update(nodes)
+
+    def connect(self, scope: Scope) -> None:
+        """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
+        far = scope.far_uses()
+        early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
+        # What a stub stands for: names, and lines of its tooltip.
+        names: dict[tuple[str, str], dict[str, str]] = {}
+        for index in sorted(far | early):
+            use = scope.uses[index]
+            origin = scope.origins[use.atom]
+            name, tip = origin.name, origin.tooltip
+            if index in early:
+                name, tip = use.name, _named(use, origin)
+            names.setdefault((origin.node, use.node), {})[name] = tip
+        merged: dict[tuple[str, str], list[_Part]] = {}
+        single: dict[tuple[str, str], list[_Part]] = {}
+        literals: dict[str, list[Use]] = {}
+        merging = self._merging
+        for index, use in enumerate(scope.uses):
+            if taxpr.is_literal(use.atom):
+                literals.setdefault(use.node, []).append(use)
+                continue
+            origin = scope.origins[use.atom]
+            source, target = origin.node, use.node
+            if index in early:
+                target = self._output_stub(origin, use, names[source, target])
+            if index in far:
+                source = self._stub(origin, use, names[source, use.node])
+            if source in merging or target in merging:
+                merged.setdefault((source, target), []).append(_Part(origin, use))
+            else:
+                single.setdefault((source, target), []).append(_Part(origin, use))
+        for ends, parts in single.items():
+            if len(parts) < _MANY_ALIKE:
+                for part in parts:
+                    self._value(part, *ends)
+            else:
+                merged[ends] = parts
+        for uses in literals.values():
+            self._literals(uses)
+        bundled = self._residuals(merged)
+        for (source, target), parts in merged.items():
+            if (source, target) not in bundled:
+                self._merged(parts, source, target)
+
+    def _residuals(self, merged: Mapping[tuple[str, str], list[_Part]]) -> set[tuple[str, str]]:
+        """Draws what many nodes of one cluster keep for one of the backward pass as one edge.
+
+        Returns the ends of the edges that need not be drawn any more.
+        """
+        around = Around(self.nodes, self.clusters)
+        by_cluster: dict[tuple[str, str], list[str]] = {}
+        for source, target in merged:
+            if target in self._backward and source in self._forward:
+                outermost = around.apart(source, target)
+                if outermost is not None:
+                    by_cluster.setdefault((outermost, target), []).append(source)
+        done: set[tuple[str, str]] = set()
+        for (_, target), sources in by_cluster.items():
+            if len(sources) < _MANY_KEPT:
+                continue
+            parts = [part for source in sources for part in merged[source, target]]
+            distinct = _distinct(parts)
+            tip = short.tooltip(part.tooltip for part in distinct)
+            self.edge(
+                sources[-1],
+                target,
+                tooltip=tip,
+                tail=f"×{len(distinct)}",
+                head=joined(_heads(parts)),
+                out_of=around.common(sources),
+                also=tuple(sources[:-1]),
+            )
+            self._kept.update(sources)
+            done.update((source, target) for source in sources)
+        return done
+
+    def finished_nodes(self) -> list[Node]:
+        """All nodes; those whose value goes along the edge of another one say so.
+
+        A literal that nothing takes is left out: a result of a jaxpr that is not used outside.
+        """
+        ends = {end for edge in self.edges for end in (edge.source, edge.target)}
+        room = Counter(node.cluster for node in self.nodes)
+        nodes = []
+        for node in self.nodes:
+            if node.kind == "literal" and node.id not in ends and room[node.cluster] > 1:
+                room[node.cluster] -= 1
+            else:
+                nodes.append(node)
+        return [
+            replace(
+                node,
+                lines=(f"{node.lines[0]} [kept]", *node.lines[1:]),
+                tooltip=f"{node.tooltip}\nkept for the backward pass",
+                marks=(*node.marks, "kept"),
+            )
+            if node.id in self._kept
+            else node
+            for node in nodes
+        ]
+
+    def back(self, outs: Sequence[Origin], ins: Sequence[str]) -> None:
+        """Draws the way of carries back to the next iteration."""
+        pairs: dict[tuple[str, str], list[Origin]] = {}
+        for out, target in zip(outs, ins, strict=True):
+            pairs.setdefault((out.node, target), []).append(out)
+        for (source, target), origins in pairs.items():
+            tip = "to the next iteration: " + ", ".join(o.tooltip for o in origins)
+            self.edge(source, target, "back", tooltip=short.tooltip([tip]))
+
+    def _value(self, part: _Part, source: str, target: str) -> None:
+        origin, head = part.origin, part.use.head
+        self.edge(
+            source,
+            target,
+            value=origin.value,
+            tooltip=part.tooltip,
+            tail=origin.tail.name if origin.tail else "",
+            head=head.name if head else "",
+        )
+
+    def _merged(self, parts: Sequence[_Part], source: str, target: str) -> None:
+        distinct = _distinct(parts)
+        head = joined(_heads(parts))
+        first = distinct[0]
+        tails = [part.origin.tail for part in distinct if part.origin.tail]
+        if len(distinct) == 1:
+            tail, value, tip = joined(tails), first.origin.value, first.tooltip
+        else:
+            tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
+            value, tip = "", short.tooltip(part.tooltip for part in distinct)
+        self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head)
+
+    def _literals(self, uses: Sequence[Use]) -> None:
+        """Draws the literals that one node takes; what stands for much has one node for them."""
+        target, together = uses[0].node, uses[0].node in self._merging
+        for number, part in enumerate([uses] if together else [[use] for use in uses]):
+            texts = [short.literal_text(use.atom) for use in part]
+            types = [short.aval_text(use.atom.aval) for use in part]
+            tips = [f"{text}:{kind}" for text, kind in zip(texts, types, strict=True)]
+            heads = [use.head for use in part]
+            if len(part) > 1:
+                named = zip(texts, heads, strict=True)
+                texts = [f"{head.name} = {text}" if head else text for text, head in named]
+            if len(texts) > _LITERALS:
+                texts[_LITERALS - 1 :] = [f"{len(texts) - _LITERALS + 1} more"]
+            # Two jaxprs of one equation take the same one.
+            shared = (part[0].item, *(id(use.atom) for use in part))
+            if target != part[0].item and shared in self._literal_nodes:
+                self.edge(self._literal_nodes[shared], target, tooltip=short.tooltip(tips))
+                continue
+            tip, name = short.tooltip(tips), f"{target}~{number}"
+            self._literal_nodes[shared] = name
+            lines = tuple(short.shortened(text, short.LINE) for text in texts)
+            self.add(Node(name, name, "literal", lines, tip, part[0].cluster))
+            head = heads[0].name if len(part) == 1 and heads[0] else ""
+            self.edge(name, target, tooltip=tip, head=head)
+
+    def _output_stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
+        """The id of a stub for outputs, next to the node that makes them."""
+        node = self._merging[use.node]
+        name = f"{node.id}@{origin.node}"
+        if name not in self._stubs:
+            self._stubs.add(name)
+            line = labels.short_path(paths.shared_title(list(names)))
+            cluster = next(n.cluster for n in self.nodes if n.id == origin.node)
+            marks = (*node.marks, "stub")
+            tip = short.tooltip([node.address, *names.values()])
+            stub = replace(node, id=name, lines=(line,), tooltip=tip, cluster=cluster, marks=marks)
+            self.add(stub, merging=True)
+        return name
+
+    def _stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
+        """The id of a stub for a value at a use; it is drawn if it is not there yet.
+
+        What takes many values of one node takes them from one stub, which says what they share.
+        """
+        node = origin.stub
+        assert node is not None, "only values with a stub are far"
+        bundle = len(names) > 1 and use.node in self._merging and origin.node in self._merging
+        if bundle:
+            node = self._merging[origin.node]
+        name = f"{node.id}@{use.node}"
+        if name not in self._stubs:
+            self._stubs.add(name)
+            lines, tip, marks = node.lines[:1], node.tooltip, (*node.marks, "stub")
+            if bundle:
+                lines = (labels.short_path(paths.shared_title(list(names))),)
+                tip = short.tooltip([node.address, *names.values()])
+            stub = replace(
+                node, id=name, lines=lines, tooltip=tip, cluster=use.cluster, marks=marks
+            )
+            self.add(stub, merging=node.id in self._merging)
+        return name
+
+
+class _Part(NamedTuple):
+    """A value on its way along an edge."""
+
+    origin: Origin
+    use: Use
+
+    @property
+    def tooltip(self) -> str:
+        return _named(self.use, self.origin)
+
+
+def _named(use: Use, origin: Origin) -> str:
+    """The value for people; what an output is called says more than its letter."""
+    return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
+
+
+def _heads(parts: Sequence[_Part]) -> list[Role]:
+    return [part.use.head for part in parts if part.use.head]
+
+
+def _distinct(parts: Sequence[_Part]) -> list[_Part]:
+    """Each value once: it has one `Origin`, and to compare them takes long."""
+    found: dict[int, _Part] = {}
+    for part in parts:
+        found.setdefault(id(part.origin), part)
+    return list(found.values())

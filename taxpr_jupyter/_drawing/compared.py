@@ -1,0 +1,145 @@
+"""One side of a difference in its picture: what is open, and what is marked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from taxpr_jupyter._diff.diff import Diff
+from taxpr_jupyter._diff.part import QUIET, Status
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Cluster, Node, Picture
+from taxpr_jupyter._text import short
+from taxpr_jupyter._tree.tree import Block, Item
+
+# "added" is the mark of tags that were added interactively.
+_MARKS: Mapping[str, str] = {"added": "new", "removed": "gone"}
+_BUNDLE = re.compile(r"(.*)group:(in|out)(\d+)-(\d+)")
+_ROWS = 2  # of a label that say what is different
+
+
+class Compared:
+    """One side of a difference.
+
+    Args:
+        found: The difference.
+        side: 0 for the program before, 1 for the one after.
+        closed: Addresses that stay folded, since their partner does.
+    """
+
+    def __init__(self, found: Diff, side: int, closed: Collection[str] = frozenset()) -> None:
+        self._found, self._side, self._closed = found, side, closed
+        self._status = (found.before, found.after)[side]
+
+    def wants(self, item: Item) -> bool:
+        """Whether something in an item is different, or stands where the other side has more."""
+        if item.address in self._closed:
+            return False
+        if item.is_group:
+            return any(self._is_loud(address) for address, _ in item.eqns)
+        return self._found.opens(self._side, item.address)
+
+    def marked(self, picture: Picture, root: Block) -> Picture:
+        """The picture with marks, signs and partners."""
+        groups = {item.address: item for item in _groups(root)}
+        return replace(
+            picture,
+            nodes=tuple(self._node(node, groups) for node in picture.nodes),
+            clusters=tuple(self._cluster(cluster, groups) for cluster in picture.clusters),
+        )
+
+    def _is_loud(self, address: str) -> bool:
+        return self._status[address] not in QUIET or self._found.is_near(self._side, address)
+
+    def _node(self, node: Node, groups: dict[str, Item]) -> Node:
+        if node.kind == "empty":
+            return node
+        if node.address in groups:
+            return self._group(node, groups[node.address])
+        if match := _BUNDLE.fullmatch(node.address):
+            prefix, word, first, last = match.groups()
+            found: list[Status] = [
+                self._status[f"{prefix}{word}{k}"] for k in range(int(first), int(last) + 1)
+            ]
+            status, what = _of_many(found), _counted(found)
+            return self._shown(node, status, what, None)
+        # A literal is what the equation is that uses it, and the operands of an open one belong
+        # to it.
+        address = node.address.rstrip("@")
+        user = address.rpartition("~")[0].rstrip("@") if node.kind == "literal" else ""
+        status, partner, what = self._found.look(self._side, user or address)
+        if user:
+            status, what = (status if status in _MARKS else "same"), ()
+        return self._shown(node, status, what, partner)
+
+    def _group(self, node: Node, item: Item) -> Node:
+        found: list[Status] = [self._status[address] for address, _ in item.eqns]
+        return self._shown(node, _of_many(found), _counted(found), None)
+
+    def _shown(
+        self, node: Node, status: Status, what: tuple[str, ...], partner: str | None
+    ) -> Node:
+        if status == "inside":
+            # What is open shows it; folded, this is all that can be seen of it.
+            status, what = ("changed", ("inside",)) if node.fold else ("same", ())
+        mark = _MARKS.get(status, status)
+        lines = [f"{theme.CHANGES[mark].sign} {node.lines[0]}".strip(), *node.lines[1:]]
+        tooltip = node.tooltip
+        if what and status == "changed":
+            if "stub" not in node.marks:
+                lines += [short.shortened(text, short.LINE) for text in what[:_ROWS]]
+            tooltip = "\n".join([tooltip, *what])
+        marks = (*node.marks, mark)
+        return replace(node, lines=tuple(lines), tooltip=tooltip, marks=marks, pair=partner or "")
+
+    def _cluster(self, cluster: Cluster, groups: dict[str, Item]) -> Cluster:
+        if not cluster.fold or cluster.address in groups or _BUNDLE.fullmatch(cluster.address):
+            return cluster
+        status, partner, what = self._found.look(self._side, cluster.fold)
+        if cluster.kind == "jaxpr":
+            label = cluster.address.removeprefix(f"{cluster.fold}/")
+            partner = self._found.partner_of_nested(self._side, cluster.fold, label)
+            if partner is None:
+                status, what = ("removed", "added")[self._side], ()
+        if status in QUIET or status == "inside":
+            return replace(cluster, pair=partner or "")
+        mark = _MARKS.get(status, status)
+        sign = theme.CHANGES[mark].sign
+        tooltip = "\n".join([cluster.tooltip, *what])
+        lines = (f"{sign} {cluster.lines[0]}", *cluster.lines[1:])
+        return replace(cluster, lines=lines, tooltip=tooltip, marks=(mark,), pair=partner or "")
+
+
+def _of_many(found: Sequence[Status]) -> Status:
+    """What several are together."""
+    distinct = set(found)
+    if len(distinct) == 1:
+        return found[0]
+    return "follows" if distinct <= QUIET else "changed"
+
+
+def _counted(found: Sequence[Status]) -> tuple[str, ...]:
+    """`+1 ~2`: what there is among several."""
+    counts: Counter[str] = Counter(_MARKS.get(status, status) for status in found)
+    counts["changed"] += counts["inside"]
+    texts = [
+        f"{change.sign}{counts[mark]}"
+        for mark, change in theme.CHANGES.items()
+        if change.sign and counts[mark]
+    ]
+    return (" ".join(texts),) if texts else ()
+
+
+def _groups(block: Any) -> Iterator[Item]:
+    """The groups of equations that a picture can show."""
+    todo = list(block.items)
+    while todo:
+        item = todo.pop()
+        if item.is_group:
+            yield item
+        todo += item.children
+        for inner, _ in item.blocks if item.open else ():
+            todo += inner.items

@@ -1,0 +1,43 @@
+"""Where the carries of a loop go besides back into the jaxpr that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import taxpr
+from taxpr_jupyter._tree.tree import Block
+
+
+class WayBack(NamedTuple):
+    """A way of a carry into another jaxpr of its loop.
+
+    Attributes:
+        source: The address of the jaxpr that makes it.
+        out: Which of its outputs.
+        target: The address of the other jaxpr.
+        into: Which of its inputs.
+    """
+
+    source: str
+    out: int
+    target: str
+    into: int
+
+
+def ways_to_others(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> Iterator[WayBack]:
+    """From the body of a while to its condition, where that reads the carry.
+
+    Args:
+        blocks: The nested jaxprs of one equation.
+    """
+    for block, nested in blocks:
+        carries = {nested.operands[i]: j for j, i in nested.back}
+        for other, reads in blocks if carries else ():
+            if other is block:
+                continue
+            atoms = [atom for eqn in other.jaxpr.eqns for atom in eqn.invars]
+            used = {a for a in (*atoms, *other.jaxpr.outvars) if not taxpr.is_literal(a)}
+            for i, k in enumerate(reads.operands):
+                if k in carries and other.jaxpr.invars[i] in used:
+                    yield WayBack(block.address, carries[k], other.address, i)

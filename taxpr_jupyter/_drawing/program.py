@@ -1,0 +1,347 @@
+"""Draws a program on a canvas.
+
+Equations are nodes and values are edges. A jaxpr is drawn in two steps: first its nodes, which say
+where each value comes from, then the edges to all uses. In between, the equations that are open are
+drawn in the same way, inside clusters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._drawing import backward, state_nodes
+from taxpr_jupyter._drawing import roles as _roles
+from taxpr_jupyter._drawing.borders import Borders
+from taxpr_jupyter._drawing.canvas import Canvas
+from taxpr_jupyter._drawing.loops import ways_to_others
+from taxpr_jupyter._drawing.roles import Role
+from taxpr_jupyter._drawing.scope import Origin, Scope
+from taxpr_jupyter._model.model import Cluster, Node, NodeKind
+from taxpr_jupyter._text import short
+from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.fold import Fold
+from taxpr_jupyter._tree.tree import Block, Item
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The ends of a drawn jaxpr.
+
+    Attributes:
+        first: The id of some node in it.
+        ins: For each input the id of its node.
+        outs: For each output where it comes from.
+    """
+
+    first: str
+    ins: Sequence[str]
+    outs: Sequence[Origin]
+
+
+class Drawing:
+    """Draws a program, and counts.
+
+    Args:
+        fold: What is open.
+        tooltips: Writes tooltips.
+        injected: Addresses of tags that have an injector.
+        added: Addresses of tags that were added interactively.
+
+    Attributes:
+        canvas: The picture's parts.
+        drawn: Addresses of the equations that have a node or a cluster.
+        folded: How many equations are hidden in a node, by its address.
+        unfolded: Addresses of what is open.
+        foldable: Addresses of what is open or could be.
+        hidden: What a folded group stands for, by its address.
+    """
+
+    def __init__(
+        self,
+        fold: Fold,
+        tooltips: short.Tooltips,
+        injected: Collection[str],
+        added: Collection[str],
+    ):
+        self.canvas = self._canvas()
+        self.drawn: set[str] = set()
+        self.folded: dict[str, int] = {}
+        self.unfolded: set[str] = set()
+        self.foldable: set[str] = set()
+        self.hidden: dict[str, tuple[str, ...]] = {}
+        self._fold = fold
+        self._tips = tooltips
+        self._borders = Borders(self.canvas, tooltips)
+        self._injected = injected
+        self._added = added
+
+    def _canvas(self) -> Canvas:
+        return Canvas()
+
+    # --- jaxprs -----------------------------------------------------------------------------------
+
+    def program(self, program: taxpr.Program) -> None:
+        """Draws it all."""
+        root = self._fold.root
+        own = [True] * len(program.out_names)
+        box = state_nodes.around_function(self.canvas, root, program.name, self._fold.visible)
+        self._jaxpr(root, own, program.consts, box)
+        self.unfolded |= self._borders.unfolded
+        self.foldable |= self._borders.foldable
+        self.hidden |= self._borders.hidden
+
+    def _nested(self, block: Block, nested: taxpr.Nested) -> _Ends:
+        """Draws a nested jaxpr in its cluster."""
+        # What is carried, stacked, or not returned at all leaves through a node of its own; the
+        # results of a call come straight from where they are made.
+        own = [
+            result is None or role != "out"
+            for result, role in zip(nested.results, nested.out_roles, strict=True)
+        ]
+        ends = self._jaxpr(block, own, nested.consts, block.address)
+        self.canvas.back(
+            [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
+        )
+        return ends
+
+    def _jaxpr(
+        self,
+        block: Block,
+        own_outs: Sequence[bool],
+        consts: Sequence[Any],
+        cluster: str | None,
+    ) -> _Ends:
+        scope, start = self._scope(block), len(self.canvas.nodes)
+        self._borders.consts(scope, block, consts, cluster)
+        ins = self._borders.inputs(scope, block, cluster)
+        self._items(scope, block, block.items, cluster)
+        outs = self._borders.outputs(scope, block, own_outs, cluster)
+        self.canvas.connect(scope)
+        backward.draw(self.canvas, scope)
+        if block.nested is None:
+            state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
+        if len(self.canvas.nodes) == start:
+            # Graphviz draws no cluster without a node, and of nothing it draws nothing.
+            address = f"{block.prefix}empty"
+            self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
+        return _Ends(self.canvas.nodes[start].id, ins, outs)
+
+    def _scope(self, block: Block) -> Scope:
+        del block  # a drawing of a part of a program has another one around it
+        return Scope()
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def _items(
+        self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None
+    ) -> None:
+        for item in items:
+            at = len(self.canvas.nodes)
+            if item.is_group:
+                self._group(scope, block, item, cluster)
+            elif item.open:
+                self._open_eqn(scope, item, cluster)
+            else:
+                self._eqn(scope, block, item, cluster)
+            if not item.open and block.flow.is_between(item.eqns):
+                self.canvas.keeps_nothing(self.canvas.nodes[at].id)
+            scope.turn += backward.nodes(scope, block, item, self.canvas.nodes[at].id)
+
+    def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
+        """Draws an equation as one node: a tag, a first-order one, or a folded one."""
+        address, eqn = item.address, item.eqn
+        self.drawn.add(address)
+        kind: NodeKind = "eqn"
+        marks, fold = (), None
+        if taxpr.is_tag(eqn):
+            kind = "injected" if address in self._injected else "tag"
+            marks = ("added",) if address in self._added else ()
+            lines = labels.tag_lines(eqn)
+            lines += ["injected"] if kind == "injected" else []
+        elif taxpr.is_hop(eqn):
+            kind, fold = "hop", address
+            inside = self._fold.inside(eqn)
+            self.foldable.add(address)
+            self.folded[address] = sum(inside)
+            lines = labels.hop_lines(eqn, *inside)
+        else:
+            lines = labels.eqn_lines(eqn)
+        tip = self._tips.eqn(address, eqn)
+        marks += _marks(item)
+        if block.loss and block.loss.eqn is eqn:
+            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{backward.LOSS}"
+            marks += ("loss",)
+        elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
+            lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
+            marks += ("unused",)
+        node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
+        # All that goes from one node into a folded equation is one edge.
+        self.canvas.add(node, merging=kind == "hop")
+        heads = _heads(eqn, kind == "hop")
+        for k, atom in enumerate(eqn.invars):
+            if kind == "eqn" and taxpr.is_literal(atom):
+                continue  # it stands in the label
+            scope.use(atom, address, address, cluster, heads[k])
+        tails = _roles.result_roles(eqn) if kind == "hop" and len(eqn.outvars) > 1 else []
+        origins = [Origin(address, "", "", tail) for tail in tails]
+        self._results(scope, item, origins or [Origin(address, "", "")] * len(eqn.outvars))
+
+    def _results(self, scope: Scope, item: Item, origins: Sequence[Origin]) -> None:
+        """Defines the results of an equation; those that come from one node are numbered."""
+        sharing = Counter(origin.node for origin in origins)
+        for k, (origin, var) in enumerate(zip(origins, item.eqn.outvars, strict=True)):
+            tail = origin.tail or (Role("", str(k)) if sharing[origin.node] > 1 else None)
+            value, tip = f"{item.address}.{k}", self._tips.value(var)
+            scope.define(var, Origin(origin.node, value, tip, tail), item.address)
+
+    def _group(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
+        """Draws a run of equations, as one node or as a cluster."""
+        address = item.address
+        self.foldable.add(address)
+        eqns, tags = self._fold.of_item(item)
+        marks = _marks(item)
+        if item.open:
+            self.unfolded.add(address)
+            title = labels.group_title(item)
+            tip = short.tooltip([address, title, labels.content(eqns, tags)])
+            self.canvas.clusters.append(
+                Cluster(address, "group", (title,), tip, cluster, address, marks, item.pair)
+            )
+            self._items(scope, block, item.children, address)
+            return
+        self.folded[address] = eqns + tags
+        self.hidden[address] = self._fold.addresses(item)
+        ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
+        if item.kind == "rest":
+            lines = [f"… {labels.content(eqns, tags)}", item.title]
+        else:
+            lines = labels.group_lines(item, eqns, tags, ends.results)
+        tip = short.tooltip([address, *lines])
+        node = Node(
+            address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
+        )
+        self.canvas.add(node, merging=True)
+        for atom in filter(scope.wants, ends.ins):
+            scope.use(atom, address, address, cluster)
+        for value, var in ends.outs:
+            if scope.wants(var):
+                scope.define(var, Origin(address, value, self._tips.value(var)), address)
+        self._items(scope, block, item.tags, cluster)
+
+    # --- open equations ---------------------------------------------------------------------------
+
+    def _open_eqn(self, scope: Scope, item: Item, cluster: str | None) -> None:
+        """Draws an equation as clusters, one for each nested jaxpr, with one around them all.
+
+        The latter is left out where it would hold one cluster and nothing else.
+        """
+        address, eqn = item.address, item.eqn
+        self.drawn.add(address)
+        self.unfolded.add(address)
+        self.foldable.add(address)
+        tip = self._tips.eqn(address, eqn)
+        nested_jaxprs = [nested for _, nested in item.blocks]
+        entered = {k for nested in nested_jaxprs for k in nested.operands}
+        returned = {k for nested in nested_jaxprs for k in nested.results}
+        bare_operands = [k for k in range(len(eqn.invars)) if k not in entered]
+        bare_results = [k for k in range(len(eqn.outvars)) if k not in returned]
+        bare = bool(bare_operands or bare_results)
+        outer = cluster
+        if bare or len(item.blocks) > 1:
+            outer = address
+            title = (short.visible(eqn.primitive.name),)
+            self.canvas.clusters.append(Cluster(address, "hop", title, tip, cluster, address))
+        made: list[list[Origin]] = [[] for _ in eqn.outvars]
+        ends: dict[str, _Ends] = {}
+        decides: list[str] = []
+        if bare:
+            node = self._bare(scope, item, bare_operands, bool(bare_results), outer)
+            for k in bare_results:
+                made[k].append(Origin(node.id, "", ""))
+            decides += [node.id] if "choice" in node.marks else []
+        for block, nested in item.blocks:
+            title = tuple(labels.block_lines(nested))
+            self.canvas.clusters.append(Cluster(block.address, "jaxpr", title, tip, outer, address))
+            drawn = ends[block.address] = self._nested(block, nested)
+            inner = {*drawn.ins, *(origin.node for origin in drawn.outs)}
+            self.canvas.belongs(inner, bool(_marks(item)))
+            for i, k in enumerate(nested.operands):
+                if k is not None:
+                    scope.use(eqn.invars[k], drawn.ins[i], address, cluster)
+            for j, k in enumerate(nested.results):
+                if k is not None:
+                    made[k].append(drawn.outs[j])
+            for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
+                if role == "ref" and k in bare_results:  # a Ref ends as the result of its number
+                    tip = "the last value of the Ref"
+                    self.canvas.edge(drawn.ins[i], f"{address}@", tooltip=tip, head=str(k))
+            for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
+                decides += [origin.node] if role == "predicate" else []
+        for way in ways_to_others(item.blocks):
+            self.canvas.back([ends[way.source].outs[way.out]], [ends[way.target].ins[way.into]])
+        for source in decides:
+            for block_address, drawn in ends.items():
+                if not source.startswith(f"{block_address}/"):
+                    self.canvas.edge(source, drawn.first, "control", into=block_address)
+        origins = [self._met(item, k, made[k], outer) for k in range(len(eqn.outvars))]
+        self._results(scope, item, origins)
+
+    def _bare(
+        self,
+        scope: Scope,
+        item: Item,
+        operands: Sequence[int],
+        returns: bool,
+        cluster: str | None,
+    ) -> Node:
+        """A node for the operands and results of an open equation that no nested jaxpr has.
+
+        Such as the index of a cond, which chooses, or all of them for a scatter.
+        """
+        address, eqn = item.address, item.eqn
+        chooses = len(item.blocks) > 1 and not returns
+        lines = ("which?",) if chooses else tuple(labels.eqn_lines(eqn))
+        marks = ("choice",) if chooses else ()
+        tip = self._tips.eqn(address, eqn)
+        node = self.canvas.add(Node(f"{address}@", address, "eqn", lines, tip, cluster, marks))
+        for k in operands:
+            if not chooses and taxpr.is_literal(eqn.invars[k]):
+                continue  # it stands in the label
+            head = Role("", str(k)) if len(operands) > 1 else None
+            scope.use(eqn.invars[k], node.id, address, cluster, head)
+        return node
+
+    def _met(self, item: Item, k: int, origins: Sequence[Origin], cluster: str | None) -> Origin:
+        """Where a result of an open equation comes from; a new node where branches meet."""
+        if len(origins) == 1:
+            return origins[0]
+        aval = short.aval_text(item.eqn.outvars[k].aval)
+        name = f"out {k}" if len(item.eqn.outvars) > 1 else "out"
+        address = f"{item.address}.{k}"
+        tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])
+        self.canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, cluster))
+        for origin in origins:
+            tail = origin.tail.name if origin.tail else ""
+            self.canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)
+        return Origin(address, "", "")
+
+
+def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:
+    """What to say at the ends of the edges to an equation's operands."""
+    if not is_hop:
+        ordered = labels.ordered(eqn)
+        return [Role("", str(k)) if ordered else None for k in range(len(eqn.invars))]
+    roles = _roles.operand_roles(eqn)
+    # The only operand of a call needs no name.
+    return [None] if len(roles) == 1 and roles[0].kind in ("", "arg") else roles
+
+
+def _marks(item: Item) -> tuple[str, ...]:
+    """Marks of what belongs to the backward pass, and of what was left out."""
+    if item.kind == "rest":
+        return ("rest",)
+    return ("backward",) if item.is_backward else ()

@@ -1,0 +1,91 @@
+"""What the operands and results of equations with nested jaxprs are called, at both ends.
+
+Roles come from the table of higher-order primitives. Besides, JAX notes the names of a function's
+arguments in its jaxpr: `params['w']` says more than `arg 0`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.names import argument_names, is_of_library, numbered
+from taxpr_jupyter._text.paths import path_parts
+from taxpr_jupyter._text.short import shortened, visible
+
+_WHOLE = 18  # characters: so long may a list of names at an edge be
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one operand or result is.
+
+    Attributes:
+        kind: "carry", "x", "index" and so on; "" where only its number is known.
+        name: A short text of its own: "carry 0", "x", "3".
+    """
+
+    kind: str
+    name: str
+
+
+def operand_roles(eqn: Any) -> list[Role]:
+    """What each operand of an equation with nested jaxprs is."""
+    nested_jaxprs = taxpr.nested_jaxprs(eqn)
+    found: dict[int, Role] = {}
+    for nested in nested_jaxprs:
+        known = argument_names(nested)
+        ends = zip(nested.operands, nested.in_roles, numbered(nested.in_roles), strict=True)
+        for i, (k, role, name) in enumerate(ends):
+            if k is None or k in found:
+                continue
+            if role == "arg":
+                # A part of what a library wraps arguments in says nothing.
+                named = known[i].isidentifier() or not is_of_library(nested)
+                name = (_end_of(known[i]) if named else "") or str(k)
+            elif role == "const" and len(nested_jaxprs) > 1:  # each has its own
+                name = f"{nested.label} {name}"
+            found[k] = Role(role, name)
+    others = [k for k in range(len(eqn.invars)) if k not in found]
+    # What enters none of several jaxprs chooses one of them.
+    chooses = len(nested_jaxprs) > 1 and len(others) == 1
+    for k in others:
+        found[k] = Role("index", "index") if chooses else Role("", str(k))
+    return [found[k] for k in range(len(eqn.invars))]
+
+
+def _end_of(name: str) -> str:
+    """The name of an argument at an edge: of a long one the end, `…['kernel']`, which says most."""
+    if len(name) <= _WHOLE:
+        return visible(name)
+    parts = path_parts(name)
+    while len(parts) > 1 and sum(map(len, parts)) >= _WHOLE:
+        parts = parts[1:]
+    return shortened("…" + "".join(parts), _WHOLE)
+
+
+def result_roles(eqn: Any) -> list[Role]:
+    """What each result of an equation with nested jaxprs is."""
+    made = [Role("", str(k)) for k in range(len(eqn.outvars))]
+    for nested in taxpr.nested_jaxprs(eqn):
+        names = numbered(nested.out_roles)
+        for k, role, name in zip(nested.results, nested.out_roles, names, strict=True):
+            if k is not None and role != "out":
+                made[k] = Role(role, name)
+    return made
+
+
+def joined(roles: Sequence[Role]) -> str:
+    """What goes along one edge: the names, or how many of which kind there are."""
+    roles = list(dict.fromkeys(roles))
+    text = ", ".join(role.name for role in roles if role.name)
+    if len(text) <= _WHOLE or len(roles) == 1:
+        return text
+    kinds = Counter(role.kind for role in roles)
+    return ", ".join(
+        f"{kind} ×{number}".strip() if number > 1 else kind or "value"
+        for kind, number in kinds.items()
+    )

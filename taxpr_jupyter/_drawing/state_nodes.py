@@ -1,0 +1,136 @@
+"""Draws states: nodes outside of the function, and edges back to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import taxpr
+from taxpr_jupyter._drawing.canvas import Canvas
+from taxpr_jupyter._drawing.scope import Origin, Scope
+from taxpr_jupyter._model.model import Cluster, Node, count_of
+from taxpr_jupyter._text import short
+from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.tree import Block, End
+
+FUNCTION = "function"  # the id of the cluster around what is no state
+_MOST = 150  # nodes: a cluster around more of them takes long to lay out
+
+
+def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str | None:
+    """Draws the box of a function that uses states; its id, or None where there is none.
+
+    Args:
+        canvas: Where to draw.
+        block: The program.
+        name: What it is called.
+        nodes: About how many nodes there will be.
+    """
+    if nodes > _MOST or not any(end.state for end in block.ins):
+        return None
+    title = short.shortened(name, 2 * short.LINE)
+    canvas.clusters.append(Cluster(FUNCTION, "function", (title,), title, None, ""))
+    return FUNCTION
+
+
+def title_of(end: End, names: Sequence[str]) -> str:
+    """What stands on a state, or on a part of its value."""
+    assert end.state is not None
+    if end.states:
+        return f"{count_of(end.states, 'state')} of {end.state.name}"
+    if len(end.indices) == len(end.state.ins):
+        return f"state {end.state.name}"
+    return end.title or names[end.indices[0]]
+
+
+def lines_of(end: End, block: Block, names: Sequence[str]) -> list[str]:
+    """The label of a state, or of a part of its value."""
+    if end.states:
+        return [labels.short_path(end.title), count_of(end.states, "state")]
+    title = title_of(end, names)
+    if end.state and title == f"state {end.state.name}":
+        title = _short(title)
+    if end.children:
+        return labels.bundle_lines(title, len(end.indices))
+    return [labels.short_path(title), short.aval_text(block.jaxpr.invars[end.indices[0]].aval)]
+
+
+def _short(title: str) -> str:
+    """The title of a state in one line: the end of its path says most, `state …rngs.count`.
+
+    Example:
+        >>> _short("state model.encoder.dropout.rngs.count")
+        'state …dropout.rngs.count'
+        >>> _short("state net/norm/mean_ema/average")
+        'state …norm/mean_ema/average'
+    """
+    parts = re.split(r"(?<=[./])|(?=\[)", title.removeprefix("state "))
+    kept = ""
+    while parts and len(kept) + len(parts[-1]) + len("state …") <= short.LINE:
+        kept = parts.pop() + kept
+    return f"state …{kept}" if parts and kept and len(title) > short.LINE else title
+
+
+def marks_of(end: End) -> tuple[str, ...]:
+    """The marks of a state; none of what is no state."""
+    return ("written",) if end.state and end.state.written else ()
+
+
+def use_of(end: End) -> str:
+    """What a function does with a state, in words."""
+    one = count_of(end.states, "state") if end.states else "a state"
+    return f"{one}, read and written" if marks_of(end) else f"{one}, only read"
+
+
+def finals_of(end: End) -> tuple[str, ...]:
+    """The addresses of the final values of what a node shows of a state."""
+    assert end.state is not None
+    shift = end.state.outs.start - end.state.ins.start
+    return tuple(f"out{i + shift}" for i in end.indices)
+
+
+def draw_writes(
+    canvas: Canvas, tips: short.Tooltips, scope: Scope, block: Block, ids: Sequence[str]
+) -> None:
+    """Draws the ways of final values back to their states.
+
+    Args:
+        canvas: Where to draw.
+        tips: Writes tooltips.
+        scope: Where values come from.
+        block: The program.
+        ids: For each input the id of its node.
+    """
+    shown = {node.id for node in canvas.nodes if node.kind == "state"}
+    written: dict[tuple[str, str], list[Origin]] = {}
+    ends = [end.state for end in block.outs if end.state and end.state.written]
+    for state in dict.fromkeys(ends):
+        for i, j in zip(state.ins, state.outs, strict=True):
+            atom = block.jaxpr.outvars[j]
+            if ids[i] in shown and atom is not block.jaxpr.invars[i]:
+                origin = _origin(canvas, scope, block, j)
+                tip = f"the last value of {state.leaves[i - state.ins.start]}: {tips.value(atom)}"
+                found = Origin(origin.node, origin.value, tip, origin.tail)
+                written.setdefault((origin.node, ids[i]), []).append(found)
+    for (source, target), found in written.items():
+        tail = found[0].tail.name if found[0].tail else ""
+        canvas.edge(
+            source,
+            target,
+            "write",
+            value=found[0].value if len(found) == 1 else "",
+            tooltip=short.tooltip(origin.tooltip for origin in found),
+            tail=tail if len(found) == 1 else f"×{len(found)}",
+        )
+
+
+def _origin(canvas: Canvas, scope: Scope, block: Block, j: int) -> Origin:
+    """Where an output comes from; a literal gets a node."""
+    atom = block.jaxpr.outvars[j]
+    if not taxpr.is_literal(atom):
+        return scope.origins[atom]
+    address, text = f"out{j}", short.literal_text(atom)
+    tip = short.tooltip([address, f"{text}:{short.aval_text(atom.aval)}"])
+    inside = next((c.id for c in canvas.clusters if c.kind == "function"), None)
+    canvas.add(Node(address, address, "literal", (text,), tip, inside))
+    return Origin(address, "", text)

@@ -1,0 +1,302 @@
+"""Injectors as the panel offers them: by name, with values, and tried out when attached."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import numbers
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._tracing.call_names import expression, injector_functions
+from taxpr_jupyter._tracing.sources import source_text
+from taxpr_jupyter._tracing.tracebacks import users_line
+
+_NOTED = (taxpr.StaleDerivativeWarning, taxpr.DroppedRuleWarning)
+_NOTHING = taxpr.from_function(lambda ctx, token, params: (token, ctx))
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Something that can be attached.
+
+    Attributes:
+        name: What `Session.attach` takes.
+        doc: What it does, in one line.
+        kind: ``"ready"`` for those of taxpr, ``"function"`` for those of the namespace.
+        params: The declared parameters.
+    """
+
+    name: str
+    doc: str
+    kind: str
+    params: Mapping[str, taxpr.Param]
+
+
+@dataclasses.dataclass(frozen=True)
+class Attached:
+    """An injector at a site.
+
+    Attributes:
+        key: The key of the site.
+        name: The injector's name.
+        kind: ``"ready"``, ``"function"`` or ``"injector"`` (given as an object).
+        values: The numbers among the values of its parameters.
+        params: What it declares about its parameters.
+        error: Why it does not work at this site; None where it does.
+        note: What to know about it at this site, such as a derivative that stays as it was.
+        warned: The warnings that say so.
+        maker: Python for ``source``, such as ``taxpr.scale``.
+        injector: The injector itself, values included.
+        source: The kind, function or injector of which it was made.
+    """
+
+    key: str
+    name: str
+    kind: str
+    values: Mapping[str, Any]
+    params: Mapping[str, taxpr.Param]
+    error: str | None = None
+    note: str = ""
+    warned: tuple[Warning, ...] = dataclasses.field(default=(), repr=False, compare=False)
+    maker: str = ""
+    injector: taxpr.Injector = dataclasses.field(default=_NOTHING, repr=False, compare=False)
+    source: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+    def with_value(self, param: str, value: Any) -> Attached:
+        """The same with another value of one parameter.
+
+        Raises:
+            PanelError: There is no such parameter, or the value is no number.
+        """
+        if param not in self.values:
+            known = ", ".join(self.values) or "no parameters"
+            raise PanelError(f"{self.name} has {known}, and no parameter {param!r} to set")
+        number = _number(self.name, param, value, like=self.values[param])
+        values = {**self.injector.values, param: number}
+        return dataclasses.replace(
+            self,
+            values={**self.values, param: number},
+            injector=dataclasses.replace(self.injector, values=values),
+        )
+
+
+def choices(namespace: Mapping[str, Any]) -> dict[str, Choice]:
+    """What can be attached by name. Names of the namespace come before those of taxpr."""
+    found = {
+        name: Choice(name, kind.doc, "ready", kind.params)
+        for name, kind in taxpr.ready_injectors().items()
+    }
+    for name, value in _of_namespace(namespace).items():
+        params = value.params if isinstance(value, taxpr.InjectorKind) else {}
+        found[name] = Choice(name, _doc(value), "function", params)
+    return found
+
+
+def make(
+    key: str,
+    injector: Any,
+    ctx: Any,
+    values: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+) -> Attached:
+    """An injector for a site, from whatever the user gives for one.
+
+    Args:
+        key: The key of the site.
+        injector: A name, a `taxpr.Injector`, a `taxpr.InjectorKind`, or a function
+            ``(ctx, token, params) -> (token, ctx)``.
+        ctx: The first context of a function.
+        values: The values of the parameters.
+        namespace: Where names are looked up.
+
+    Raises:
+        PanelError: It is none of these, or the values do not fit it.
+    """
+    ready = taxpr.ready_injectors()
+    if not isinstance(injector, str):
+        made = _made(injector, ctx, values)
+        kind = ready.get(made.name)
+        if kind is injector or (
+            kind is not None
+            and isinstance(injector, taxpr.Injector)
+            and not made.shared
+            and set(made.values) == set(kind.params)
+        ):
+            return _attached(key, made.name, "injector", f"taxpr.{made.name}", made, kind)
+        own = made.name if isinstance(injector, (taxpr.InjectorKind, taxpr.Injector)) else None
+        own = own or getattr(injector, "__name__", "")
+        maker = expression(injector, namespace) or (own if own.isidentifier() else "...")
+        return _attached(key, made.name, "injector", maker, made, injector)
+    found = namespace.get(injector)
+    if injector in _of_namespace(namespace) or (callable(found) and injector not in ready):
+        made = _made(found, ctx, values)
+        return _attached(key, injector, "function", injector, made, found)
+    if injector in ready:
+        made = _made(ready[injector], (), values)
+        return _attached(key, injector, "ready", f"taxpr.{injector}", made, ready[injector])
+    raise PanelError(
+        f"There is no injector {injector!r}. There are {', '.join(choices(namespace))}; a function "
+        "of yours must take (ctx, token, params)"
+    )
+
+
+def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | None:
+    """The same with the object that its name means now; None where nothing changed.
+
+    This is how a function that was defined anew in the notebook is taken up.
+    """
+    now = namespace.get(attached.name)
+    if attached.kind != "function" or now is attached.source or now is None:
+        return None
+    ctx = attached.injector.new_state(None) if attached.injector.shared else ()
+    try:
+        return make(attached.key, attached.name, ctx, attached.values, namespace)
+    except PanelError:  # the name means something else now
+        return None
+
+
+def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attached:
+    """The same with ``error`` and ``note`` set: whether it works at the site, without running.
+
+    Raises:
+        PanelError: No injector can work there.
+    """
+    others: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            for kind in _NOTED:  # they are no failure, even where warnings are errors
+                warnings.simplefilter("always", kind)
+            program.inject({site: attached.injector})  # another tag can be named as its address
+        others = [one for one in caught if not issubclass(one.category, _NOTED)]
+        warned = tuple(one.message for one in caught if isinstance(one.message, _NOTED))
+        note = _in_words(" ".join(" ".join(map(str, warned)).split()), site)
+        return dataclasses.replace(attached, error=None, note=note, warned=warned)
+    except taxpr.RefusedError as error:
+        raise PanelError(one_line(error)) from None
+    except taxpr.TaxprError as error:
+        text = one_line(error)
+    except Exception as error:
+        line = users_line(error.__traceback__)
+        text = f"The injector {attached.name!r} at the {site} raised {one_line(error)}"
+        text += f" ({line})" if line else ""
+        ctx = attached.injector.new_state(None) if attached.injector.shared else None
+        if isinstance(ctx, tuple) and not ctx:
+            text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
+    finally:
+        for one in others:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return dataclasses.replace(attached, error=_in_words(text, site), note="", warned=())
+
+
+@contextlib.contextmanager
+def noted_already() -> Iterator[None]:
+    """Without the warnings that `tried` made to notes."""
+    with warnings.catch_warnings():
+        for kind in _NOTED:
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def _in_words(text: str, site: taxpr.Site) -> str:
+    """The text with the site's place as users know it: a cell has a file name that says nothing."""
+    if site.source is None:
+        return text
+    return text.replace(str(site.source), source_text(site.source))
+
+
+def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions, kinds and injectors of the namespace that can be attached."""
+    objects = {
+        name: value
+        for name, value in list(namespace.items())
+        if isinstance(value, (taxpr.InjectorKind, taxpr.Injector)) and not name.startswith("_")
+    }
+    ready = list(taxpr.ready_injectors().values())
+    return {
+        **{name: value for name, value in objects.items() if value not in ready},
+        **injector_functions(namespace),
+    }
+
+
+def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
+    """An injector with these values.
+
+    Raises:
+        PanelError: They do not fit, or ``source`` makes no injector.
+    """
+    if isinstance(source, taxpr.InjectorKind):
+        defaults = {name: param.default for name, param in source.params.items()}
+        given = {
+            name: _number(source.name, name, value, like=defaults[name])
+            if name in defaults and (_is_number(value) or isinstance(value, (str, bytes)))
+            else value
+            for name, value in values.items()
+        }
+        try:
+            return source(**given)
+        except taxpr.TaxprError as error:
+            raise PanelError(one_line(error)) from None
+    if isinstance(source, taxpr.Injector):
+        unknown = next((name for name in values if name not in source.values), None)
+        if unknown is not None:
+            raise PanelError(f"{source.name} has no parameter {unknown!r}")
+        return dataclasses.replace(source, values={**source.values, **values})
+    if not callable(source):
+        raise PanelError(
+            f"{source!r} is no injector: give the name of one, a taxpr.Injector, or a function "
+            "(ctx, token, params) -> (token, ctx)"
+        )
+    made = taxpr.from_function(source, ctx)
+    if values:
+        raise PanelError(
+            f"{made.name} is a plain function without a parameter {next(iter(values))!r}. "
+            "The decorator taxpr.injector declares parameters"
+        )
+    return made
+
+
+def _attached(
+    key: str, name: str, kind: str, maker: str, made: taxpr.Injector, source: Any
+) -> Attached:
+    declared = taxpr.ready_injectors().get(made.name)
+    params = getattr(source, "params", None) or (declared.params if declared else {})
+    return Attached(
+        key=key,
+        name=name,
+        kind=kind,
+        values={name: value for name, value in made.values.items() if _is_number(value)},
+        params={name: param for name, param in params.items() if name in made.values},
+        maker=maker,
+        injector=made,
+        source=source,
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number)
+
+
+def _number(injector: str, param: str, value: Any, *, like: Any) -> Any:
+    """The value as a Python number: a float where the default is one.
+
+    Raises:
+        PanelError: It is none.
+    """
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if not _is_number(value):
+        raise PanelError(f"{injector}: {param} must be a number, not {value!r}")
+    return float(value) if isinstance(like, float) and isinstance(value, int) else value
+
+
+def _doc(value: Any) -> str:
+    if isinstance(value, taxpr.InjectorKind):
+        return value.doc
+    if isinstance(value, taxpr.Injector):
+        return repr(value)
+    return (inspect.getdoc(getattr(value, "func", value)) or "").split("\n")[0]

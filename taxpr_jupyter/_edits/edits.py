@@ -1,0 +1,248 @@
+"""What the user changed in a session, and what follows from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.slices import Slices
+from taxpr_jupyter._analysis.stateful import injected_program
+from taxpr_jupyter._edits import outline
+from taxpr_jupyter._edits.attach import Attached, noted_already, refreshed, tried
+from taxpr_jupyter._edits.inspect import Inspector
+from taxpr_jupyter._edits.sites import SiteRow, site_rows
+from taxpr_jupyter._errors import PanelError, nearest
+from taxpr_jupyter._lines.listing import Line, Lines, length_of
+from taxpr_jupyter._search.find import Finder
+from taxpr_jupyter._text.short import Tooltips
+from taxpr_jupyter._tree.focus import Only
+
+
+@dataclasses.dataclass(frozen=True)
+class Edits:
+    """The changes. Addresses are those of the program as traced.
+
+    Attributes:
+        tags: The params of the added tags, by value address.
+        attached: The injectors, by the key of their site.
+        unfolded: The addresses drawn open; None where the picture chooses.
+        by_hand: Those of them that the user unfolded.
+        only: The part that is drawn; None for all.
+        note: What the user should know of the last change of the picture.
+        states: The initial values that were set, by the name of the state.
+        watched: By the name of a state what is written to it: for each place the array of its
+            value, such as `norm['mean']`, and the key of the tag there.
+    """
+
+    tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    attached: Mapping[str, Attached] = dataclasses.field(default_factory=dict)
+    unfolded: frozenset[str] | None = None
+    by_hand: frozenset[str] = frozenset()
+    only: Only | None = None
+    note: str = ""
+    states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
+
+
+class Edited:
+    """A program with edits.
+
+    Args:
+        program: The program as traced.
+        edits: The changes.
+        before: The same with other edits, whose work may be of use.
+    """
+
+    def __init__(self, program: taxpr.Program, edits: Edits, before: Edited | None = None) -> None:
+        self.base = program
+        self.edits = edits
+        if before is not None and before.edits.tags == edits.tags:
+            self.program = before.program
+            kept = ("index", "finder", "slices", "_letters", "_length")
+            self.__dict__.update(
+                (name, known) for name, known in vars(before).items() if name in kept
+            )
+            return
+        for address, params in edits.tags.items():
+            program = program.tag_at(address, **params)
+        self.program = program
+
+    def changed(self, **changes: Any) -> Edited:
+        """The program with other edits; what they ask for and cannot be is found out here."""
+        new = Edited(self.base, dataclasses.replace(self.edits, **changes), self)
+        _ = new.sites
+        return new
+
+    @functools.cached_property
+    def index(self) -> Index:
+        """The places of the program."""
+        return Index(self.program)
+
+    @functools.cached_property
+    def finder(self) -> Finder:
+        """Searches the program."""
+        return Finder(self.program)
+
+    @functools.cached_property
+    def slices(self) -> Slices:
+        """Finds what is upstream and downstream."""
+        return Slices(self.program)
+
+    @functools.cached_property
+    def sites(self) -> tuple[SiteRow, ...]:
+        """All tags, in program order."""
+        if not self.program.tags():  # then nobody need know all places
+            return ()
+        return site_rows(self.program, self.index, self.edits.tags, self.edits.attached)
+
+    @functools.cached_property
+    def inspector(self) -> Inspector:
+        """Looks at the places of the program."""
+        return Inspector(self.program, self.index, self.sites)
+
+    def injected(self) -> taxpr.Program:
+        """The program with its tags and injectors.
+
+        Raises:
+            PanelError: An injector cannot work.
+        """
+        attached = {site.site: site.injector for site in self.sites if site.injector}
+        for site, injector in attached.items():
+            if injector.error:
+                raise PanelError(f"The injector at {site.address} cannot work: {injector.error}")
+        if not attached:
+            return self.program
+        with noted_already():
+            injected = self.program.inject({site: one.injector for site, one in attached.items()})
+        return injected_program(injected, self.program)
+
+    def lines(self, limit: int | None = None) -> list[Line]:
+        """Every equation as a line, whatever is folded in the picture; at most so many lines."""
+        injected = {site.address for site in self.sites if site.injector}
+        added = {site.address for site in self.sites if site.added}
+        names = Tooltips(self._letters)
+        return list(Lines(names, injected=injected, added=added).all(self.program, limit))
+
+    @functools.cached_property
+    def _letters(self) -> Mapping[Any, str]:
+        return taxpr.var_names(self.program)
+
+    @functools.cached_property
+    def _length(self) -> tuple[int, int]:
+        return length_of(self.program)
+
+    def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
+        """The lines of the program as text, each with the address of what it is about.
+
+        Args:
+            call: What was traced.
+            limit: At most this many lines of the program; None for all.
+            color: Whether to use the colours of a terminal.
+        """
+        lines = self.lines(limit)
+        total, eqns = self._length
+        return outline.rows(
+            lines, self.sites, call=call, color=color, eqns=eqns, more=total - len(lines)
+        )
+
+    def site(self, address: str) -> SiteRow | None:
+        """The tag that a key, an address or a name means; None where it means none.
+
+        An address of the program is not looked up as a name.
+
+        Raises:
+            PanelError: Several tags have this name.
+        """
+        for site in self.sites:
+            if site.key == address:
+                return site
+        for site in self.sites:
+            # `t0.0` is what the tag at `t0` returns.
+            if address == site.address or address.startswith(f"{site.address}."):
+                return site
+        if address not in self.index.homes and (values := self.index.values(address)):
+            whole = values[0][0] if len(values) == 1 else None
+            return next((site for site in self.sites if site.key == whole), None)
+        named = [site for site in self.sites if site.name == address]
+        if len(named) > 1:
+            places = ", ".join(site.address for site in named)
+            raise PanelError(f"Several tags have the name {address!r}: say which, of {places}")
+        return named[0] if named else None
+
+    def the_site(self, address: str) -> SiteRow:
+        """The tag that a key, an address or a name means.
+
+        Raises:
+            PanelError: It means none.
+        """
+        site = self.site(address)
+        if site is None:
+            raise PanelError(f"There is no tag at {address!r}. {self._near(address)}")
+        return site
+
+    def untagged_value(self, address: str) -> str:
+        """The address of a value that has no tag yet.
+
+        Raises:
+            PanelError: It has one, or there is no such value.
+        """
+        site = self.site(address)
+        if site is None:
+            return self.index.one_value(address, self._near(address))
+        whose = "" if site.added else f", in the source ({site.source})" if site.source else ""
+        raise PanelError(
+            f"{address} is tagged already, as {site.title}{whose}: attach an injector to that tag"
+        )
+
+    def _near(self, address: str) -> str:
+        """The tags, those first whose names are spelt alike, in words."""
+        titles = {site.title: site.name or site.address for site in self.sites}
+        return f"Tags: {nearest(address, titles) or 'none'}"
+
+    def new_name(self, name: str | None) -> str:
+        """``name``, or the first free one of ``tag1``, ``tag2``, ….
+
+        Raises:
+            PanelError: The name is taken.
+        """
+        taken = {site.name: site for site in self.sites}
+        if name is None:
+            return next(n for k in itertools.count(1) if (n := f"tag{k}") not in taken)
+        if name in taken:
+            raise PanelError(f"The name {name!r} is taken by the tag at {taken[name].address}")
+        return name
+
+
+def adopted(edited: Edited, old: Edits, namespace: Mapping[str, Any]) -> tuple[Edited, list[str]]:
+    """Edits made to an older program, made to this one as far as their addresses still exist.
+
+    Returns:
+        The program with the edits, and what had to be dropped, in words.
+    """
+    dropped = []
+    for key, params in old.tags.items():
+        if edited.site(key) is not None:
+            continue  # the source has a tag there now
+        taken = {site.name for site in edited.sites}
+        name = edited.new_name(None if params["name"] in taken else params["name"])
+        try:
+            edited = edited.changed(tags={**edited.edits.tags, key: {**params, "name": name}})
+        except taxpr.TaxprError:
+            dropped.append(f"the tag {params['name']!r} at {key}")
+    for key, attached in old.attached.items():
+        site = next((site for site in edited.sites if site.key == key), None)
+        try:
+            if site is None:
+                raise PanelError(f"There is no tag at {key}")
+            new = refreshed(attached, namespace) or attached
+            new = tried(new, edited.program, site.site)
+            edited = edited.changed(attached={**edited.edits.attached, key: new})
+        except PanelError:
+            dropped.append(f"the injector {attached.name} at {key}")
+    same = {"unfolded": old.unfolded, "by_hand": old.by_hand, "only": old.only}
+    return edited.changed(**same), dropped

@@ -1,0 +1,233 @@
+"""What can be said about one place of a program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.costs import Costs
+from taxpr_jupyter._analysis.index import Home, Index
+from taxpr_jupyter._analysis.stateful import state_leaves
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._text.short import aval_text, literal_text, shortened, visible
+from taxpr_jupyter._tracing.sources import source_line, source_text
+
+_LONGEST = 200  # characters of one param
+_KINDS = {"in": "input", "const": "const", "out": "output"}
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueRow:
+    """One value.
+
+    Attributes:
+        address: Its address, which `Session.tag` takes.
+        text: Its letter and type, such as ``h:f32[3]``.
+        tag: The tag that marks it, or None.
+        refused: Why it cannot be tagged; None where it can.
+    """
+
+    address: str
+    text: str
+    tag: SiteRow | None
+    refused: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspection:
+    """One place of a program, for the inspector.
+
+    Attributes:
+        address: What was asked for; for the key of a tag without a value of its own, the
+            address that the tag has now.
+        kind: ``"eqn"``, ``"tag"``, ``"input"``, ``"output"``, ``"const"``, ``"literal"``,
+            ``"jaxpr"``, ``"group"``, ``"state"`` or ``"unknown"``.
+        title: A heading.
+        primitive: The name of the primitive, or None.
+        params: The params of the equation, as name and text.
+        inputs: The operands, such as ``a:f32[3]``.
+        outputs: The results.
+        source: Where the user's code made it; may be empty. Of a tag that was added interactively
+            the place of the value.
+        source_line: The text of that line; may be empty.
+        value_source: Of a tag in the source, where the value was made, if that is another line.
+        value_line: The text of that line.
+        added_by: Of a tag that was added interactively, the call that adds it.
+        scope: The name stack, such as ``block_0/attention``.
+        tag_params: The user's params of a tag, or None.
+        site: The tag, where it is one.
+        values: The values that can be tagged here.
+        foldable: Whether it can be folded or unfolded.
+        unfolded: Whether it is open now.
+        refused: Why no injector can be attached here; None where one can.
+        cost: What it costs, in lines: operations and bytes moved, and what must be said of them.
+    """
+
+    address: str
+    kind: str
+    title: str
+    primitive: str | None = None
+    params: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    source: str = ""
+    source_line: str = ""
+    value_source: str = ""
+    value_line: str = ""
+    added_by: str = ""
+    scope: str = ""
+    tag_params: Mapping[str, Any] | None = None
+    site: SiteRow | None = None
+    values: tuple[ValueRow, ...] = ()
+    foldable: bool = False
+    unfolded: bool = False
+    refused: str | None = None
+    cost: tuple[str, ...] = ()
+
+
+class Inspector:
+    """Looks at the places of one program.
+
+    Args:
+        program: The program with the added tags.
+        index: Its places.
+        sites: Its tags.
+    """
+
+    def __init__(self, program: taxpr.Program, index: Index, sites: tuple[SiteRow, ...]) -> None:
+        self._program = program
+        self._index = index
+        self._letters = taxpr.var_names(program.jaxpr)
+        self._costs = Costs()
+        self._states = state_leaves(program)
+        self._by_address = {site.address: site for site in sites}
+        self._by_key = {site.key: site for site in sites}
+
+    def address_of(self, address: str) -> str:
+        """The address of the tag where this is the key of one that is no address."""
+        site = self._by_key.get(address) if address.startswith("tag:") else None
+        return site.address if site else address
+
+    def look(self, address: str) -> Inspection | None:
+        """What is at an address; None where the program has no such place."""
+        index = self._index
+        if address in index.eqns:
+            return self._equation(address, index.eqns[address], index.inside[address])
+        if address in index.homes:
+            return self._jaxpr(index.homes[address])
+        home = index.home_of(address)
+        if home is None:
+            return None
+        leaf = address.rpartition("/")[2]
+        kind = next((word for start, word in _KINDS.items() if leaf.startswith(start)), None)
+        if kind == "output":
+            return self._output(address, home, leaf.removeprefix("out"))
+        variable = index.variable(address)
+        if variable is None:
+            return None
+        return Inspection(
+            address=address,
+            kind="state" if address in self._states else kind or "eqn",
+            title=self._input_title(address, home, leaf) if kind else address,
+            outputs=(self._text(variable),),
+            values=self._values(address, home),
+            refused=home.refused,
+        )
+
+    def _equation(self, address: str, eqn: Any, home: Home) -> Inspection:
+        source = taxpr.source_of(eqn)
+        site = self._by_address.get(address)
+        made = self._maker_source(site) if site and not site.added else None
+        made = None if made == source else made
+        return Inspection(
+            address=address,
+            kind="tag" if site else "eqn",
+            title=f"tag {visible(site.name or '')}".strip() if site else eqn.primitive.name,
+            primitive=eqn.primitive.name,
+            params=() if site else tuple((k, _param(v)) for k, v in eqn.params.items()),
+            inputs=tuple(self._text(atom) for atom in eqn.invars),
+            outputs=tuple(self._text(var) for var in eqn.outvars),
+            source=source_text(source),
+            source_line=source_line(source),
+            value_source=source_text(made),
+            value_line=source_line(made),
+            added_by=_call_of(site) if site and site.added else "",
+            scope=taxpr.scope_of(eqn),
+            tag_params=site.params if site else None,
+            site=site,
+            values=() if site else self._values(address, home),
+            refused=home.refused,
+            cost=() if site else self._costs.of_eqn(eqn).lines(eqn),
+        )
+
+    def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
+        """Where the value was made that a tag marks."""
+        eqn = self._index.eqns.get(site.key.rpartition(".")[0])
+        return taxpr.source_of(eqn) if eqn is not None and not taxpr.is_tag(eqn) else None
+
+    def _jaxpr(self, home: Home) -> Inspection:
+        return Inspection(
+            address=home.address,
+            kind="jaxpr",
+            title=home.title or self._program.name,
+            params=tuple((key, _param(value)) for key, value in home.facts.items()),
+            inputs=tuple(self._text(var) for var in home.jaxpr.invars),
+            outputs=tuple(self._text(atom) for atom in home.jaxpr.outvars),
+            values=self._values(home.address, home),
+            refused=home.refused,
+            cost=self._costs.of_jaxpr(home.jaxpr).lines(),
+        )
+
+    def _output(self, address: str, home: Home, number: str) -> Inspection | None:
+        atoms = home.jaxpr.outvars
+        if not number.isdigit() or int(number) >= len(atoms):
+            return None
+        roles = home.nested.out_roles if home.nested else self._program.out_names
+        title = f"output {visible(roles[int(number)])}"
+        if address in self._states:
+            title = f"last value of {visible(self._states[address])}"
+        return Inspection(address, "output", title, inputs=(self._text(atoms[int(number)]),))
+
+    def _input_title(self, address: str, home: Home, leaf: str) -> str:
+        if leaf.startswith("const"):
+            return "closed-over value"
+        if address in self._states:
+            return f"state {visible(self._states[address])}"
+        roles = home.nested.in_roles if home.nested else self._program.in_names
+        return f"input {visible(roles[int(leaf.removeprefix('in'))])}"
+
+    def _values(self, address: str, home: Home) -> tuple[ValueRow, ...]:
+        return tuple(
+            ValueRow(value, self._text(variable), self._by_key.get(value), _untaggable(variable))
+            for value, variable in self._index.values(address)
+        )
+
+    def _text(self, atom: Any) -> str:
+        """``a:f32[3]``, ``2.0``."""
+        if taxpr.is_literal(atom):
+            return literal_text(atom)
+        letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "_")
+        return f"{letter}:{aval_text(atom.aval)}"
+
+
+def _call_of(site: SiteRow) -> str:
+    """How Python adds a tag that was added by a click."""
+    params = "".join(f", {key}={value!r}" for key, value in site.params.items())
+    return f"session.tag({site.key!r}{params})"
+
+
+def _untaggable(variable: Any) -> str | None:
+    kind = type(variable.aval).__name__
+    return None if hasattr(variable.aval, "dtype") and "Ref" not in kind else f"{kind} is no array"
+
+
+def _param(value: Any) -> str:
+    """A param in one line; a jaxpr by its size."""
+    if hasattr(value, "eqns"):  # a jaxpr, open or closed
+        return f"jaxpr of {count_of(len(value.eqns), 'equation')}"
+    if isinstance(value, tuple) and value and all(hasattr(item, "eqns") for item in value):
+        return f"({', '.join(_param(item) for item in value)})"
+    return shortened(visible(" ".join(str(value).split())), _LONGEST)

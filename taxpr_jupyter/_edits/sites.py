@@ -1,0 +1,124 @@
+"""The tags of a program, those of the source and those added interactively."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+
+import taxpr
+from taxpr_jupyter._analysis.index import Home, Index
+from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._text.short import aval_text
+from taxpr_jupyter._tracing.sources import source_text
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteRow:
+    """One tag.
+
+    Attributes:
+        address: Its address in the picture; it can move when tags are added before it.
+        key: What the session files it under, and never moves: the address of the value that
+            it marks, else ``tag:`` and its address in the program as traced. No tag has such
+            an address.
+        name: Its name, or None.
+        params: All of its params.
+        avals: The type of its token.
+        added: Whether it was added interactively.
+        injector: The injector attached to it, or None.
+        trips: How often it fires in a run at most; None where only the run can tell.
+        where: The nested jaxprs around it, in words.
+        source: Where the user's code made it, or the value.
+        refused: Why no injector can be attached to it; None where one can.
+        site: The site in the program.
+    """
+
+    address: str
+    key: str
+    name: str | None
+    params: Mapping[str, Any]
+    avals: str
+    added: bool
+    injector: Attached | None
+    trips: int | None
+    where: str
+    source: str
+    refused: str | None
+    site: taxpr.Site = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def title(self) -> str:
+        """Its name and address, for messages."""
+        return f"{self.name!r} ({self.address})" if self.name else self.address
+
+
+def site_rows(
+    program: taxpr.Program,
+    index: Index,
+    added: Mapping[str, Any],
+    attached: Mapping[str, Attached],
+) -> tuple[SiteRow, ...]:
+    """The tags of a program in program order.
+
+    Args:
+        program: The program with the added tags.
+        index: Its places.
+        added: The added tags by value address.
+        attached: The injectors by key.
+    """
+    rows = []
+    for site, key, is_added in _keyed(program, added):
+        home = index.home_of(site.address)
+        rows.append(
+            SiteRow(
+                address=site.address,
+                key=key,
+                name=None if site.name is None else str(site.name),
+                params=dict(site.params),
+                avals=", ".join(aval_text(aval) for aval in jax.tree.leaves(site.avals)),
+                added=is_added,
+                injector=attached.get(key),
+                trips=site.trips,
+                where=_where(home, index),
+                source=source_text(site.source),
+                refused=home.refused if home else None,
+                site=site,
+            )
+        )
+    return tuple(rows)
+
+
+def _keyed(
+    program: taxpr.Program, added: Mapping[str, Any]
+) -> Iterator[tuple[taxpr.Site, str, bool]]:
+    """The sites with key, and whether they were added."""
+    seen: set[str] = set()
+    of_source: dict[str, int] = {}  # how many tags of the source each jaxpr had so far
+    for site in program.tags():
+        inside, _, leaf = site.address.rpartition("/")
+        value = site.value_address
+        # `t0.0` is what another tag returns: such an address moves with that tag.
+        if value is not None and value.rpartition("/")[2].startswith("t"):
+            value = None
+        is_added = value in added and value not in seen
+        if not is_added:
+            number = of_source.get(inside, 0)
+            of_source[inside] = number + 1
+            leaf = f"t{number}"
+        key = value
+        if key is None or key in seen:
+            key = f"tag:{inside}/{leaf}" if inside else f"tag:{leaf}"
+        seen.add(key)
+        yield site, key, is_added
+
+
+def _where(home: Home | None, index: Index) -> str:
+    """``scan body (3:scan) › true branch (4:cond)``."""
+    words: list[str] = []
+    while home is not None and home.owner is not None:
+        words.append(f"{home.title} ({home.owner.rpartition('/')[2]})")
+        home = index.inside[home.owner]
+    return " › ".join(reversed(words))

@@ -1,0 +1,49 @@
+"""Which session belongs to which cell, so that a cell run again finds its old one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taxpr_jupyter._session.session import Session
+
+
+class Cells:
+    """The open sessions by cell, and by their order within the cell."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[str, int], Session] = {}
+        self._execution: tuple[str, str] | None = None
+        self._count = 0
+
+    def enter(self, session: Session, shell: Any) -> None:
+        """Files a new session; the one that it replaces hands over its state and closes."""
+        cell, message = _running_cell(shell)
+        if cell is None:
+            return
+        if self._execution != (cell, message):
+            self._execution, self._count = (cell, message), 0
+        key = (cell, self._count)
+        self._count += 1
+        old = self._sessions.get(key)
+        self._sessions[key] = session
+        if old is not None:
+            session.take_over(old)
+            old.close()
+
+    def clear(self) -> None:
+        """Forgets all sessions; they stay open."""
+        self._sessions.clear()
+        self._execution = None
+
+
+CELLS = Cells()
+
+
+def _running_cell(shell: Any) -> tuple[str | None, str]:
+    """The id of the cell that runs and of the message that runs it; (None, "") outside Jupyter."""
+    get_parent = getattr(shell, "get_parent", None)
+    parent = (get_parent() if get_parent else getattr(shell, "parent_header", None)) or {}
+    metadata = parent.get("metadata") or {}
+    cell = metadata.get("cellId") or (metadata.get("colab") or {}).get("cell_id")
+    message = (parent.get("header") or {}).get("msg_id", "")
+    return (str(cell) if cell else None), str(message)

@@ -1,0 +1,170 @@
+"""``%taxpr`` and ``%%taxpr``: parse the line, make a session, return it."""
+
+from __future__ import annotations
+
+import keyword
+import linecache
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from traitlets import Bool, Float, Int, Unicode
+
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._ipython import cell as _cell
+from taxpr_jupyter._ipython import complete
+from taxpr_jupyter._ipython import options as _options
+from taxpr_jupyter._ipython.cells import CELLS
+from taxpr_jupyter._layout.layout import TIMEOUT
+from taxpr_jupyter._panel import open_session
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._tracing.trace import static_words
+from taxpr_jupyter._tracing.tracebacks import for_the_user
+from taxpr_jupyter._tree.fold import BUDGET
+
+
+def _all_options(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives the method the options of the table, for the parser and for help."""
+    for option in reversed(_options.OPTIONS):
+        method = argument(option.flag, **option.settings)(method)
+    return method
+
+
+@magics_class
+class TaxprMagics(Magics):
+    """The magics of taxpr_jupyter. Settings: ``%config TaxprMagics``."""
+
+    shell: Any  # for type checkers, to which it may be None
+
+    budget = Int(BUDGET, help="Draw at most about this many nodes.").tag(config=True)
+    timeout = Float(TIMEOUT, help="Seconds that a layout may take.").tag(config=True)
+    text = Bool(False, help="Show text and a table of the tags, no picture.").tag(config=True)
+    device = Unicode("", help="Where Run runs, such as cpu:0; empty: JAX's default.").tag(
+        config=True
+    )
+
+    @no_var_expand
+    @line_cell_magic
+    @magic_arguments("%taxpr")
+    @_all_options
+    @argument("call", nargs="*", help="the call; in a cell its last expression when left out")
+    def taxpr(self, line: str, cell: str | None = None) -> Session | None:
+        """Trace a call, without making it, and show its program with its tags.
+
+        ``%taxpr f(x)`` takes one call. ``%%taxpr`` runs its cell up to the last
+        expression, which must be a call; ``%%taxpr f(x)`` runs the whole cell and then
+        takes the call on its first line. The result is a session: a panel in a
+        notebook, text elsewhere. A ``;`` at the end shows nothing, as usual.
+        """
+        with for_the_user(self.shell):
+            words, text = _options.split(line)
+            try:
+                options = self.taxpr.parser.parse_args(words)  # type: ignore[attr-defined]
+            except UsageError as error:
+                raise PanelError(f"{error} (%taxpr? shows the options)") from None
+            if options.name is not None and not _is_name(options.name):
+                raise PanelError(f"--name needs the name of a variable, not {options.name!r}")
+            call = self._call(text, cell)
+            session = self._session(call, options)
+            if options.name is not None:
+                self.shell.user_ns[options.name] = session
+        return None if (text or cell or "").rstrip().endswith(";") else session
+
+    def _call(self, text: str, cell: str | None) -> _cell.Call:
+        """The call that line and cell ask for, after running what precedes it."""
+        magic = "%taxpr" if cell is None else "%%taxpr"
+        caller = _caller(self.shell)
+        if cell is None:
+            return _cell.run_to_call(text, self.shell, caller, magic=magic)
+        body = _cell.transformed(cell, self.shell)
+        place = _place(self.shell, cell, body)
+        if not text:
+            return _cell.run_to_call(body, self.shell, place, magic=magic)
+        _cell.run(body, self.shell, place)
+        return _cell.run_to_call(text, self.shell, caller, magic=magic)
+
+    def _session(self, call: _cell.Call, options: Any) -> Session:
+        numbers, names = static_words(options.static)
+        session = open_session(
+            call.fn,
+            call.args,
+            call.kwargs,
+            shell=self.shell,
+            call=call.text,
+            namespace=self.shell.user_ns,
+            static_argnums=numbers,
+            static_argnames=names,
+            budget=self.budget if options.budget is None else options.budget,
+            timeout=self.timeout if options.timeout is None else options.timeout,
+            device=options.device or self.device or None,
+            text_only=options.text or self.text,
+            heat=options.heat or None,
+        )
+        for address in options.unfold:
+            session.unfold(address)
+        for address in options.fold:
+            session.fold(address)
+        return session
+
+
+def load(shell: Any) -> None:
+    """Registers the magics and the completion of their options."""
+    shell.register_magics(TaxprMagics)
+    complete.add(shell)
+
+
+def unload(shell: Any) -> None:
+    """Takes away all that `load` brought; sessions stay as they are."""
+    complete.remove(shell)
+    manager = shell.magics_manager
+    ours = manager.registry.pop(TaxprMagics.__name__, None)
+    for kind in ("line", "cell"):
+        manager.magics[kind].pop("taxpr", None)
+    shell.configurables[:] = [found for found in shell.configurables if found is not ours]
+    CELLS.clear()
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _caller(shell: Any) -> _cell.Place:
+    """The line of the user's cell that called the magic."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals is not shell.user_global_ns:
+        frame = frame.f_back
+    if frame is None:
+        return _cell.Place("<taxpr>")
+    return _cell.Place(frame.f_code.co_filename, frame.f_lineno - 1)
+
+
+def _place(shell: Any, cell: str, body: str) -> _cell.Place:
+    """Where the body of a cell magic stands; from now on tracebacks show the cell as typed."""
+    head = _head(shell, cell)
+    filename = _caller(shell).filename
+    if "run_cell_magic(" in linecache.getline(filename, 1):
+        text = head + body
+        entry = (len(text), None, text.splitlines(keepends=True), filename)
+        # IPython 7 restores what it finds in a cache of its own.
+        for cache in (linecache.cache, getattr(linecache, "_ipython_cache", {})):
+            cache[filename] = entry
+    else:
+        filename = shell.compile.cache(head + body, shell.execution_count)
+    return _cell.Place(filename, head.count("\n"))
+
+
+def _head(shell: Any, cell: str) -> str:
+    """What the user typed before the body of the cell magic, as far as the shell tells."""
+    get_parent = getattr(shell, "get_parent", None)
+    message = (get_parent() if get_parent else None) or {}
+    for raw in (message.get("content", {}).get("code"), shell.history_manager.input_hist_raw[-1]):
+        whole = f"{raw}\n"
+        if raw and "%%" in raw and whole.endswith(cell):
+            return whole[: len(whole) - len(cell)]
+        if raw and "%%" in raw and raw.endswith(cell):
+            return raw[: len(raw) - len(cell)]
+    return "%%taxpr\n"

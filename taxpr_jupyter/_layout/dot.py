@@ -1,0 +1,273 @@
+"""A picture as text in the DOT language: pure, and the same for the same picture.
+
+Labels are plain text, never HTML-like, which not every build of Graphviz can draw. Sizes of nodes
+are computed here, for a typeface with characters of one width, so that all engines, fonts and
+browsers agree on them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from taxpr_jupyter._layout import aligned as _aligned
+from taxpr_jupyter._layout import columns as _columns
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
+
+_ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
+_LEADING = 1.2  # Graphviz' distance between lines, in ems
+POINTS = 72  # in an inch
+_MARGIN = "6"  # points, inside of the border of a cluster
+
+GRAPH = {
+    "rankdir": "TB",
+    "nodesep": "0.14",
+    "ranksep": "0.24",
+    "compound": "true",
+    # They bound the passes of the network simplex, which takes minutes where a gradient refers back
+    # to its forward pass.
+    "nslimit": "2",
+    "nslimit1": "2",
+    "fontname": "Courier",
+    "fontsize": f"{theme.FONT_SIZE}",
+    "fontcolor": theme.MUTED,
+    "color": theme.LINE,
+    "style": "filled,rounded",
+    "fillcolor": theme.CLUSTER,
+    "bgcolor": "transparent",
+    "labeljust": "l",
+}
+NODE = {
+    "fontname": "Courier",
+    "fontsize": f"{theme.FONT_SIZE}",
+    "fontcolor": theme.TEXT,
+    "fixedsize": "true",
+}
+EDGE = {
+    "fontname": "Courier",
+    "fontsize": "8",
+    "fontcolor": theme.MUTED,
+    "color": theme.LINE,
+    "penwidth": "0.8",
+    "arrowsize": "0.5",
+    "labeldistance": "1.1",
+}
+EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
+    "value": {},
+    "residual": {"color": theme.FAINT},
+    "seed": {"style": "dotted", "color": theme.LINE, "penwidth": "1.2"},
+    "back": {"style": "dashed"},
+    "control": {"style": "dotted", "color": theme.CONTROL, "penwidth": "1.5"},
+    # A state is read from its lower end and written at its upper one.
+    "read": {"color": theme.STATE, "penwidth": "1.2", "tailport": "s"},
+    "write": {
+        "style": "dashed",
+        "color": theme.STATE,
+        "penwidth": "1.2",
+        "headport": "n",
+        "constraint": "false",  # from below to above, where the reads begin
+    },
+}
+# Operands that have an order enter from left to right.
+_PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
+
+
+def to_dot(picture: Picture, background: str = GRAPH["bgcolor"], *, columns: bool = True) -> str:
+    """Writes a picture in the DOT language.
+
+    Args:
+        picture: The picture.
+        background: A colour of Graphviz.
+        columns: Whether a tall picture may be cut into columns.
+    """
+    return "\n".join([*_lines(picture, {**GRAPH, "bgcolor": background}, columns), ""])
+
+
+def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterator[str]:
+    yield f"digraph {quoted(picture.name)} {{"
+    for what, attributes in (("graph", graph), ("node", NODE), ("edge", EDGE)):
+        yield f"  {what} [{listed(attributes)}];"
+    sizes = {node.id: _size(node, theme.look_of(node)) for node in picture.nodes}
+    cut = _columns.columns(picture, sizes) if columns else _columns.Columns(frozenset(), ())
+    steps = _columns.steps(picture, sizes)
+    rows: dict[str | None, list[str]] = {}
+    for around, left, right in cut.beside:
+        pair = f"{quoted(left)} -> {quoted(right)} [style=invis]"
+        rows.setdefault(around, []).append(pair)
+    aligned = list(_aligned.aligned(picture, sizes, cut, steps))
+    steps |= _aligned.lifted(picture, [nodes for _, nodes in aligned])
+    for around, nodes in aligned:
+        rows.setdefault(around, []).append("; ".join(map(quoted, nodes)))
+    yield from _contents(None, _by_cluster(picture), rows, 1)
+    heads: dict[str, list[str]] = {}
+    for edge in picture.edges:
+        if edge.head:
+            heads.setdefault(edge.target, []).append(edge.head)
+    loose = {edge.id for edge in picture.edges if edge.kind == "back"} | cut.loose
+    for edge in picture.edges:
+        more = {"constraint": "false"} if edge.id in loose else {}
+        if edge.id in steps:
+            more = {**more, "minlen": f"{steps[edge.id]}"}
+        yield f"  {_edge(edge, heads.get(edge.target, []), more)}"
+    yield "}"
+
+
+def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
+    """What is inside each cluster, in the order in which the program has it.
+
+    Layouts put what comes first to the left.
+    """
+    clusters = {cluster.id: cluster for cluster in picture.clusters}
+    inside: dict[str | None, list[Node | Cluster]] = {}
+    known: set[str] = set()
+    for node in picture.nodes:
+        around, part = node.cluster, node
+        inside.setdefault(around, []).append(part)
+        while around is not None and around not in known:
+            known.add(around)
+            part = clusters[around]
+            around = part.parent
+            inside.setdefault(around, []).append(part)
+    return inside
+
+
+def _contents(
+    cluster_id: str | None,
+    inside: Mapping[str | None, Iterable[Node | Cluster]],
+    rows: Mapping[str | None, Iterable[str]],
+    depth: int,
+) -> Iterator[str]:
+    indent = "  " * depth
+    for part in inside.get(cluster_id, ()):
+        if isinstance(part, Node):
+            yield f"{indent}{node_text(part)}"
+            continue
+        attributes = {"id": part.id, "class": part.kind, "margin": _MARGIN}
+        if depth > theme.SHADES:
+            attributes["fillcolor"] = "transparent"
+        # One line is at the left anyway.
+        title = f"label={_lines_of(part.lines, _LEFT if len(part.lines) > 1 else _BREAK)}"
+        tooltip = listed({}, {"tooltip": [part.tooltip]})
+        yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
+        yield f"{indent}  graph [{listed(attributes)} {title} {tooltip}];"
+        yield from _contents(part.id, inside, rows, depth + 1)
+        yield f"{indent}}}"
+    for row in rows.get(cluster_id, ()):
+        yield f"{indent}{{ rank=same; {row}; }}"
+
+
+def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
+    """A node in the DOT language, with more attributes."""
+    look = theme.look_of(node)
+    width, height = _size(node, look)
+    styles = ["filled"] + ["rounded"] * look.rounded + ["dashed"] * theme.is_dashed(node)
+    attributes = {
+        "id": node.id,
+        "class": theme.classes(node),
+        "shape": look.shape,
+        "style": ",".join(styles),
+        "fillcolor": look.fill,
+        "color": look.line,
+        "penwidth": f"{look.border:g}",
+        "width": f"{width / POINTS:.2f}",
+        "height": f"{height / POINTS:.2f}",
+        **(more or {}),
+    }
+    if look.double:
+        attributes["peripheries"] = "2"
+    labels = {"label": node.lines, "tooltip": [node.tooltip]}
+    return f"{quoted(node.id)} [{listed(attributes, labels)}];"
+
+
+def _size(node: Node, look: theme.Look) -> tuple[float, float]:
+    """Width and height in points, so that the text stays inside the shape."""
+    across, down = look.pad
+    line_height = _LEADING * theme.FONT_SIZE
+    height = len(node.lines) * line_height + 2 * down
+    width = 0.0
+    for i, line in enumerate(node.lines):
+        from_middle = (abs(i - (len(node.lines) - 1) / 2) + 0.4) * line_height / (height / 2)
+        room = _WIDTH_AT.get(look.shape, _full_width)(from_middle)
+        width = max(width, text_width(line, theme.FONT_SIZE) / room)
+    return width + 2 * across, height
+
+
+def _full_width(from_middle: float) -> float:
+    del from_middle
+    return 1.0
+
+
+# How wide a shape is at a height between its middle (0) and its top (1), for a width of 1.
+_WIDTH_AT: Mapping[str, Callable[[float], float]] = {
+    "hexagon": lambda y: 1 - 0.5 * y,
+    "octagon": lambda y: 1 - max(0.0, y - 0.414),
+    "diamond": lambda y: 1 - y,
+}
+
+
+def text_width(text: str, size: float) -> float:
+    """How wide a text is in letters of this size."""
+    return _cells(text) * _ADVANCE * size
+
+
+def _cells(text: str) -> int:
+    """The width of a text in characters; those of East Asia and emoji take two."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
+    """An edge; `heads` are the operand numbers at its target."""
+    attributes = {"id": edge.id, "class": edge.kind, **EDGE_KINDS[edge.kind], **more}
+    ports = _PORTS.get(len(heads))
+    if ports and edge.head:
+        attributes["headport"] = ports[heads.index(edge.head)]
+    if edge.into is not None:
+        attributes["lhead"] = f"cluster_{edge.into}"
+    if edge.out_of is not None:
+        attributes["ltail"] = f"cluster_{edge.out_of}"
+    labels = {"tooltip": edge.tooltip, "taillabel": edge.tail, "headlabel": edge.head}
+    texts = {name: [text] for name, text in labels.items() if text}
+    ends = f"{quoted(edge.source)} -> {quoted(edge.target)}"
+    return f"{ends} [{listed(attributes, texts)}];"
+
+
+def listed(values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None = None) -> str:
+    """Attributes in the DOT language; `labels` have lines of text."""
+    texts = [f"{name}={quoted(value)}" for name, value in values.items()]
+    for name, lines in (labels or {}).items():
+        texts.append(f"{name}={_lines_of(lines, _BREAK)}")
+    return " ".join(texts)
+
+
+def _lines_of(lines: Iterable[str], end: str) -> str:
+    """A DOT string of these lines; `end` says how they are aligned."""
+    text = quoted("\n".join(lines)).replace("\n", end)
+    return f'{text[:-1]}{end}"' if end is _LEFT else text
+
+
+_BREAK, _LEFT = "\\n", "\\l"
+
+
+def quoted(text: str) -> str:
+    """A DOT string that means this text.
+
+    In labels and ids a backslash begins an escape, so it is doubled; in names it means itself, and
+    doubling it makes another name, the same everywhere.
+    """
+    return '"' + plain(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def plain(text: str) -> str:
+    """The text without what DOT and SVG cannot hold.
+
+    Characters that XML forbids are replaced. And Graphviz reads `&lt;` as `<`, and its versions
+    write it differently: a zero-width space after the & hides it.
+    """
+    text = _FORBIDDEN.sub("\ufffd", text)
+    return _ENTITY.sub("&\u200b", text)
+
+
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ENTITY = re.compile(r"&(?=#?\w+;)")

@@ -1,0 +1,80 @@
+"""The program `dot` as a child process, which can be killed at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import BinaryIO
+
+from taxpr_jupyter._layout.engine import POLL, Deadline, Unavailable
+
+
+def written(dot: str, options: Sequence[str], mark: bytes, deadline: Deadline) -> bytes:
+    """What `dot` writes.
+
+    Args:
+        dot: The graph in the DOT language.
+        options: Of the command line.
+        mark: What is in all that it writes when nothing is wrong.
+        deadline: When to stop.
+
+    Raises:
+        Unavailable: There is no such program, or it failed.
+        LayoutStopped: It was time to stop.
+    """
+    program = shutil.which("dot")
+    if program is None:
+        raise Unavailable("there is no `dot` program on the PATH")
+    # The text goes through a file without a name: a `communicate` that has run into its timeout
+    # does not go on writing (before Python 3.14).
+    with tempfile.TemporaryFile() as text:
+        text.write(dot.encode())
+        text.seek(0)
+        out, err, status = _talk([program, *options], text, deadline)
+    if status != 0 or mark not in out:
+        said = err.decode(errors="replace").strip().partition("\n")[0]
+        raise Unavailable(f"`dot` failed: {said or f'exit status {status}'}")
+    return out
+
+
+def _talk(command: Sequence[str], text: BinaryIO, deadline: Deadline) -> tuple[bytes, bytes, int]:
+    """Runs `dot`; returns what it wrote, what it complained about, and its exit status."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # An interrupt of the notebook must not kill it behind our back; and where `dot` is a
+            # script, the program that it starts can be killed with it.
+            start_new_session=True,
+            # Windows would open a console window.
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except OSError as error:
+        raise Unavailable(f"`{command[0]}` cannot be started: {error.strerror}") from error
+    with process:
+        try:
+            while True:
+                try:
+                    return *process.communicate(timeout=POLL), process.returncode
+                except subprocess.TimeoutExpired:
+                    deadline.check()
+        finally:
+            _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends the child and all that it started, if they are still there."""
+    if process.poll() is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()

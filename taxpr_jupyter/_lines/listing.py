@@ -1,0 +1,319 @@
+"""A program as lines, folded as its picture is: what the texts and the outline are written from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import taxpr
+from taxpr_jupyter._analysis.liveness import Flow
+from taxpr_jupyter._analysis.names import Names, names_inside, names_of
+from taxpr_jupyter._analysis.stateful import places_of
+from taxpr_jupyter._drawing import state_nodes
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._text import short
+from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.fold import Fold
+from taxpr_jupyter._tree.tree import Block, End, Item
+
+LineKind = Literal[
+    "eqn",  # an equation without nested jaxprs
+    "hop",  # one with nested jaxprs
+    "tag",
+    "injected",  # a tag with an injector
+    "group",  # equations that belong together
+    "jaxpr",  # the head of a nested jaxpr
+    "input",
+    "output",
+    "const",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a program. What is inside something open follows it, deeper.
+
+    Attributes:
+        address: What it stands for.
+        depth: How deep it is; 0 for what the program itself consists of.
+        kind: One of `LineKind`.
+        text: What it is called: `mul`, `scan ×5`, the title of a group, the name or role of an
+            input or output.
+        name: Of an equation the name of its primitive, of a nested jaxpr that of its param.
+        params: The params that fit into a line, such as `axes=(0,)`.
+        made: The values that it makes, or is, such as `h:f32[3]`.
+        used: What it takes: letters, and literals such as `2.0:f32[]`.
+        types: The types of what it makes, in short.
+        note: More about it in a few words, for what holds equations how many.
+        marks: More about its looks: "added" (a tag that was added interactively), "many" (it
+            stands for several inputs or outputs), "state" (they are of one), "backward" (it is
+            part of the backward pass).
+        fold: The address to fold or unfold, where that can be done.
+        open: Whether what is in it follows.
+        hidden: How many equations and tags, besides itself, are folded into it.
+    """
+
+    address: str
+    depth: int
+    kind: LineKind
+    text: str
+    name: str = ""
+    params: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+    types: str = ""
+    note: str = ""
+    marks: tuple[str, ...] = ()
+    fold: str | None = None
+    open: bool = False
+    hidden: int = 0
+
+
+class Lines:
+    """Writes a program down in lines.
+
+    Args:
+        names: The letters of values.
+        fold: Counts equations; without it no line says how many there are.
+        injected: Addresses of tags that have an injector.
+        added: Addresses of tags that were added interactively.
+    """
+
+    def __init__(
+        self,
+        names: short.Tooltips,
+        fold: Fold | None = None,
+        injected: Collection[str] = frozenset(),
+        added: Collection[str] = frozenset(),
+    ) -> None:
+        self._fold = fold
+        self._names = names
+        self._injected = injected
+        self._added = added
+
+    def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
+        """What is open of the tree of a program, and what is folded."""
+        return self._block(root, program.consts, 0)
+
+    def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
+        """Every equation of a program, in no groups; at most so many lines."""
+        lines = self.folded(_plain("", program, None, names_of(program), limit), program)
+        return itertools.islice(lines, limit)
+
+    # --- jaxprs -----------------------------------------------------------------------------------
+
+    def _nested(self, block: Block, nested: taxpr.Nested, fold: str, depth: int) -> Iterator[Line]:
+        title, *facts = labels.block_lines(nested)
+        param = nested.param or (nested.label,)
+        yield Line(
+            block.address,
+            depth,
+            "jaxpr",
+            title,
+            name=str(param[0]) + "".join(f"[{part}]" for part in param[1:]),
+            note=" · ".join([*facts, *self._content(nested)]),
+            fold=fold,
+            open=True,
+        )
+        yield from self._block(block, nested.consts, depth + 1)
+
+    def _content(self, nested: taxpr.Nested) -> list[str]:
+        return [labels.content(*self._fold.size(nested.jaxpr))] if self._fold else []
+
+    def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[Line]:
+        # Operands of some equations enter as constvars; then there are no values.
+        known = dict(zip(block.jaxpr.constvars, consts, strict=False))
+        for k, var in enumerate(block.jaxpr.constvars):
+            value = short.scalar_text(known.get(var))
+            text = f"const {value}" if value else "const"
+            yield self._end_line(f"{block.prefix}const{k}", depth, "const", text, var)
+        for end in block.ins:
+            yield from self._end(block, end, "input", block.names.ins, block.jaxpr.invars, depth)
+        yield from self._items(block, block.items, depth)
+        for end in block.outs:
+            yield from self._end(block, end, "output", block.names.outs, block.jaxpr.outvars, depth)
+
+    def _end(
+        self,
+        block: Block,
+        end: End,
+        kind: Literal["input", "output"],
+        names: Sequence[str],
+        atoms: Sequence[Any],
+        depth: int,
+    ) -> Iterator[Line]:
+        """An input or output, or several that are folded, or their head and they."""
+        if not end.children:
+            k = end.indices[0]
+            name = short.visible(names[k])
+            line = self._end_line(end.address, depth, kind, name, atoms[k])
+            yield _of_state(line, end) if end.state else line
+            return
+        several = [atoms[k] for k in end.indices]
+        line = Line(
+            end.address,
+            depth,
+            kind,
+            short.visible(end.title),
+            made=tuple(self._names.typed(a) for a in several) if kind == "input" else (),
+            used=tuple(self._names.operand(a) for a in several) if kind == "output" else (),
+            note=count_of(len(several), "array"),
+            types=short.avals_text([a.aval for a in several]),
+            marks=("many",),
+            # The final value of a state is folded with the state.
+            fold=None if end.state and kind == "output" else end.address,
+            open=end.open,
+        )
+        yield _of_state(line, end) if end.state else line
+        if end.open:
+            for child in end.children:
+                yield from self._end(block, child, kind, names, atoms, depth + 1)
+
+    def _end_line(
+        self, address: str, depth: int, kind: Literal["input", "output", "const"], text: str, a: Any
+    ) -> Line:
+        made = () if kind == "output" else (self._names.typed(a),)
+        used = (self._names.operand(a),) if kind == "output" else ()
+        types = short.aval_text(a.aval)
+        return Line(address, depth, kind, text, made=made, used=used, types=types)
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def _items(self, block: Block, items: Sequence[Item], depth: int) -> Iterator[Line]:
+        for item in items:
+            if item.is_group:
+                yield from self._group(block, item, depth)
+                continue
+            yield self._eqn(item, depth)
+            if item.open:
+                for inner, nested in item.blocks:
+                    yield from self._nested(inner, nested, item.address, depth + 1)
+
+    def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
+        eqns, tags = self._fold.of_item(item) if self._fold else (0, 0)
+        ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
+        own = {var for tag in item.tags for var in tag.eqn.outvars}  # lines behind this one
+        yield Line(
+            item.address,
+            depth,
+            "group",
+            labels.group_title(item),
+            made=tuple(self._names.typed(var) for _, var in ends.outs),
+            used=tuple(self._names.operand(var) for var in ends.ins if var not in own),
+            types=short.avals_text([var.aval for var in ends.results]),
+            note=labels.content(eqns, tags),
+            marks=_marks(item),
+            fold=item.address,
+            open=item.open,
+            hidden=0 if item.open else eqns + tags,
+        )
+        if item.open:
+            yield from self._items(block, item.children, depth + 1)
+        else:
+            yield from self._items(block, item.tags, depth)
+
+    def _eqn(self, item: Item, depth: int) -> Line:
+        address, eqn = item.address, item.eqn
+        name = short.visible(eqn.primitive.name)
+        kind: LineKind = "eqn"
+        text, note, marks, fold, hidden = name, "", _marks(item), None, 0
+        params = labels.param_texts(eqn)
+        if taxpr.is_tag(eqn):
+            kind = "injected" if address in self._injected else "tag"
+            marks += ("added",) if address in self._added else ()
+            text, name = labels.tag_lines(eqn)[0], "tag"
+        elif taxpr.is_hop(eqn):
+            kind, fold, text = "hop", address, labels.hop_title(eqn)
+            if self._fold:
+                inside = self._fold.inside(eqn)
+                note, hidden = labels.content(*inside), 0 if item.open else sum(inside)
+        return Line(
+            address,
+            depth,
+            kind,
+            text,
+            name=name,
+            params=tuple(params),
+            made=tuple(self._names.typed(var) for var in eqn.outvars),
+            used=tuple(self._names.operand(atom) for atom in eqn.invars),
+            types=short.avals_text([var.aval for var in eqn.outvars]),
+            note=note,
+            marks=marks,
+            fold=fold,
+            open=item.open,
+            hidden=hidden,
+        )
+
+
+def length_of(jaxpr: Any) -> tuple[int, int]:
+    """How many lines `Lines.all` makes of a jaxpr, and how many of them are equations."""
+    known: dict[int, tuple[int, int]] = {}
+
+    def of(jaxpr: Any) -> tuple[int, int]:
+        ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
+        lines, eqns = ends + len(jaxpr.eqns), 0
+        for eqn in jaxpr.eqns:
+            eqns += not taxpr.is_tag(eqn)
+            for nested in taxpr.nested_jaxprs(eqn):
+                if id(nested.jaxpr) not in known:
+                    known[id(nested.jaxpr)] = of(nested.jaxpr)
+                inside = known[id(nested.jaxpr)]
+                lines, eqns = lines + 1 + inside[0], eqns + inside[1]
+        return lines, eqns
+
+    return of(jaxpr)
+
+
+def _marks(item: Item) -> tuple[str, ...]:
+    return ("backward",) if item.is_backward else ()
+
+
+def _plain(
+    address: str,
+    jaxpr: Any,
+    nested: taxpr.Nested | None,
+    names: Names,
+    limit: int | None = None,
+    backward: bool = False,
+) -> Block:
+    """A jaxpr with everything open and nothing in groups, or the first so many equations of it."""
+    prefix = f"{address}/" if address else ""
+    items = []
+    for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
+        place = f"{prefix}{local}"
+        item = Item(place, [(place, eqn)], within_backward=backward)
+        item.blocks = blocks = [
+            (
+                _plain(
+                    f"{place}/{inner.label}",
+                    inner.jaxpr,
+                    inner,
+                    names_inside(names, eqn, inner),
+                    limit,
+                    item.is_backward,
+                ),
+                inner,
+            )
+            for inner in taxpr.nested_jaxprs(eqn)
+        ]
+        item.open = bool(blocks)
+        items.append(item)
+    states = {} if nested else places_of(jaxpr)
+    ins, outs = (
+        [
+            End(f"{prefix}{word}{k}", range(k, k + 1), state=states.get(f"{word}{k}"))
+            for k in range(len(atoms))
+        ]
+        for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))
+    )
+    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr, backward), names)
+
+
+def _of_state(line: Line, end: End) -> Line:
+    """The line of the value of a state, or of a part of it."""
+    assert end.state is not None
+    whole = len(end.indices) == len(end.state.ins)
+    text = short.visible(state_nodes.title_of(end, ())) if whole else line.text
+    return replace(line, text=text, marks=(*line.marks, "state"))

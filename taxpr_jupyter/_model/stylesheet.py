@@ -1,0 +1,163 @@
+"""The style sheets of our SVG.
+
+A page can change the colours by setting the CSS variables
+
+    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
+    --taxpr-state,
+    --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
+    --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
+    --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
+
+Without them it is readable on a light and on a dark page, also as an image of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from taxpr_jupyter._model import theme
+
+EDGE_FONT = 8  # points
+# Fonts whose characters are as wide as `_dot` reckons, or narrower.
+FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
+
+PAGE = 960  # pixels: what most pages have room for
+READABLE = 0.6  # of the size; letters are 8 pixels high then
+
+FITS = "max-width:100%;height:auto"
+
+
+def css(heated: bool) -> str:
+    """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
+    rules = {
+        "": FITS,
+        "text": _colour("fill", "text", theme.TEXT),
+        ".cluster text,.edge text": _colour("fill", "muted", theme.MUTED),
+        ".cluster text": "font-weight:600",
+        ".edge text": f"font-size:{EDGE_FONT}px",
+        ".node text:first-of-type": "font-weight:600",
+        ".cluster rect": "stroke-width:.8px;"
+        + _colour("fill", "cluster", theme.CLUSTER)
+        + _colour("stroke", "line", theme.LINE),
+        ".cluster.deep rect": "fill:none",
+        ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", theme.LINE),
+        ".edge .tip": "stroke:none;" + _colour("fill", "line", theme.LINE),
+        ".edge.residual path": _colour("stroke", "faint", theme.FAINT),
+        ".edge.residual .tip": "stroke:none;" + _colour("fill", "faint", theme.FAINT),
+        ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",
+        ".edge.back path": "stroke-dasharray:4 3",
+        ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
+        + _colour("stroke", "control", theme.CONTROL),
+        ".edge.control .tip": "stroke:none;" + _colour("fill", "control", theme.CONTROL),
+    }
+    for kind, dashes in (("read", "none"), ("write", "5 3")):
+        rules[f".edge.{kind} path"] = f"stroke-width:1.2px;stroke-dasharray:{dashes};" + _colour(
+            "stroke", "state", theme.STATE
+        )
+        rules[f".edge.{kind} .tip"] = "stroke:none;" + _colour("fill", "state", theme.STATE)
+    rules[".cluster.function rect"] = "stroke-dasharray:1 3"
+    for kind, look in theme.LOOKS.items():
+        node = f".node.{kind}" if kind != "choice" else ".choice.choice"
+        rules[f"{node} rect,{node} path"] = (
+            _colour("fill", f"{kind}-fill", look.fill)
+            + _colour("stroke", f"{kind}-line", look.line)
+            + f"stroke-width:{look.border:g}px"
+        )
+    for kind, fill in theme.BACKWARD_FILLS.items():
+        node = f".node.{kind}.backward"
+        rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
+    for step, fill in enumerate(theme.HEATS if heated else ()):
+        # Twice the class, to come before the colour of the kind.
+        selector = f".heat-{step}.heat-{step}"
+        rules[f"{selector} rect,{selector} path,rect{selector}"] = _colour(
+            "fill", f"heat-{step}", fill
+        )
+    if heated:
+        rules |= {
+            ".legend text": _colour("fill", "muted", theme.MUTED),
+            ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", theme.LINE),
+        }
+    rules[".effect rect,.effect path"] = "stroke-width:2px"
+    rest = ".node.rest.rest rect,.node.rest.rest path"
+    rules[rest] = _colour("fill", "literal-fill", theme.REST_FILL) + _colour(
+        "stroke", "faint", theme.FAINT
+    )
+    unused = ".node.unused.unused rect,.node.unused.unused path"
+    rules[unused] = rules[rest]
+    rules[".node.unused text"] = _colour("fill", "muted", theme.MUTED)
+    rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
+    return _sheet(rules)
+
+
+def comparison_css() -> str:
+    """The rules for marks of a comparison, below an element of the class ``compared``."""
+    rules: dict[str, str] = {}
+    for mark, look in theme.CHANGES.items():
+        at, fill = f".compared .node.{mark}", _colour("fill", f"{mark}-fill", look.fill)
+        border = _colour("stroke", f"{mark}-line", look.line)
+        border += f"stroke-width:{look.border:g}px;stroke-dasharray:{look.dashes or 'none'}"
+        rules[f"{at} rect,{at} path"] = fill + border
+        rules[f".compared .cluster.{mark} rect"] = border
+    rules[".compared .node.same text"] = _colour("fill", "muted", theme.MUTED)
+    rules[".side-title"] = "font-size:13px;font-weight:600;" + _colour("fill", "muted", theme.MUTED)
+    rules[".between"] = "stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
+        "stroke", "line", theme.LINE
+    )
+    rules[".legend text"] = "text-anchor:start;" + _colour("fill", "muted", theme.MUTED)
+    return _sheet(rules)
+
+
+def _sheet(rules: Mapping[str, str]) -> str:
+    return "".join(
+        f"{','.join(f'.taxpr-svg {part}'.strip() for part in selector.split(','))}{{{body}}}"
+        for selector, body in rules.items()
+    )
+
+
+def _colour(what: str, name: str, value: str) -> str:
+    # Twice, because not every program that shows SVG knows CSS variables.
+    return f"{what}:{value};{what}:var(--taxpr-{name},{value});"
+
+
+def for_outputs(svg: str) -> str:
+    """Our SVG for the output of a cell, which has room for a page and not for all of it.
+
+    Front ends show it as an image, in which no style sheet knows how much room there is, and scroll
+    what is too wide. So a wide picture is as wide as a page, or as it must be to be read. Where it
+    stands in the page itself, its style says the same.
+
+    Example:
+        >>> for_outputs('<svg width="500" height="100">')
+        '<svg width="500" height="100">'
+        >>> for_outputs('<svg width="1200" height="100">')[:30]
+        '<svg width="960" height="80" s'
+    """
+    size = re.search(r' width="(\d+)" height="(\d+)"', svg)
+    if size is None:
+        return svg
+    wide, high = map(int, size.groups())
+    shown = round(max(min(wide, PAGE), READABLE * wide))
+    if shown == wide:
+        return svg
+    height = round(high * shown / wide)
+    least = f"max-width:max(100%,{READABLE * wide:.0f}px)"
+    fits = f' width="{shown}" height="{height}" style="{least};height:auto"'
+    return svg[: size.start()] + fits + svg[size.end() :]
+
+
+def for_converters(svg: str) -> str:
+    """Our SVG for programs that know less of CSS than browsers, such as cairosvg.
+
+    They take a variable for a wrong colour, `auto` for no height at all, a colour with an alpha for
+    one without, and of several fonts only the first; and they draw a box for a space without width.
+    """
+    style, end, rest = svg.partition("</style>")
+    style = re.sub(r"(?:fill|stroke):var\([^()]*\);", "", style).replace(FITS, "", 1)
+    style = re.sub(r"#([0-9a-f]{8})\b", lambda match: _rgba(bytes.fromhex(match[1])), style)
+    return style + end + rest.replace(FONTS, "monospace", 1).replace("&amp;\u200b", "&amp;")
+
+
+def _rgba(parts: bytes) -> str:
+    *colour, alpha = parts
+    return f"rgba({','.join(map(str, colour))},{alpha / 255:.3g})"

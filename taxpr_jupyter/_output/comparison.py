@@ -1,0 +1,246 @@
+"""Two programs next to each other: what was added, removed, changed."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.structural_hash import is_jaxpr, open_jaxpr
+from taxpr_jupyter._diff.diff import Diff, diff
+from taxpr_jupyter._diff.diff_text import diff_text
+from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._drawing.compared import Compared
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.layout import lay_out
+from taxpr_jupyter._model.model import Picture
+from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._svg.side_by_side import side_by_side
+from taxpr_jupyter._svg.svg import finish_svg
+from taxpr_jupyter._text.short import shortened
+from taxpr_jupyter._tracing.sources import source_text
+from taxpr_jupyter._tracing.trace import traced, traced_before
+from taxpr_jupyter._view import show
+
+_LINES = 200  # of the text in an output; `text()` has all
+_TITLE = 60  # characters of a program's name
+_ROUNDS = 3  # of folding both sides alike
+
+
+def compare(
+    before: Any, after: Any, *args: Any, budget: int = 60, timeout: float = 20.0
+) -> Comparison:
+    """What is different between two programs, as text and as two pictures next to each other.
+
+    Each side is a `taxpr.Program`, a jaxpr, closed or open, or a function. A function is traced,
+    not run: with ``args``, or, given as a tuple ``(function, *args)``, with arguments of its own.
+
+    Letters, source lines and the order of independent equations do not matter, and tags are seen
+    through. What functions among the params do cannot be known: rules of `jax.custom_jvp` and
+    callbacks are told apart by name and code.
+
+    Args:
+        before: The one side.
+        after: The other.
+        *args: Example arguments, or `jax.ShapeDtypeStruct`, for each side that is a bare function.
+        budget: Draw at most about this many nodes on each side.
+        timeout: Seconds that the layout of a side may take.
+
+    Returns:
+        The comparison. It shows itself in a notebook; `Comparison.save` writes it to a file.
+
+    Raises:
+        PanelError: A side is none of these; or there are arguments, and no function for them.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr_jupyter import compare
+        >>> found = compare(lambda x: jnp.sin(x) * 2, lambda x: jnp.sin(x) * 3, 1.0)
+        >>> found.diff.summary()
+        '1 changed, 1 same'
+        >>> found.diff.what(1, "1:mul")
+        ('operand 1 2.0→3.0',)
+    """
+    sides = [_program(side, args, word) for side, word in ((before, "first"), (after, "second"))]
+    if args and not any(map(_is_function, (before, after))):
+        raise PanelError(
+            "compare: example arguments were given, and neither side is a bare function to trace "
+            "with them. Leave them out"
+        )
+    return Comparison(sides[0], sides[1], budget=budget, timeout=timeout)
+
+
+class Comparison:
+    """Two programs compared. It shows itself as text and, where it can, as pictures.
+
+    Args:
+        before: The one program.
+        after: The other.
+        budget: Draw at most about this many nodes on each side.
+        timeout: Seconds that the layout of a side may take.
+
+    Attributes:
+        before: The one program.
+        after: The other.
+        note: After `svg`, what to know about the pictures; may be empty.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> from taxpr_jupyter import Comparison
+        >>> before, after = trace(jnp.sin)(1.0), trace(lambda x: jnp.sin(x) + 1)(1.0)
+        >>> Comparison(before, after)
+        <comparison of sin and <lambda>: 1 added, 1 same>
+    """
+
+    def __init__(
+        self,
+        before: taxpr.Program,
+        after: taxpr.Program,
+        *,
+        budget: int = 60,
+        timeout: float = 20.0,
+    ) -> None:
+        self.before, self.after = before, after
+        self.note = ""
+        self._budget, self._timeout = budget, timeout
+
+    @functools.cached_property
+    def diff(self) -> Diff:
+        """The difference as data: counts, pairs, and what became of each address."""
+        return diff(self.before, self.after)
+
+    def text(self, context: int = 2) -> str:
+        """The difference as text: changed equations with some others around them.
+
+        Args:
+            context: How many equations that are the same are shown around.
+        """
+        return diff_text(self.diff, context, source_text)
+
+    @functools.cached_property
+    def pictures(self) -> tuple[Picture, Picture]:
+        """The two pictures as plain data; what is different is open, on both sides alike."""
+        closed: list[set[str]] = [set(), set()]
+        pictures = self._pictures(closed)
+        for _ in range(_ROUNDS):
+            found = [self._open_alone(pictures, side) for side in (0, 1)]
+            if not any(found):
+                break
+            closed = [held | more for held, more in zip(closed, found, strict=True)]
+            pictures = self._pictures(closed)
+        return pictures
+
+    def dot(self) -> tuple[str, str]:
+        """The two pictures as DOT text, neither of them in columns: so they are alike."""
+        before, after = self.pictures
+        return to_dot(before, columns=False), to_dot(after, columns=False)
+
+    def svg(self, cancel: threading.Event | None = None) -> str | None:
+        """Both pictures in one SVG; None where one could not be laid out, and `note` says why.
+
+        Args:
+            cancel: Set it from another thread to stop the layout at once.
+        """
+        self.note = " ".join(dict.fromkeys(p.note for p in self.pictures if p.note))
+        svgs = []
+        for picture, dot in zip(self.pictures, self.dot(), strict=True):
+            laid_out = lay_out(dot, self._timeout, cancel)
+            if laid_out.note and laid_out.note not in self.note:
+                self.note = f"{self.note} {laid_out.note}".strip()
+            if laid_out.svg is None:
+                return None
+            svgs.append(finish_svg(laid_out.svg, picture))
+        names = [shortened(program.name, _TITLE) for program in (self.before, self.after)]
+        titles = [f"{word}: {name}" for word, name in zip(("before", "after"), names, strict=True)]
+        return side_by_side(svgs, titles, " and ".join(names), f"{self.diff.summary()}.")
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes the pictures (.svg) or the text (.txt) to a file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            PanelError: The name ends otherwise, or there is no layout.
+            OSError: The file cannot be written.
+        """
+        file = pathlib.Path(path)
+        writers: dict[str, Callable[[], str | None]] = {
+            ".svg": self.svg,
+            ".txt": lambda: f"{self.text()}\n",
+        }
+        if file.suffix not in writers:
+            raise PanelError(
+                f"{file.name} cannot be written: the name must end in {', '.join(writers)}"
+            )
+        text = writers[file.suffix]()
+        if text is None:
+            raise PanelError(f"There is no picture to write. {self.note}")
+        file.write_text(text, encoding="utf-8")
+
+    def _pictures(self, closed: Sequence[set[str]]) -> tuple[Picture, Picture]:
+        before, after = (
+            build_picture(
+                program,
+                budget=self._budget,
+                where=source_text,
+                compared=Compared(self.diff, side, closed[side]),
+            )
+            for side, program in enumerate((self.before, self.after))
+        )
+        return before, after
+
+    def _open_alone(self, pictures: Sequence[Picture], side: int) -> set[str]:
+        """The equations that are open on one side, and whose partners are folded."""
+        alone = set()
+        for cluster in pictures[side].clusters:
+            if cluster.kind in ("jaxpr", "hop"):
+                partner = self.diff.partner(side, cluster.fold)
+                if partner is not None and partner not in pictures[1 - side].unfolded:
+                    alone.add(cluster.fold)
+        return alone
+
+    def __repr__(self) -> str:
+        return f"<comparison of {self.before.name} and {self.after.name}: {self.diff.summary()}>"
+
+    def _repr_mimebundle_(self, **choice: Any) -> dict[str, Any]:
+        del choice
+        lines = self.text().split("\n")
+        if len(lines) > _LINES:
+            lines[_LINES:] = [f"… {len(lines) - _LINES:,} more lines; text() has all"]
+        data = {}
+        if show.shows(show.running_shell(), show.SVG):
+            svg = self.svg()
+            if svg is not None:
+                data[show.SVG] = for_outputs(svg)
+            lines += [self.note] if self.note else []
+        return {**data, "text/plain": "\n".join(lines)}
+
+
+def _is_function(side: Any) -> bool:
+    return callable(side) and not isinstance(side, taxpr.Program) and not is_jaxpr(side)
+
+
+def _program(side: Any, args: tuple[Any, ...], word: str) -> taxpr.Program:
+    if is_jaxpr(side):
+        constants = len(open_jaxpr(side).constvars)
+        if constants != len(getattr(side, "consts", None) or ()):
+            raise PanelError(
+                f"compare: the {word} side is an open jaxpr with {constants} constants and "
+                "without their values. Give the closed one"
+            )
+    if (program := traced_before(side)) is not None:
+        return program
+    if isinstance(side, tuple) and side and callable(side[0]):
+        return traced(side[0], side[1:], {}, (), ()).program
+    if callable(side):
+        return traced(side, args, {}, (), ()).program
+    raise PanelError(
+        f"compare: the {word} side is a {type(side).__name__}. Give a function, with example "
+        "arguments after both sides or in a tuple (function, *args), a taxpr.Program, or a jaxpr"
+    )

@@ -1,0 +1,298 @@
+"""A drawn program: looked at as text or SVG, opened and closed, written to files."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
+from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._model.model import HeatKind, Picture
+from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._output import files, page
+from taxpr_jupyter._svg.raster import raster
+from taxpr_jupyter._svg.svg import finish_svg
+from taxpr_jupyter._tree.focus import Only
+from taxpr_jupyter._tree.refold import refolded
+
+OUTPUT_LINES = 100  # of the program in the output of a cell
+
+# The lines of a program as text, some of them or, for None, all: each with the address of what it
+# is about, which is "" for the head and the like.
+Outline = Callable[[int | None], Sequence[tuple[str, str]]]
+
+
+class Layouts:
+    """Lays out DOT text, and keeps the last layout.
+
+    Attributes:
+        last: What came of the last layout that was not cancelled, or None.
+    """
+
+    def __init__(self) -> None:
+        self._dot = ""
+        self.last: LaidOut | None = None
+
+    def of(self, dot: str, timeout: float, cancel: threading.Event | None) -> LaidOut:
+        """What came of the layout of this text."""
+        last = self.last
+        if last is not None and self._dot == dot:
+            return last
+        laid_out = lay_out(dot, timeout, cancel)
+        if cancel is None or not cancel.is_set():
+            self._dot, self.last = dot, laid_out
+        return laid_out
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Drawing:
+    """A drawn program, made by `draw`.
+
+    It never changes: `unfold` and `fold` return another drawing. Nothing is laid out before it is
+    needed. At the end of a notebook's cell it shows itself as a static picture.
+
+    Attributes:
+        builder: Draws the program.
+        outline: Writes the program as text.
+        timeout: Seconds that a layout may take.
+        unfolded: Addresses of what is open; None leaves it to the budget.
+        injected: Addresses of tags that have an injector.
+        added: Addresses of tags that were added interactively.
+        only: What is drawn; None for all.
+        heat: What nodes are coloured by; None for their kinds.
+        call: What was drawn, in Python: `draw(f, x)`.
+        notes: What the user should know about the program.
+        layouts: Lays out.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr_jupyter import draw
+        >>> drawing = draw(jnp.sin, jnp.ones(3))
+        >>> drawing.svg().startswith("<svg"), drawing.dot.startswith("digraph")
+        (True, True)
+    """
+
+    builder: Builder
+    outline: Outline
+    timeout: float = TIMEOUT
+    unfolded: Collection[str] | None = None
+    injected: Collection[str] = frozenset()
+    added: Collection[str] = frozenset()
+    only: Only | None = None
+    heat: HeatKind | None = None
+    call: str = "draw(…)"
+    notes: Sequence[str] = ()
+    layouts: Layouts = dataclasses.field(default_factory=Layouts)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    @property
+    def program(self) -> taxpr.Program:
+        """The program."""
+        return self.builder.program
+
+    @functools.cached_property
+    def picture(self) -> Picture:
+        """The picture as plain data: nodes, edges, clusters, counts."""
+        return self.opened(self.unfolded)
+
+    def lines(self) -> list[Line]:
+        """What the picture shows, as lines in plain data."""
+        return self.builder.lines(self.unfolded, self.injected, self.added, self.only)
+
+    def opened(self, unfolded: Collection[str] | None) -> Picture:
+        """The picture with other parts open.
+
+        Args:
+            unfolded: The addresses of what is open; None leaves it to the budget.
+        """
+        return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
+
+    def part(self, address: str, path: Collection[str]) -> Picture | None:
+        """What is inside of an address, and next to it; see `Builder.part`.
+
+        Args:
+            address: Of an equation, a group, or inputs or outputs that share a node.
+            path: What must be open to see it, itself included.
+        """
+        marks = self.injected, self.added, self.heat
+        return self.builder.part(address, path, *marks, only=self.only)
+
+    @functools.cached_property
+    def dot(self) -> str:
+        """The picture in the DOT language, the same in every process."""
+        return to_dot(self.picture)
+
+    @property
+    def source(self) -> str:
+        """The same, as the objects of the package `graphviz` call it."""
+        return self.dot
+
+    def svg(self, cancel: threading.Event | None = None) -> str:
+        """The picture as SVG.
+
+        Args:
+            cancel: Set it from another thread to stop the layout at once.
+
+        Raises:
+            PanelError: If it could not be laid out.
+        """
+        laid_out = self.layouts.of(self.dot, self.timeout, cancel)
+        if laid_out.svg is None:
+            raise PanelError(laid_out.note)
+        return finish_svg(laid_out.svg, self.picture)
+
+    def text(self, limit: int | None = None) -> str:
+        """The program as text: an equation in a line, nested ones indented.
+
+        Args:
+            limit: At most this many lines of the program; None for all.
+        """
+        return "\n".join(line for _, line in self.outline(limit))
+
+    def html(
+        self,
+        levels: int = page.LEVELS,
+        max_bytes: int = page.MAX_BYTES,
+        cancel: threading.Event | None = None,
+    ) -> str:
+        """A page that needs nothing else: pan, zoom, search, select, and walk into what is folded.
+
+        Args:
+            levels: How deep one can walk.
+            max_bytes: About how large the page may be. What finds no room in it, or in the time
+                limit of one layout for all of them, says so, and how to open it in Python.
+            cancel: Set it from another thread to stop at once.
+
+        Raises:
+            PanelError: If the picture could not be laid out.
+        """
+        return page.page(self, levels, max_bytes, cancel)
+
+    @property
+    def note(self) -> str:
+        """What to know about the program, the picture and its last layout; may be empty."""
+        last = self.layouts.last
+        notes = [*self.notes, self.picture.note, last.note if last else ""]
+        return " ".join(note for note in notes if note)
+
+    # --- opening and closing ----------------------------------------------------------------------
+
+    def unfold(self, *addresses: str) -> Drawing:
+        """A drawing with these equations or groups open, one after the other.
+
+        Args:
+            *addresses: Of equations that hold jaxprs, or of groups.
+
+        Raises:
+            PanelError: If one of them holds nothing that could be open.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr_jupyter import draw
+            >>> drawing = draw(jax.jit(jnp.sin), 1.0).fold("0:jit")
+            >>> drawing
+            <drawing of sin: 2 equations, 1 of them folded>
+            >>> drawing.unfold("0:jit")
+            <drawing of sin: 2 equations>
+        """
+        return self._refolded(addresses, opened=True)
+
+    def fold(self, *addresses: str) -> Drawing:
+        """A drawing with these equations or groups closed.
+
+        Args:
+            *addresses: Of equations that hold jaxprs, or of groups.
+
+        Raises:
+            PanelError: If one of them holds nothing that could be open.
+        """
+        return self._refolded(addresses, opened=False)
+
+    def _refolded(self, addresses: Sequence[str], opened: bool) -> Drawing:
+        drawing = self
+        for address in addresses:
+            now = refolded(drawing.picture, address, opened)
+            drawing = dataclasses.replace(drawing, unfolded=now)
+        return drawing
+
+    # --- keeping ----------------------------------------------------------------------------------
+
+    def writers(self) -> dict[str, Callable[[], str | bytes]]:
+        """What writes a file, by the ending of its name."""
+        return {
+            ".svg": self.svg,
+            ".png": lambda: raster(self.picture, "png", self.svg, self.timeout),
+            ".pdf": lambda: raster(self.picture, "pdf", self.svg, self.timeout),
+            ".html": self.html,
+            ".dot": lambda: self.dot,
+            ".gv": lambda: self.dot,
+            ".txt": lambda: f"{self.text()}\n",
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
+        """Writes it to a file: .svg, .png, .pdf, .html, .dot, .gv or .txt.
+
+        A PNG has two pixels for each of the SVG. PNG and PDF are drawn by the program `dot`, or
+        else by the package `cairosvg`, where it is installed.
+
+        Args:
+            path: The file; the ending of its name says which kind it is.
+
+        Returns:
+            The file.
+
+        Raises:
+            PanelError: If the name ends otherwise, or nothing here can write it.
+            OSError: If the file cannot be written.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import draw
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     file = draw(jnp.sin, 1.0).save(pathlib.Path(folder, "sin.svg"))
+            ...     file.name, file.read_text().startswith("<svg")
+            ('sin.svg', True)
+        """
+        return files.save(path, self.writers())
+
+    def graphviz(self) -> Any:
+        """The picture as a `graphviz.Source`.
+
+        Raises:
+            PanelError: If the package `graphviz` is not installed.
+        """
+        try:
+            import graphviz
+        except ImportError:
+            raise PanelError(
+                "The package graphviz is not installed: `pip install graphviz`. "
+                "The DOT text itself is in `.dot`."
+            ) from None
+        return graphviz.Source(self.dot)
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<drawing of {self.program.name}: {self.picture.counts}>"
+
+    def _repr_mimebundle_(self, **choice: Any) -> dict[str, Any]:
+        del choice  # the frontend takes what it can show
+        data: dict[str, Any] = {}
+        notes = [*self.notes, self.picture.note]
+        try:
+            data["image/svg+xml"] = for_outputs(self.svg())
+        except PanelError as error:
+            notes.append(str(error))
+        data["text/plain"] = "\n\n".join(filter(None, [self.text(OUTPUT_LINES), *notes]))
+        return data

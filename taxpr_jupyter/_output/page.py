@@ -1,0 +1,181 @@
+"""A drawing as one HTML file that needs nothing else, no network and no Python.
+
+The picture stands in the page as SVG, to be seen without scripts. Beside it stand, as data, a
+picture of what is inside of each folded node, as many as there is room and time for. The browser
+shows them one at a time; `static/page.js` says how. It shares the code for moving in a picture and
+the looks with the panel.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import itertools
+import json
+import pathlib
+import re
+import string
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from taxpr_jupyter._analysis.collection import without_collection
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._layout.dot import plain, to_dot
+from taxpr_jupyter._layout.layout import lay_out_all
+from taxpr_jupyter._model.legend import legend_rows
+from taxpr_jupyter._model.model import Picture, count_of
+from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
+from taxpr_jupyter._output.known import known
+from taxpr_jupyter._svg.svg import finish_svg
+from taxpr_jupyter._text.short import visible
+
+if TYPE_CHECKING:
+    from taxpr_jupyter._output.drawing import Drawing
+
+LEVELS = 6  # how deep one can walk
+MAX_BYTES = 2_000_000
+_LINES = 2000  # of the program as text
+_TOGETHER = 16  # pictures that are laid out in one go
+
+_STATIC = pathlib.Path(__file__).parent / "static"
+_PANEL = pathlib.Path(__file__).parents[1] / "_view" / "static"
+_STYLE = re.compile(r"<style>(.*?)</style>\n?", re.DOTALL)
+
+
+def page(
+    drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None = None
+) -> str:
+    """Writes the page; see `Drawing.html`."""
+    with without_collection():
+        return _page(drawing, levels, max_bytes, cancel)
+
+
+def _page(drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None) -> str:
+    svg = drawing.svg(cancel)
+    style = _STYLE.search(svg)
+    lines = drawing.outline(_LINES)
+    script, looks = _script(), _looks(style[1] if style else "")
+    outline = "".join(map(_outline_line, lines))
+    main = _STYLE.sub("", svg)
+    size = sum(len(part.encode(errors="replace")) for part in (main, script, looks, outline))
+    data: dict[str, Any] = {
+        "pages": {"": {"ends": _ends(drawing.picture), "counts": str(drawing.picture.counts)}},
+        "left": {},
+        "call": drawing.call,
+        "legend": legend_rows(),
+    }
+    # Half of the room at most: a search is worth little in a file without pictures.
+    data["known"] = known(drawing.program, drawing.builder.where, (max_bytes - size) // 2)
+    size += len(_embedded(data["known"]))
+    until = time.monotonic() + drawing.timeout
+
+    def room() -> bool:
+        return size < max_bytes
+
+    found = walk(drawing.picture, drawing.part, levels, until, room)
+    for inner, shown in _laid_out(found, until, cancel):
+        if cancel is not None and cancel.is_set():
+            raise PanelError("No page: it was cancelled.")
+        reason = inner.reason
+        if inner.picture is not None:
+            reason = ("" if shown else NO_TIME) if room() else NO_ROOM
+        if inner.picture is None or shown is None or reason:
+            data["left"][inner.address] = {"reason": reason, "path": inner.path}
+            continue
+        data["pages"][inner.address] = {
+            "outer": inner.outer,
+            "title": inner.title,
+            "ends": _ends(inner.picture),
+            "counts": _counts(inner.picture, tagged=drawing.picture.counts.tags > 0),
+            "svg": shown,
+        }
+        size += len(_embedded(data["pages"][inner.address]))
+    return string.Template((_STATIC / "page.html").read_text("utf-8")).substitute(
+        title=_escaped(drawing.program.name),
+        counts=_escaped(f"{drawing.picture.counts}{_left_out(len(data['left']))}"),
+        note=_escaped(drawing.note),
+        looks=looks,
+        svg=main,
+        outline=outline,
+        data=_embedded(data),
+        script=script,
+        hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _laid_out(
+    found: Iterable[Inner], until: float, cancel: threading.Event | None
+) -> Iterator[tuple[Inner, str | None]]:
+    """Each with its SVG, but for the style sheet, which the page has; None without the time."""
+    found = iter(found)
+    while part := list(itertools.islice(found, _TOGETHER)):
+        pictures = [inner.picture for inner in part if inner.picture]
+        left = max(0.0, until - time.monotonic())
+        svgs = iter(lay_out_all([to_dot(picture) for picture in pictures], left, cancel))
+        for inner in part:
+            raw = next(svgs).svg if inner.picture else None
+            shown = raw and inner.picture and _STYLE.sub("", finish_svg(raw, inner.picture))
+            yield inner, shown
+
+
+def _ends(picture: Picture) -> list[tuple[int, int]]:
+    """For each edge the numbers of its nodes; both stand in the SVG in the order of the picture."""
+    numbers = {node.id: number for number, node in enumerate(picture.nodes)}
+    return [(numbers[edge.source], numbers[edge.target]) for edge in picture.edges]
+
+
+def _counts(picture: Picture, tagged: bool) -> str:
+    hidden = sum(picture.counts.folded.values())
+    words = f"{count_of(picture.counts.total, 'equation')} here"
+    words += ", any tags among them" if tagged else ""
+    return f"{words}, {hidden:,} of them folded" if hidden else words
+
+
+def _left_out(number: int) -> str:
+    if not number:
+        return ""
+    return f"; what is inside of {count_of(number, 'folded node')} is not in this file"
+
+
+def _outline_line(line: tuple[str, str]) -> str:
+    address, text = line
+    return f'<span data-line="{_escaped(address)}">{_escaped(text)}\n</span>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(plain("\n".join(map(visible, text.split("\n")))))
+
+
+def _embedded(data: Any) -> str:
+    """JSON that cannot end the script element it stands in, nor begin a comment or a script there.
+
+    Other tags stay as they are: the SVGs are full of them.
+    """
+    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return re.sub(r"<(?=[!?sS])", r"\\u003c", text)
+
+
+def _script() -> str:
+    """The modules as one: a page opened from a file may load no other.
+
+    Each but the first becomes a function that returns what it exports, its import a call of that.
+    """
+
+    def module(match: re.Match[str]) -> str:
+        folder = _PANEL if "/_view/" in match[2] else _STATIC
+        text = folder.joinpath(match[2].rpartition("/")[2]).read_text("utf-8")
+        exports = re.findall(r"^export (?:class|function|const) (\w+)", text, re.MULTILINE)
+        body = re.sub(r"^export ", "", text, flags=re.MULTILINE)
+        inside = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
+        return f"const {match[1]} = {inside};"
+
+    own = _STATIC.joinpath("page.js").read_text("utf-8")
+    return re.sub(r'^import (.*) from "(.*)";$', module, own, flags=re.MULTILINE)
+
+
+def _looks(svg_style: str) -> str:
+    panel = (_PANEL / "panel.css").read_text("utf-8")
+    return "\n".join([svg_style, panel, (_STATIC / "page.css").read_text("utf-8")])

@@ -1,1 +1,0 @@
-"""From a program to a picture: model, drawing, DOT text, layout, SVG."""

@@ -1,0 +1,73 @@
+"""What XLA says of a program that it has compiled."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from taxpr_jupyter._analysis.costs import quantity
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """XLA's own totals of one compiled program, for one device; None for what it does not say.
+
+    XLA counts what is left after it has fused and dropped operations. The body of a loop may count
+    once, however often it runs: so on CPU, also where the length is known.
+
+    Attributes:
+        flops: Operations other than transcendental ones.
+        transcendentals: Functions such as `exp`.
+        bytes_accessed: What its fused operations read and write.
+        peak_bytes: The most memory in use at once: arguments, results and temporary values.
+    """
+
+    flops: float | None = None
+    transcendentals: float | None = None
+    bytes_accessed: float | None = None
+    peak_bytes: float | None = None
+
+    def __str__(self) -> str:
+        words = [] if self.flops is None else [quantity(self.flops, "FLOP")]
+        if self.transcendentals:
+            words.append(f"{quantity(self.transcendentals, '')} transcendental")
+        if self.bytes_accessed is not None:
+            words.append(f"{quantity(self.bytes_accessed, 'B')} accessed")
+        if self.peak_bytes is not None:
+            words.append(f"peak {quantity(self.peak_bytes, 'B')}")
+        return ", ".join(words) or "nothing is known"
+
+
+def compiled_totals(compiled: Any) -> Compiled | None:
+    """What XLA says of a `jax.stages.Compiled`; None where it says nothing, as some backends do."""
+    costs, memory = _asked(compiled.cost_analysis), _asked(compiled.memory_analysis)
+    costs = costs if isinstance(costs, dict) else {}
+
+    def number(name: str) -> float | None:
+        value = costs.get(name)
+        return value if value is not None and value >= 0 else None  # -1 where it does not know
+
+    found = Compiled(
+        flops=number("flops"),
+        transcendentals=number("transcendentals"),
+        bytes_accessed=number("bytes accessed"),
+        peak_bytes=_peak(memory),
+    )
+    return None if found == Compiled() else found
+
+
+def _asked(question: Any) -> Any:
+    try:
+        return question()
+    except Exception:  # a backend without an answer raises what it likes
+        return None
+
+
+def _peak(memory: Any) -> float | None:
+    if memory is None:
+        return None
+    stated = getattr(memory, "peak_memory_in_bytes", 0)  # not in all versions, nor backends
+    parts = ("argument", "output", "temp")
+    held = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
+    held -= getattr(memory, "alias_size_in_bytes", 0)
+    return float(stated or held)

@@ -1,0 +1,323 @@
+"""Compiles and runs the untouched program and the one with injectors, phase by phase."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import taxpr
+from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._edits.attach import Attached, noted_already
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._runs.array_diff import compare
+from taxpr_jupyter._runs.closure_key import reads
+from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
+from taxpr_jupyter._runs.devices import device_name, devices, placed_on
+from taxpr_jupyter._runs.run import PHASES, Phase, Record, Run, record_of
+from taxpr_jupyter._runs.state_runs import parts, state_runs, written
+
+_KEPT = 8  # compiled programs of one session
+_WRITES = 256  # values of a state that is written in a while loop
+_WRITTEN_BYTES = 2**26  # and no more than this
+
+OnPhase = Callable[[Phase], None]
+
+
+class CancelledError(Exception):
+    """The run was asked to stop."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is to be run.
+
+    Attributes:
+        number: The number of the run.
+        program: The program as traced.
+        edited: The program with the added tags.
+        sites: The tags of ``edited``.
+        code: Python that does the same.
+        tags: The added tags, as something hashable.
+        states: What the states of the function begin with, by name; none for one without.
+        watched: What is written to them, as in `Edits`.
+    """
+
+    number: int
+    program: taxpr.Program
+    edited: taxpr.Program
+    sites: Sequence[SiteRow]
+    code: str
+    tags: Any
+    states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def attached(self) -> dict[str, Attached]:
+        """The injectors by key."""
+        return {site.key: site.injector for site in self.sites if site.injector}
+
+
+class Executor:
+    """Runs one call. What was compiled is kept, so that new values of parameters only run.
+
+    Args:
+        args: The positional arguments that are traced.
+        kwargs: The keyword arguments that are traced.
+    """
+
+    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))
+        # The outputs and totals of the untouched program, by device.
+        self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
+        self._states: Mapping[str, Any] = {}  # of these outputs
+        self._compiled: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+
+    def run(
+        self,
+        plan: Plan,
+        device: str | None,
+        on_phase: OnPhase | None,
+        cancel: threading.Event | None,
+    ) -> Run:
+        """Runs both programs. Errors of programs and injectors end up in the run."""
+        clock = _Clock(on_phase, cancel)
+        run = Run(plan.number, device or next(iter(devices())), plan.code, plan.attached)
+        try:
+            run = self._run(plan, run, device, clock)
+        except CancelledError:
+            run = dataclasses.replace(run, cancelled=True)
+        except Exception as error:
+            run = dataclasses.replace(run, error=_message(error), exception=error)
+        return dataclasses.replace(run, times=clock.times, reused=clock.reused)
+
+    def _run(self, plan: Plan, run: Run, device: str | None, clock: _Clock) -> Run:
+        broken = next((a for a in plan.attached.values() if a.error), None)
+        if broken is not None:
+            raise PanelError(f"Nothing was run. {broken.error}")
+        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
+            raise PanelError(
+                "Nothing was run: some arguments are only shapes (jax.ShapeDtypeStruct)"
+            )
+        target = self._target(device)
+        # By site: a tag can have the address of another one as its name.
+        written_at = {key for pairs in plan.watched.values() for _, key in pairs}
+        watched = {
+            row.site: _watched(row.injector, _slots(row) if row.key in written_at else None)
+            for row in plan.sites
+            if not row.refused
+        }
+        ctx = {site.address: one.initial([site]) for site, one in watched.items()}
+        with jax.default_device(target) if target else contextlib.nullcontext():
+            inputs = self._inputs_with(plan)
+            args, kwargs = jax.device_put(inputs, target) if target else inputs
+            if target not in self._baselines:
+                key = ("untouched", target)
+                untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
+                outputs = clock.timed(lambda: untouched(args, kwargs))
+                self._baselines[target] = outputs, compiled_totals(untouched)
+            baseline, of_untouched = self._baselines[target]
+            clock.program = "injected"
+            ctx = jax.device_put(ctx, target) if target else ctx
+            key = ("injected", target, plan.tags, _structure(plan.attached, ctx))
+            injected = self._ready(
+                key,
+                noted_already()(lambda: plan.edited.inject(watched)),
+                (args, kwargs, ctx),
+                clock,
+                alive=plan.attached,
+            )
+            outputs, ctx = clock.timed(lambda: injected(args, kwargs, ctx))
+        xla = {"untouched": of_untouched, "injected": compiled_totals(injected)}
+        (before, before_states), (after, after_states) = (
+            parts(plan.program, found) for found in (baseline, outputs)
+        )
+        leaves = jax.tree.leaves(before), jax.tree.leaves(after)
+        reports = {site.address: one.report_of(ctx[site.address]) for site, one in watched.items()}
+        where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
+        records = {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
+        return dataclasses.replace(
+            run,
+            device=where or run.device,
+            outputs=after,
+            baseline=before,
+            differences=tuple(map(compare, plan.program.out_names[: len(leaves[0])], *leaves)),
+            states=state_runs(
+                plan.program,
+                (plan.states, before_states, after_states),
+                written(plan.watched, plan.sites, records),
+            ),
+            final_states=after_states,
+            baseline_states=before_states,
+            records=records,
+            ctx={site.key: _own(ctx[site.address]) for site in plan.sites if site.injector},
+            xla={name: totals for name, totals in xla.items() if totals is not None},
+        )
+
+    def _inputs_with(self, plan: Plan) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The arguments, behind the states; forgets the outputs for other states."""
+        args, kwargs = self._inputs
+        if not states_of(plan.program):
+            return args, kwargs
+        now, before = jax.tree.leaves(plan.states), jax.tree.leaves(dict(self._states))
+        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+            self._baselines.clear()
+            self._states = plan.states
+        return (dict(plan.states), *args), kwargs
+
+    def _target(self, device: str | None) -> Any:
+        """The device to move everything to; None to leave everything where it is."""
+        if device is None:
+            return None
+        known = devices()
+        if device not in known:
+            raise PanelError(f"There is no device {device!r}. There are {', '.join(known)}")
+        spread = any(len(placed_on(leaf)) > 1 for leaf in jax.tree.leaves(self._inputs))
+        return None if spread and device == next(iter(known)) else known[device]
+
+    def _ready(
+        self,
+        key: Any,
+        program: Callable[[], taxpr.Program],
+        inputs: tuple[Any, ...],
+        clock: _Clock,
+        alive: Any = None,
+    ) -> Any:
+        """The program compiled ahead of time for these inputs.
+
+        ``alive`` is kept with it: the key holds ids of things in there.
+        """
+        if key in self._compiled:
+            self._compiled.move_to_end(key)
+            return self._compiled[key][0]
+        clock.reused = False
+        with clock.phase("trace"):
+            traced = jax.jit(_called(program())).trace(*inputs)
+        with clock.phase("lower"):
+            lowered = traced.lower()
+        with clock.phase("compile"):
+            compiled = lowered.compile()
+        self._compiled[key] = compiled, alive
+        while len(self._compiled) > _KEPT:
+            self._compiled.popitem(last=False)
+        return compiled
+
+
+class _Clock:
+    """Measures phases, tells about them, and stops between them when asked to."""
+
+    def __init__(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> None:
+        self.times: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+        self.reused = True
+        self.program = "untouched"
+        self._on_phase = on_phase
+        self._cancel = cancel
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        if self._cancel is not None and self._cancel.is_set():
+            raise CancelledError
+        if self._on_phase is not None:
+            done = len(PHASES) * (self.program == "injected")
+            self._on_phase(
+                Phase(self.program, name, done + PHASES.index(name) + 1, 2 * len(PHASES))
+            )
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.times[name] += time.perf_counter() - start
+
+    def timed(self, call: Callable[[], Any]) -> Any:
+        with self.phase("run"):
+            return jax.block_until_ready(call())
+
+
+def _own_copy(leaf: Any) -> Any:
+    """What the notebook writes into a NumPy array later changes no argument."""
+    return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
+
+
+def _called(program: taxpr.Program) -> Callable[..., Any]:
+    """The program as a function of (args, kwargs) or (args, kwargs, ctx)."""
+
+    def call(args: Any, kwargs: Any, *ctx: Any) -> Any:
+        return program(*ctx, *args, **kwargs)
+
+    call.__name__ = program.name
+    return call
+
+
+def _slots(row: SiteRow) -> int | None:
+    """How many values of a state to keep; None for all, where their number is known."""
+    if row.trips is not None:
+        return None
+    size = sum(x.size * getattr(x.dtype, "itemsize", 8) for x in jax.tree.leaves(row.site.avals))
+    return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
+
+
+def _watched(attached: Attached | None, slots: int | None = None) -> taxpr.Injector:
+    """The injector followed by `taxpr.record`, so that what goes on from the tag is seen."""
+    own, seen = attached.injector if attached else None, taxpr.record(slots=slots)
+
+    def new_state(site: taxpr.Site | None) -> Any:
+        state = own.new_state(None if own.shared else site) if own else ()
+        return {"own": state, "seen": seen.new_state(site)}
+
+    def fire(values: Any, state: Any, token: Any, params: Any) -> tuple[Any, Any]:
+        after = state["own"]
+        if own is not None:
+            token, after = own.fire(values, after, token, params)
+        _, kept = seen.fire({}, state["seen"], token, params)
+        return token, {"own": after, "seen": kept}
+
+    def report(state: Any) -> dict[str, Any]:
+        mine = own.report(state["own"]) if own else {}
+        return {"own": mine, "seen": seen.report(state["seen"])}
+
+    return taxpr.Injector(
+        name=own.name if own else seen.name,
+        values=own.values if own else {},
+        fire=fire,
+        new_state=new_state,
+        report=report,
+    )
+
+
+def _record(site: SiteRow, reports: Mapping[str, Any] | None) -> Record:
+    if reports is None:
+        return Record(site.key, site.name or site.address, note=f"not recorded: {site.refused}")
+    report = reports[site.address]
+    return record_of(site, report["seen"], report["own"])
+
+
+def _own(ctx: Mapping[str, Any]) -> dict[str, Any]:
+    """The context of the injector alone, without what the run has added."""
+    (state,) = ctx["state"].values()
+    return {"values": ctx["values"], "state": state["own"]}
+
+
+def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:
+    """What is fixed when tracing: everything about the injectors but their values."""
+    makers = tuple((key, id(a.source), reads(a.source), _options(a)) for key, a in attached.items())
+    leaves, tree = jax.tree.flatten(ctx)
+    return makers, tree, tuple(jax.typeof(leaf) for leaf in leaves)
+
+
+def _options(attached: Attached) -> Any:
+    return tuple(sorted(attached.injector.options.items()))
+
+
+def _message(error: Exception) -> str:
+    from taxpr_jupyter._tracing.hints import hint
+
+    cure = hint(error)
+    return f"{one_line(error)} Hint: {cure}" if cure else one_line(error)

@@ -1,0 +1,189 @@
+"""What a run gives: outputs beside those of the untouched program, records, times."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._runs.array_diff import Difference, stats, value_text
+from taxpr_jupyter._runs.compiled import Compiled
+from taxpr_jupyter._runs.state_runs import StateRun
+
+__all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
+
+PHASES: tuple[str, ...] = ("trace", "lower", "compile", "run")
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """What a run is about to do.
+
+    Attributes:
+        program: ``"untouched"`` or ``"injected"``.
+        name: One of `PHASES`.
+        step: The number of the phase, from 1.
+        steps: How many there are.
+    """
+
+    program: str
+    name: str
+    step: int
+    steps: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What went on from one tag, in the run with injectors.
+
+    Attributes:
+        key: The key of the site.
+        name: The tag's name, or its address.
+        value: The token, after the injector if there is one. Where the tag can fire more than
+            once all firings are stacked on a leading axis. None where there is nothing.
+        stats: Mean, std, min, max, norm and the number of non-finite elements, over all of it.
+        text: The first elements.
+        note: How many firings it holds, or why there is no value.
+        report: What the injector itself has to say, such as the count of ``count``.
+    """
+
+    key: str
+    name: str
+    value: Any = None
+    stats: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    text: str = ""
+    note: str = ""
+    report: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shown = {k: v for k, v in self.stats.items() if v or k != "nonfinite"}
+        numbers = ", ".join(f"{name} {value:.6g}" for name, value in shown.items())
+        more = ", ".join(f"{name} {value_text(value)}" for name, value in self._scalars())
+        parts = [self.text, numbers, more, self.note]
+        return f"{self.name}: {'; '.join(part for part in parts if part)}"
+
+    def _scalars(self) -> list[tuple[str, Any]]:
+        return [(k, v) for k, v in self.report.items() if getattr(v, "shape", None) == ()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of the untouched program and of the program with injectors.
+
+    Attributes:
+        number: Counts the runs of a session, from 1.
+        device: Where it ran.
+        code: Python that does the same without the session.
+        injectors: The injectors as they were, by key.
+        outputs: The result with injectors, in the structure of the function's result.
+        baseline: The result of the untouched program.
+        differences: One for each flat output.
+        records: One for each tag, by key.
+        times: Seconds for each phase, over both programs; 0 where nothing had to be done.
+        reused: Whether both programs had been compiled before.
+        error: Why it failed, in one sentence; None where it did not.
+        states: What became of the states of the function.
+        final_states: Their last values with injectors, PyTrees by name.
+        baseline_states: Those of the untouched program.
+        exception: The exception itself, for ``raise run.exception``; None where there is none.
+        cancelled: Whether it was stopped.
+        ctx: The contexts of the injectors after the run, by key.
+        xla: What XLA says of each compiled program, ``"untouched"`` and ``"injected"``, which has
+            what records values besides; without those of which it says nothing.
+    """
+
+    number: int
+    device: str
+    code: str
+    injectors: Mapping[str, Attached]
+    outputs: Any = None
+    baseline: Any = None
+    differences: tuple[Difference, ...] = ()
+    records: Mapping[str, Record] = dataclasses.field(default_factory=dict)
+    times: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    reused: bool = False
+    error: str | None = None
+    cancelled: bool = False
+    ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    xla: Mapping[str, Compiled] = dataclasses.field(default_factory=dict)
+    states: tuple[StateRun, ...] = ()
+    final_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    baseline_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it came to its end."""
+        return self.error is None and not self.cancelled
+
+    @property
+    def xla_lines(self) -> tuple[str, ...]:
+        """What XLA says of the compiled programs, and how it counts."""
+        lines = [f"XLA, {name}: {compiled}" for name, compiled in self.xla.items()]
+        return (*lines, "XLA may count the body of a loop once.") if lines else ()
+
+    def __str__(self) -> str:
+        if not self.ok:
+            state = "was cancelled" if self.cancelled else f"failed: {self.error}"
+            return f"Run {self.number} on {self.device} {state}"
+        seconds = ", ".join(f"{name} {self.times[name]:.3f} s" for name in PHASES)
+        lines = [
+            f"Run {self.number} on {self.device} with "
+            f"{count_of(len(self.injectors), 'injector')} ({seconds})"
+        ]
+        lines += [f"  {line}" for line in self.xla_lines]
+        lines += [f"  {_difference_text(difference)}" for difference in self.differences]
+        lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
+        if self.records:
+            lines.append("Values at the tags, after their injectors")
+            names = collections.Counter(record.name for record in self.records.values())
+            for record in self.records.values():
+                where = f"{record.key}, " if names[record.name] > 1 else ""
+                lines.append(f"  {where}{record}")
+        return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any]) -> Record:
+    """The record of a site, of what `taxpr.record` has seen there."""
+    name = site.name or site.address
+    fired = int(seen["count"])
+    leaves = jax.tree.leaves(seen["values"])
+    kept = len(leaves[0]) if leaves else fired
+    value, note = seen["values"], f"{count_of(fired, 'firing')}"
+    if fired == 0:
+        return Record(site.key, name, note="did not fire", report=report)
+    if site.trips == 1:
+        value, note = jax.tree.map(lambda leaf: leaf[0], value), ""
+    elif kept < fired:
+        note = f"the last {kept} of {note}" if kept > 1 else f"the last of {note}"
+    leaves = jax.tree.leaves(value)
+    return Record(
+        key=site.key,
+        name=name,
+        value=value,
+        stats=stats(leaves[0]) if len(leaves) == 1 else {},
+        text=", ".join(value_text(leaf) for leaf in leaves),
+        note=note,
+        report=report,
+    )
+
+
+def _difference_text(difference: Difference) -> str:
+    head = f"{difference.name} {difference.aval}"
+    if difference.equal:
+        return f"{head}: unchanged, {difference.after}"
+    apart = []
+    if difference.max is not None and difference.mean is not None:
+        apart.append(f"max |Δ| {difference.max:.6g}, mean |Δ| {difference.mean:.6g}")
+    if difference.note:
+        apart.append(difference.note)
+    return f"{head}: {difference.before} → {difference.after} ({'; '.join(apart)})"

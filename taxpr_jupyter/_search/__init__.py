@@ -1,0 +1,4 @@
+"""Searches a program: words in, addresses out.
+
+May import `_tree`, `_analysis` and `_text`.
+"""

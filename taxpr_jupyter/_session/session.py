@@ -1,0 +1,362 @@
+"""A session: a traced call, the tags and injectors added to it, and its runs.
+
+It is plain Python. The panel, the text in a terminal and the user's own code see and
+change the same state by the same methods.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from taxpr_jupyter._code import code as _code
+from taxpr_jupyter._code.state_code import StatesOf
+from taxpr_jupyter._edits import attach
+from taxpr_jupyter._edits import outline as _outline
+from taxpr_jupyter._edits.attach import Attached, Choice
+from taxpr_jupyter._edits.drawn import Drawn
+from taxpr_jupyter._edits.inspect import Inspection
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.layout import TIMEOUT
+from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat, count_of
+from taxpr_jupyter._output import files
+from taxpr_jupyter._output.comparison import Comparison
+from taxpr_jupyter._runs.devices import devices
+from taxpr_jupyter._runs.execute import Executor, OnPhase, Plan
+from taxpr_jupyter._runs.run import Run
+from taxpr_jupyter._session.states import WithStates
+from taxpr_jupyter._tracing.call_names import call_text
+from taxpr_jupyter._tracing.trace import traced
+from taxpr_jupyter._tree.fold import BUDGET
+from taxpr_jupyter._view import show
+
+__all__ = ["Attached", "Choice", "Session", "SiteRow"]
+
+_RUNS_KEPT = 10
+
+
+class Session(WithStates):
+    """A traced call, what was added to it, and its runs.
+
+    Args:
+        fn: The function. It is traced, never called otherwise.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        call: The call in Python, such as ``f(x)``.
+        namespace: Where functions to inject are looked up, and names for `code`.
+        name: What to call the program; by default the function's name.
+        static_argnums: Positions of arguments that are not traced.
+        static_argnames: Names of arguments that are not traced.
+        budget: Draw at most about this many nodes.
+        timeout: Seconds that a layout may take.
+        device: Where `run` runs unless told otherwise; by default where JAX would.
+        text_only: Show text, no picture.
+        heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
+
+    Attributes:
+        name: The name of the program.
+        call: The call in Python.
+        text_only: Whether only text is shown.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr_jupyter import Session
+        >>> session = Session(lambda x: jnp.sin(x) + 1, (0.5,))
+        >>> attached = session.attach("0:sin", "scale", factor=0.0)
+        >>> print(session.run().outputs)
+        1.0
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        call: str | None = None,
+        namespace: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        static_argnums: int | Iterable[int] = (),
+        static_argnames: str | Iterable[str] = (),
+        budget: int = BUDGET,
+        timeout: float = TIMEOUT,
+        device: str | None = None,
+        text_only: bool = False,
+        heat: HeatKind | None = None,
+    ) -> None:
+        if device is not None and device not in devices():
+            raise PanelError(f"There is no device {device!r}. There are {', '.join(devices())}")
+        start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
+        program = dataclasses.replace(start.program, name=name or start.program.name)
+        names = {} if namespace is None else namespace
+        super().__init__(program, names, Drawn(budget, timeout, checked_heat(heat)), start.pure)
+        self.name = program.name
+        self.call = call or call_text(fn, args, kwargs or {}, names)
+        self.notes = start.notes
+        self.text_only = text_only
+        self._source = _code.Source(self.call, start.static_argnums, start.static_argnames, names)
+        self._executor = Executor(start.args, start.kwargs)
+        self._device = device
+        self._runs: collections.deque[Run] = collections.deque(maxlen=_RUNS_KEPT)
+        self._count = 0
+        self._under_way = threading.Lock()
+
+    # ---- looking -----------------------------------------------------------------
+
+    def inspect(self, address: str) -> Inspection:
+        """What is at an address of the picture, or at the tag with this key; never raises.
+
+        Args:
+            address: Of a value, an equation, a group or a tag.
+        """
+        with self._lock:
+            inspector = self._edited.inspector
+            address = inspector.address_of(address)
+            return self._drawn.described(self._edited, address, inspector.look(address))
+
+    def choices(self) -> dict[str, Choice]:
+        """What `attach` takes by name: ready injectors, and functions of the namespace."""
+        return attach.choices(self.namespace)
+
+    def devices(self) -> list[str]:
+        """Where `run` can run, the default first."""
+        return sorted(devices(), key=lambda name: name != self._device)
+
+    def code(self) -> str:
+        """Python that traces, tags, injects and runs the same, without the session.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(jnp.sin, (0.5,), call="jnp.sin(0.5)")
+            >>> attached = session.attach("0:sin", "scale", factor=2.0)
+            >>> print(session.code().splitlines()[-1])
+            report = injected.report(ctx)
+        """
+        with self._lock:
+            edits = self._edited.edits
+            states = StatesOf(self._pure, edits.states) if self._pure else None
+            return _code.code_of(self._source, edits.tags, self._edited.sites, states)
+
+    # ---- running -----------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self._under_way.locked()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The last runs, oldest first."""
+        return tuple(self._runs)
+
+    @property
+    def last(self) -> Run | None:
+        """The last run, or None."""
+        runs = self.runs
+        return runs[-1] if runs else None
+
+    def run(
+        self,
+        device: str | None = None,
+        on_phase: OnPhase | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Run:
+        """Runs the program with the injectors, beside the untouched program.
+
+        The untouched program runs once per device, with its debug prints and callbacks, since
+        the arguments of a session never change; later runs compare with those outputs.
+
+        What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
+        `Run.exception` is the exception itself.
+
+        Args:
+            device: One of `devices`; by default where JAX would run it.
+            on_phase: Called before each phase.
+            cancel: Looked at between phases.
+
+        Returns:
+            Outputs with and without the injectors, differences, records of the tags, times, what
+            became of states. The user's own states stay as they are, see `write_states`.
+
+        Raises:
+            PanelError: A run is under way.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> run = session.run()
+            >>> print(run.baseline, run.outputs)
+            1.0 3.0
+        """
+        if not self._under_way.acquire(blocking=False):
+            raise PanelError("A run is under way: wait for it, or cancel it")
+        try:
+            run = self._executor.run(self._plan(), device or self._device, on_phase, cancel)
+        finally:
+            self._under_way.release()
+        with self._change("run"):
+            self._runs.append(run)
+            return run
+
+    def _plan(self) -> Plan:
+        with self._lock:
+            self._refresh()
+            self._count += 1
+            return Plan(
+                number=self._count,
+                program=self.program,
+                edited=self.edited,
+                sites=self._edited.sites,
+                code=self.code(),
+                tags=tuple((key, *params.items()) for key, params in self.tags.items()),
+                states=self.initial_states,
+                watched=self._edited.edits.watched,
+            )
+
+    # ---- showing -----------------------------------------------------------------
+
+    def picture(self) -> Picture:
+        """The picture as plain data."""
+        with self._lock:
+            return self._drawn.picture(self._edited)
+
+    def dot(self) -> str:
+        """The picture as DOT text."""
+        return to_dot(self.picture())
+
+    def svg(self, cancel: threading.Event | None = None) -> str | None:
+        """The picture as SVG; None where it could not be laid out, and `layout_note` says why.
+
+        Args:
+            cancel: Set it from another thread to stop the layout at once.
+        """
+        return self._drawn.svg(self._edited, cancel)
+
+    @property
+    def layout_note(self) -> str:
+        """What to know about the picture and its last layout; may be empty."""
+        return self._drawn.note(self._edited)
+
+    def lines(self) -> list[Line]:
+        """What the picture shows as lines, in plain data."""
+        with self._lock:
+            return self._drawn.drawing(self._edited).lines()
+
+    def text(self, color: bool = False, limit: int | None = None, folded: bool = False) -> str:
+        """The program as text, with its tags marked.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+            limit: At most this many lines of the program; None for all.
+            folded: Whether to write what the picture shows, as `print(jaxpr)` would; else every
+                equation is there, with its address.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> print(Session(lambda x: jnp.sin(x) * x, (0.5,)).text(folded=True))
+            fn(0.5): 2 equations, 0 tags
+            { lambda ; a:f32[] . let  # x
+              b:f32[] = sin a
+              c:f32[] = mul b a
+            in (c,) }
+        """
+        if folded:
+            return self._folded_text(False, color, limit)
+        with self._lock:
+            rows = self._edited.rows(self.call, limit, color)
+        return "\n".join(text for _, text in rows)
+
+    def outline(self, color: bool = False, limit: int | None = None) -> str:
+        """What the picture shows, as a list of what is in what; for screen readers, too.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+            limit: At most this many lines of the program; None for all.
+        """
+        return self._folded_text(True, color, limit)
+
+    def _folded_text(self, outline: bool, color: bool, limit: int | None) -> str:
+        with self._lock:
+            lines, sites = self.lines(), self._edited.sites
+        return _outline.folded_text(
+            lines, sites, outline=outline, call=self.call, color=color, limit=limit
+        )
+
+    def changes(self) -> Comparison:
+        """The program with the added tags and the injectors, compared with the untouched one.
+
+        Raises:
+            PanelError: An injector cannot work.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> session.changes().diff.summary()
+            '3 added, 2 same'
+        """
+        with self._lock:
+            after = dataclasses.replace(self._edited.injected(), name=f"{self.name}, edited")
+            drawn = self._drawn
+            return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)
+
+    def tags_table(self, color: bool = False) -> str:
+        """A table of all tags.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+        """
+        return _outline.tags_table(self.sites(), color=color)
+
+    def html(self) -> str:
+        """The picture as a page that needs nothing else; see `Drawing.html`.
+
+        Raises:
+            PanelError: If the picture could not be laid out.
+        """
+        with self._lock:
+            drawing = self._drawn.drawing(self._edited)
+        return drawing.html()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the picture, the text (.txt) or the code (.py) to a file.
+
+        Args:
+            path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
+                .html, .dot or .gv.
+
+        Raises:
+            PanelError: If the name ends otherwise, or nothing here can write it.
+            OSError: If the file cannot be written.
+        """
+        with self._lock:
+            drawing = self._drawn.drawing(self._edited)
+        own = {
+            ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
+            ".py": self.code,
+        }
+        files.save(path, {**drawing.writers(), **own})
+
+    def __repr__(self) -> str:
+        with self._lock:
+            equations = len(self._edited.index.eqns) - len(self._edited.sites)
+            parts = [count_of(equations, "equation"), count_of(len(self._edited.sites), "tag")]
+        parts.append(count_of(len(self.injectors), "injector"))
+        if self.runs:
+            parts.append(count_of(self._count, "run"))
+        return f"<taxpr session {self.call}: {', '.join(parts)}>"
+
+    def _repr_mimebundle_(self, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return show.mimebundle(self, **choice)

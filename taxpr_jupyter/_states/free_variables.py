@@ -1,0 +1,99 @@
+"""What a function reaches by the names in its code: closures, globals, defaults, its object."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from taxpr_jupyter._states.objects import argument_names
+
+
+class Found(NamedTuple):
+    """Something that a function finds.
+
+    Attributes:
+        name: By which name: that of a variable or an argument; "" for what is bound to the
+            function by `functools.partial`, and for the object of a method.
+        thing: What it is.
+        text: Python that finds it, with ``fn`` for the function, and `inspect`; "" where
+            there is none.
+    """
+
+    name: str
+    thing: Any
+    text: str
+
+
+def reached(fn: Callable[..., Any]) -> Iterator[Found]:
+    """What a function finds by the names in its code, also in functions that it calls.
+
+    Example:
+        >>> total = [0]
+        >>> def add(x):
+        ...     total[0] += x
+        >>> {found.name: found.thing for found in reached(lambda x: add(x))}["total"]
+        [0]
+    """
+    seen: set[int] = set()
+    waiting = [Found("", fn, "fn")]
+    while waiting:
+        name, thing, text = waiting.pop(0)
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        given = getattr(thing, "bound_statics", None)  # see `_traced.without_statics`
+        if isinstance(thing, functools.partial):
+            waiting.append(Found("", thing.func, f"{text}.func"))
+            waiting += [Found("", x, f"{text}.args[{k}]") for k, x in enumerate(thing.args)]
+            waiting += _items(thing.keywords, f"{text}.keywords")
+        elif isinstance(thing, types.MethodType):
+            waiting.append(Found("", thing.__self__, f"{text}.__self__"))
+            waiting.append(Found("", thing.__func__, f"{text}.__func__"))
+        elif given is not None:
+            inner, args, kwargs, _ = given
+            named = zip(argument_names(inner, len(args)), args, strict=True)
+            waiting += [Found(name, value, "") for name, value in [*named, *kwargs.items()]]
+            waiting.append(Found("", inner, ""))
+        elif isinstance(thing, types.FunctionType):
+            waiting += _of_function(thing, text)
+        elif not isinstance(thing, (type, types.ModuleType)):
+            yield Found(name, thing, text)
+        if given is None and callable(wrapped := getattr(thing, "__wrapped__", None)):
+            waiting.append(Found(name, wrapped, f"{text}.__wrapped__" if text else ""))
+
+
+def _of_function(fn: types.FunctionType, text: str) -> list[Found]:
+    found = []
+    if _is_readable(fn):
+        variables = inspect.getclosurevars(fn)
+        found += _items(variables.nonlocals, f"inspect.getclosurevars({text}).nonlocals", text)
+        found += _items(variables.globals, f"{text}.__globals__", text)
+    defaults = enumerate(fn.__defaults__ or ())
+    found += [Found("", value, f"{text}.__defaults__[{k}]") for k, value in defaults]
+    for code in _inner(fn.__code__):
+        used = {name: fn.__globals__[name] for name in code.co_names if name in fn.__globals__}
+        found += _items(used, f"{text}.__globals__", text)
+    return found if text else [Found(name, thing, "") for name, thing, _ in found]
+
+
+def _items(items: Mapping[str, Any], text: str, known: str = "fn") -> list[Found]:
+    return [Found(name, x, f"{text}[{name!r}]" if known else "") for name, x in items.items()]
+
+
+def _is_readable(fn: types.FunctionType) -> bool:
+    try:
+        inspect.getclosurevars(fn)
+    except (TypeError, ValueError):  # a cell that is empty still
+        return False
+    return True
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of functions that are defined in a function."""
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield const
+            yield from _inner(const)

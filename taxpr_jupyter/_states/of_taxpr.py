@@ -1,0 +1,44 @@
+"""Functions that use `taxpr.State`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._states.model import PureCall, PureCode, like
+
+
+def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> PureCall:
+    """A call of a function that uses a `taxpr.State`, by `taxpr.uncurry`.
+
+    Args:
+        fn: The function, with no static arguments.
+        args: What it is called with.
+        kwargs: As for ``args``.
+
+    Raises:
+        StateError: If a state is used where that could come out wrong.
+        RefusedError: If a state is used in an equation that cannot be injected.
+    """
+    pure, states = taxpr.uncurry(fn, *args, **kwargs)
+
+    def tag_writes() -> taxpr.Program:
+        tagged = taxpr.Uncurried(fn, args, kwargs, tag_writes=True)
+        return taxpr.trace(like(fn)(tagged))(states, *args, **kwargs)
+
+    return PureCall(
+        fn=like(fn)(pure),
+        states=states,
+        written=frozenset(name for name, uses in pure.uses.items() if uses.written),
+        args=tuple(args),
+        kwargs=dict(kwargs),
+        library="taxpr",
+        code=_code,
+        write=pure.write,
+        tag_writes=tag_writes,
+    )
+
+
+def _code(fn: str, args: Sequence[str]) -> PureCode:
+    return PureCode([f"pure, states = taxpr.uncurry({', '.join([fn, *args])})"], args)

@@ -1,0 +1,133 @@
+"""Traces a call, which may use states, into the program of a pure function."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.stateful import stateful_program
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._states import of_taxpr
+from taxpr_jupyter._states.model import PureCall
+
+TWO_KINDS = (
+    "This function uses states of {library}, and a taxpr.State besides ({state}). The picture and "
+    "the panel take states of one kind: make all of them of one"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Statics:
+    """Which arguments are not traced.
+
+    Attributes:
+        nums: The positions.
+        names: The names of keyword arguments.
+    """
+
+    nums: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def traced_pure(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    statics: Statics,
+    pure: PureCall | None,
+) -> tuple[taxpr.Program, PureCall | None]:
+    """Traces a call; where it uses states, the call of the pure function of them.
+
+    Args:
+        fn: The user's function.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        statics: Which of these are not traced.
+        pure: The call as a pure one, where another library has the states.
+
+    Returns:
+        The program of the arguments that are traced, with the states before them where there are
+        some; and the pure call that it is of, or None.
+
+    Raises:
+        PanelError: Both taxpr and the other library have states in it.
+        StateError: A `taxpr.State` is used where that could come out wrong.
+        Exception: What the function itself raises.
+    """
+    if pure is not None and not pure.states:
+        return taxpr.trace(_without_states(pure))(*pure.args, **pure.kwargs), pure
+    if pure is not None:
+        program = taxpr.trace(pure.fn)(pure.states, *pure.args, **pure.kwargs)
+        if states := taxpr.states_of(program):
+            raise PanelError(TWO_KINDS.format(library=pure.library, state=states[0]))
+        return stateful_program(program, pure.states, pure.written), pure
+    words = {"static_argnums": statics.nums, "static_argnames": statics.names}
+    program = taxpr.trace(fn, **words)(*args, **kwargs)
+    if not taxpr.states_of(program):
+        return program, None
+    bound, traced, keywords = without_statics(fn, args, kwargs, statics)
+    pure = of_taxpr.pure_call(bound, traced, keywords)
+    program = taxpr.trace(pure.fn)(pure.states, *traced, **keywords)
+    return stateful_program(program, pure.states, pure.written), pure
+
+
+def _without_states(pure: PureCall) -> Callable[..., Any]:
+    """The function itself, of the arguments that JAX can trace."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return pure.fn({}, *args, **kwargs)[0]
+
+    call.__name__ = pure.fn.__name__
+    if not hasattr(pure.fn, "__signature__"):
+        return call
+    _, *own = inspect.signature(pure.fn).parameters.values()
+    call.__signature__ = inspect.Signature(own)  # pyright: ignore[reportFunctionMemberAccess]
+    return call
+
+
+def without_statics(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
+    """The function of the arguments that are traced, and these."""
+    traced = [arg for k, arg in enumerate(args) if k not in statics.nums]
+    keywords = {name: value for name, value in kwargs.items() if name not in statics.names}
+    fixed = {name: kwargs[name] for name in statics.names}
+    if not (statics.nums or fixed):
+        return fn, traced, keywords
+
+    @functools.wraps(fn)
+    def bound(*given: Any, **words: Any) -> Any:
+        rest = iter(given)
+        every = [arg if k in statics.nums else next(rest) for k, arg in enumerate(args)]
+        return fn(*every, **fixed, **words)
+
+    bound.__signature__ = _signature(fn, len(args), statics)  # pyright: ignore[reportAttributeAccessIssue]
+    bound.bound_statics = fn, args, kwargs, statics  # pyright: ignore[reportAttributeAccessIssue]
+    return bound, traced, keywords
+
+
+def with_statics(
+    pure: PureCall, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of the user's call, those that are traced as the pure call has them."""
+    rest = iter(pure.args)
+    every = [arg if k in statics.nums else next(rest) for k, arg in enumerate(args)]
+    return every, {**kwargs, **pure.kwargs}
+
+
+def _signature(fn: Callable[..., Any], positional: int, statics: Statics) -> inspect.Signature:
+    """The signature without what is static, for the names of the others."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):  # some builtins have none
+        parameters = []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = [one for one in parameters if one.kind in kinds][:positional]
+    gone = {one.name for k, one in enumerate(own) if k in statics.nums} | set(statics.names)
+    kept = [one for one in parameters if one.name not in gone]
+    every = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+    return inspect.Signature(kept or [every])

@@ -1,0 +1,114 @@
+"""Lines that are interrupted where a text stands, so that the text can be read.
+
+A halo around the text would need the colour of what is behind it, and no static picture knows the
+page that it stands on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from taxpr_jupyter._svg.geometry import Box, Curves, Point, around, meet
+
+_STEP = 1.5  # points between two looks at a curve
+_STEPS = 400  # at most, for one curve
+_ENDS = 6.0  # points at both ends of a line that always stay
+_SHORTEST = 3.0  # points: what is left of a line and shorter than this goes too
+
+
+def broken(curves: Curves, boxes: Sequence[Box]) -> list[Curves]:
+    """What is left of a line outside of some boxes; its two ends always are.
+
+    Args:
+        curves: A start, and three points for each Bézier curve.
+        boxes: Left, top, right and bottom of each.
+    """
+    bounds = around(curves)
+    near = [box for box in boxes if meet(box, bounds)]
+    if not near:
+        return [curves]
+    first, last = curves[0], curves[-1]
+    parts: list[Curves] = []
+    is_open = False
+    for k in range(0, len(curves) - 3, 3):
+        curve = curves[k : k + 4]
+        for begin, end in _outside(curve, near, (first, last)):
+            piece = _piece(curve, begin, end)
+            if is_open and begin == 0:
+                parts[-1] += piece[1:]
+            else:
+                parts.append(piece)
+            is_open = end == 1
+        if not parts or parts[-1][-1] != curve[-1]:
+            is_open = False
+    kept = [part for part in parts if math.dist(part[0], part[-1]) >= _SHORTEST or len(part) > 4]
+    # The first and the last part touch what the line joins.
+    return [part for part in parts if part in kept or part[0] == first or part[-1] == last]
+
+
+def finer(curves: Curves) -> Curves:
+    """The same line of twice as many Bézier curves."""
+    made = curves[:1]
+    for k in range(0, len(curves) - 3, 3):
+        first, second = _split(curves[k : k + 4], 0.5)
+        made += [*first[1:], *second[1:]]
+    return made
+
+
+def _outside(
+    curve: Curves, boxes: Sequence[Box], ends: tuple[Point, Point]
+) -> Iterator[tuple[float, float]]:
+    """The parts of one curve that are in no box, from 0 to 1."""
+    bounds = around(curve)
+    near = [box for box in boxes if meet(box, bounds)]
+    if not near:
+        yield 0.0, 1.0
+        return
+    length = sum(math.dist(a, b) for a, b in itertools.pairwise(curve))
+    steps = max(2, min(_STEPS, math.ceil(length / _STEP)))
+    begin: float | None = None
+    for step in range(steps + 1):
+        t = step / steps
+        point = _piece(curve, 0.0, t)[-1]
+        free = not any(_holds(box, point) for box in near) or any(
+            math.dist(point, end) < _ENDS for end in ends
+        )
+        if free and begin is None:
+            begin = t
+        if not free and begin is not None:
+            if begin < (step - 1) / steps:
+                yield begin, (step - 1) / steps
+            begin = None
+    if begin is not None and begin < 1:
+        yield begin, 1.0
+
+
+def _piece(curve: Curves, begin: float, end: float) -> Curves:
+    """A part of one Bézier curve, as one."""
+    if (begin, end) == (0, 1):
+        return list(curve)
+    part = curve
+    if end < 1:
+        part = _split(part, end)[0]
+    if begin > 0:
+        part = _split(part, begin / end)[1]
+    return part
+
+
+def _split(curve: Curves, t: float) -> tuple[Curves, Curves]:
+    """De Casteljau's way to cut a curve in two."""
+    a, b, c, d = curve
+    ab, bc, cd = _between(a, b, t), _between(b, c, t), _between(c, d, t)
+    abc, bcd = _between(ab, bc, t), _between(bc, cd, t)
+    middle = _between(abc, bcd, t)
+    return [a, ab, abc, middle], [middle, bcd, cd, d]
+
+
+def _between(a: Point, b: Point, t: float) -> Point:
+    return a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t
+
+
+def _holds(box: Box, point: Point) -> bool:
+    return box[0] < point[0] < box[2] and box[1] < point[1] < box[3]

@@ -1,0 +1,85 @@
+"""The legend of a picture that is coloured by cost: above the graph, never on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from taxpr_jupyter._analysis.costs import quantity
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Heat
+from taxpr_jupyter._svg.geometry import Box
+
+_TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}
+_NOTE = "Without such a colour: none, or not known"
+_SWATCH, _LINE, _GAP = 28, 12, 10  # points
+_EVERY = 2  # colours for each number below them
+FONT_SIZE = 9
+_ADVANCE = 0.61 * FONT_SIZE
+
+
+@dataclass(frozen=True)
+class Legend:
+    """A title, a row of colours, and numbers that some of them stand for.
+
+    Attributes:
+        title: What the colours mean.
+        numbers: One for each colour, from cold to hot; empty where none is written.
+    """
+
+    title: str
+    numbers: tuple[str, ...]
+
+    @property
+    def width(self) -> float:
+        """The room that it takes, in points."""
+        return 2 * _GAP + max(len(self.title), len(_NOTE)) * _ADVANCE
+
+    @property
+    def height(self) -> float:
+        """The room that it takes, in points."""
+        return 4 * _LINE + 2 * _GAP
+
+    def texts(self) -> Iterator[tuple[float, float, str]]:
+        """Its texts, each with its start and its base line, from the upper left corner."""
+        yield _GAP, _GAP + 0.8 * _LINE, self.title
+        for left, number in zip(self._lefts(), self.numbers, strict=True):
+            if number:
+                yield left, _GAP + 2.8 * _LINE, number
+        yield _GAP, _GAP + 3.8 * _LINE, _NOTE
+
+    def swatches(self) -> Iterator[Box]:
+        """The box of each colour, from cold to hot, from the upper left corner."""
+        top = _GAP + 1.2 * _LINE
+        for left in self._lefts():
+            yield left, top, left + _SWATCH, top + 0.8 * _LINE
+
+    def _lefts(self) -> Iterator[float]:
+        return (_GAP + step * _SWATCH for step in range(len(self.numbers)))
+
+    def drawn_at(self, x: float, y: float) -> str:
+        """It as SVG, with its upper left corner there."""
+        parts = [
+            f'<rect class="heat-{step}" x="{x + left:.1f}" y="{y + top:.1f}" '
+            f'width="{right - left:.1f}" height="{bottom - top:.1f}"/>'
+            for step, (left, top, right, bottom) in enumerate(self.swatches())
+        ]
+        parts += [
+            f'<text x="{x + left:.1f}" y="{y + base:.1f}">{escape(words)}</text>'
+            for left, base, words in self.texts()
+        ]
+        return (
+            f'<g class="legend" font-family="monospace" font-size="{FONT_SIZE}">'
+            f"{''.join(parts)}</g>"
+        )
+
+
+def legend_of(heat: Heat) -> Legend:
+    """The legend of a scale."""
+    last = len(theme.HEATS) - 1
+    powers = (heat.decades * (step / last - 1) for step in range(last + 1))
+    numbers = [quantity(heat.top * 10**power, "") for power in powers]
+    numbers = [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
+    numbers[0] = f"≤{numbers[0]}"
+    return Legend(f"Colour: {_TITLES[heat.kind]} of a node, all its runs", tuple(numbers))

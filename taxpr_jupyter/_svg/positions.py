@@ -1,0 +1,140 @@
+"""A laid-out picture in the DOT language: everything has a position, as in the SVG.
+
+`dot` draws such a text as it is, with the options of `_layout.convert`, so that a PNG or PDF is the
+picture that the SVG is. Titles and texts of edges are nodes of their own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from taxpr_jupyter._layout import dot
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Cluster, Edge, Picture
+from taxpr_jupyter._model.stylesheet import EDGE_FONT
+from taxpr_jupyter._svg.gaps import finer
+from taxpr_jupyter._svg.geometry import Box, Curves, Point
+from taxpr_jupyter._svg.heat_legend import FONT_SIZE, Legend, legend_of
+from taxpr_jupyter._svg.label_layout import Placed, placed
+from taxpr_jupyter._svg.raw import Raw
+
+_TEXT = {"shape": "plaintext", "fixedsize": "true", "fontcolor": theme.MUTED}
+_MARGIN = 4.0  # points
+_NO_PORTS = ("headport", "tailport", "constraint")
+
+
+def with_positions(picture: Picture, raw_svg: str, background: str) -> str:
+    """Writes a picture in the DOT language, with the places of all its parts.
+
+    Args:
+        picture: The picture.
+        raw_svg: An engine's SVG of it.
+        background: A colour of Graphviz.
+    """
+    raw = Raw(raw_svg)
+    return "\n".join([*_lines(picture, raw, placed(picture, raw), background), ""])
+
+
+def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterator[str]:
+    graph = {**dot.GRAPH, "bgcolor": background, "outputorder": "edgesfirst"}
+    yield f"digraph {dot.quoted(picture.name)} {{"
+    for what, attributes in (("graph", graph), ("node", dot.NODE), ("edge", dot.EDGE)):
+        yield f"  {what} [{dot.listed(attributes)}];"
+    legend = legend_of(picture.heat) if picture.heat else None
+    for k, corner in enumerate(_corners(raw, legend)):
+        yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
+    depths: dict[str | None, int] = {None: 0}
+    for cluster in picture.clusters:  # outer ones come first
+        depths[cluster.id] = depths[cluster.parent] + 1
+        yield f"  {_cluster(cluster, raw.bounds(cluster), depths[cluster.id])}"
+    for node in picture.nodes:
+        yield f"  {dot.node_text(node, {'pos': _middle(raw.bounds(node))})}"
+    for edge in picture.edges:
+        yield f"  {_edge(edge, where.lines[edge.id], raw.tips(edge))}"
+    for cluster in picture.clusters:
+        for k, (line, box) in enumerate(zip(cluster.lines, where.titles[cluster.id], strict=True)):
+            bold = {"fontname": f"{dot.GRAPH['fontname']}-Bold"}
+            yield f"  {_text(f'{cluster.id} title {k}', line, box, bold)}"
+    for edge in picture.edges:
+        for k, (text, (x, y)) in enumerate(where.labels.get(edge.id, ())):
+            half = dot.text_width(text, EDGE_FONT) / 2, EDGE_FONT / 2
+            box = x - half[0], y - half[1], x + half[0], y + half[1]
+            small = {"fontsize": f"{EDGE_FONT}"}
+            yield f"  {_text(f'{edge.id} text {k}', text, box, small)}"
+    if legend:
+        yield from (f"  {line}" for line in _legend(legend, *_corner(raw, legend)))
+    yield "}"
+
+
+def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
+    """A legend with its upper left corner there."""
+    for step, (left, top, right, bottom) in enumerate(legend.swatches()):
+        box = x + left, y + top, x + right, y + bottom
+        colours = {"color": theme.LINE, "fillcolor": theme.HEATS[step]}
+        yield _text(f"legend {step}", "", box, {"shape": "box", "style": "filled", **colours})
+    small = {"fontsize": f"{FONT_SIZE}"}
+    for k, (left, base, words) in enumerate(legend.texts()):
+        width = dot.text_width(words, FONT_SIZE)
+        middle = y + base - 0.35 * FONT_SIZE  # of a small letter
+        box = x + left, middle - FONT_SIZE / 2, x + left + width, middle + FONT_SIZE / 2
+        yield _text(f"legend text {k}", words, box, small)
+
+
+def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
+    given = {"bb": _sides(bounds), "label": ""}
+    if cluster.kind == "function":
+        given["style"] = f"{dot.GRAPH['style']},dotted"
+    if depth > theme.SHADES:
+        given["fillcolor"] = "transparent"
+    name = dot.quoted(f"cluster_{cluster.id}")
+    return f"subgraph {name} {{ graph [{dot.listed(given)}]; }}"
+
+
+def _edge(edge: Edge, lines: Sequence[Curves], tips: Sequence[Sequence[Point]]) -> str:
+    # Graphviz makes room for the corners of the curves, which in small ones are near the line.
+    parts = [" ".join(map(_point, finer(finer(line)))) for line in lines]
+    end = lines[-1][-1]
+    if tips and parts:
+        # The corner that is farthest from the line is its end.
+        tip = max(tips[0], key=lambda p: (p[0] - end[0]) ** 2 + (p[1] - end[1]) ** 2)
+        parts[-1] = f"e,{_point(tip)} {parts[-1]}"
+    look = {k: v for k, v in dot.EDGE_KINDS[edge.kind].items() if k not in _NO_PORTS}
+    given = dot.listed({**look, "pos": ";".join(parts)})
+    return f"{dot.quoted(edge.source)} -> {dot.quoted(edge.target)} [{given}];"
+
+
+def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
+    size = {
+        "width": f"{(box[2] - box[0]) / dot.POINTS:.3f}",
+        "height": f"{(box[3] - box[1]) / dot.POINTS:.3f}",
+    }
+    given = dot.listed({**_TEXT, **more, **size, "pos": _middle(box)}, {"label": [text]})
+    return f"{dot.quoted(name)} [{given}];"
+
+
+def _corners(raw: Raw, legend: Legend | None) -> tuple[Point, Point]:
+    """Two corners of the box of all, to which Graphviz adds a margin."""
+    (left, top), (_, _, width, height) = _corner(raw, legend), raw.view
+    if legend:
+        width, height = max(width, legend.width), height + legend.height
+    return (left + _MARGIN, top + _MARGIN), (left + width - _MARGIN, top + height - _MARGIN)
+
+
+def _corner(raw: Raw, legend: Legend | None) -> Point:
+    """The upper left one of all, where the legend is."""
+    left, top, _, _ = raw.view
+    return left - raw.shift[0], top - raw.shift[1] - (legend.height if legend else 0)
+
+
+def _sides(box: Box) -> str:
+    left, top, right, bottom = box
+    return f"{left:.2f},{-bottom:.2f},{right:.2f},{-top:.2f}"
+
+
+def _middle(box: Box) -> str:
+    return _point(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
+
+
+def _point(point: Point) -> str:
+    """In DOT, up is positive."""
+    return f"{point[0]:.2f},{-point[1]:.2f}"

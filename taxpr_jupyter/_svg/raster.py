@@ -1,0 +1,86 @@
+"""PNG and PDF of a picture.
+
+The program `dot` draws them with the same shapes, colours, sizes and places as the SVG. Where it
+cannot, the package `cairosvg` converts the finished SVG, if somebody has installed it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.engine import LayoutStopped
+from taxpr_jupyter._layout.layout import TIMEOUT, convert
+from taxpr_jupyter._model.model import Picture
+from taxpr_jupyter._model.stylesheet import for_converters
+from taxpr_jupyter._svg.positions import with_positions
+
+NO_RASTER = (
+    "No {form}: {reasons}. Install Graphviz (the program `dot`, with its Cairo plugin), or "
+    "`pip install cairosvg`; or write .svg, which needs neither."
+)
+_PAPER = "white"  # what shows an image may be dark, and texts outside of nodes are of a middle tone
+_DENSITY = 2  # pixels of a PNG for one of the SVG
+
+
+def raster(
+    picture: Picture,
+    form: str,
+    svg: Callable[[], str],
+    timeout: float = TIMEOUT,
+    cancel: threading.Event | None = None,
+) -> bytes:
+    """A picture as PNG or PDF.
+
+    Args:
+        picture: The picture.
+        form: "png" or "pdf".
+        svg: Makes its finished SVG; called only where `dot` fails.
+        timeout: Seconds that the layout may take.
+        cancel: Set it from another thread to stop at once.
+
+    Raises:
+        PanelError: If nothing here can write it, or the layout took too long.
+    """
+    try:
+        data, reason = _by_dot(picture, form, timeout, cancel)
+    except LayoutStopped as stopped:
+        raise PanelError(str(stopped)) from None
+    if data is not None:
+        return data
+    try:
+        return _by_cairosvg(svg(), form)
+    except (ImportError, OSError) as error:  # OSError: without the library cairo
+        lacking = isinstance(error, ImportError)
+        other = "is not installed" if lacking else f"cannot be loaded: {one_line(error)}"
+    reasons = f"{reason}, and the package cairosvg {other}"
+    raise PanelError(NO_RASTER.format(form=form.upper(), reasons=reasons))
+
+
+def _by_dot(
+    picture: Picture, form: str, timeout: float, cancel: threading.Event | None
+) -> tuple[bytes | None, str]:
+    """What `convert` returns."""
+    raw, reason = convert(to_dot(picture), "svg", timeout, cancel)
+    if raw is None:
+        return None, reason
+    text = with_positions(picture, raw.decode(errors="replace"), _PAPER)
+    data, reason = convert(text, form, timeout, cancel, placed=True)
+    # A build of Graphviz may lack the part that draws what has positions.
+    return (data, "") if data else convert(to_dot(picture, _PAPER), form, timeout, cancel)
+
+
+def _by_cairosvg(svg: str, form: str) -> bytes:
+    import cairosvg  # an extra, `png`
+
+    write: Any = {"png": cairosvg.svg2png, "pdf": cairosvg.svg2pdf}[form]
+    # A PDF has no pixels: there the same factor would only make the page larger.
+    options = {"scale": _DENSITY} if form == "png" else {}
+    try:
+        return write(bytestring=for_converters(svg).encode(), background_color=_PAPER, **options)
+    except Exception as error:
+        LOG.warning("cairosvg failed", exc_info=True)
+        raise PanelError(f"No {form.upper()}: cairosvg failed: {one_line(error)}") from error

@@ -1,0 +1,165 @@
+"""From the SVG of a layout engine to the one that is shown.
+
+Only geometry is taken from the engine. Everything else comes from the picture, so that the result
+is the same for all engines and versions but for coordinates: no ids, which would clash when a page
+has several pictures, but `data-address`; classes instead of colours; tooltips as `<title>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
+
+from taxpr_jupyter._layout.dot import plain
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
+from taxpr_jupyter._model.stylesheet import EDGE_FONT, FONTS, css
+from taxpr_jupyter._svg.geometry import Box, Point
+from taxpr_jupyter._svg.heat_legend import legend_of
+from taxpr_jupyter._svg.label_layout import BELOW, Placed, placed
+from taxpr_jupyter._svg.raw import NUMBER, Raw, drawn, is_path, is_polygon
+
+_PIXELS = 4 / 3  # in a point
+
+
+def finish_svg(raw_svg: str, picture: Picture) -> str:
+    """Makes an engine's SVG of a picture into what is shown.
+
+    Raises:
+        ValueError: If the SVG is not one of this picture.
+    """
+    raw = Raw(raw_svg)
+    left, top, width, height = raw.view
+    legend = legend_of(picture.heat) if picture.heat else None
+    if legend:  # above the graph: a panel shows that end of the picture first
+        width, height = max(width, legend.width), height + legend.height
+        top -= legend.height
+    depths: dict[str | None, int] = {None: 0}
+    for cluster in picture.clusters:  # outer ones come first
+        depths[cluster.id] = depths[cluster.parent] + 1
+    where = placed(picture, raw)
+    right, down = map(_rounded, raw.shift)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
+        f'viewBox="{_rounded(left)} {_rounded(top)} {_rounded(width)} {_rounded(height)}" '
+        f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
+        f"<title>{escape(plain(picture.name))}</title>",
+        f"<desc>{escape(_description(picture))}</desc>",
+        f"<style>{css(picture.heat is not None)}</style>",
+        f'<g font-family="{FONTS}" font-size="{theme.FONT_SIZE}" text-anchor="middle" '
+        f'transform="translate({right} {down})">',
+        # Edges lie above the clusters that they cross and below the nodes that they touch.
+        *(
+            _cluster(cluster, raw, where.titles[cluster.id], depths[cluster.id])
+            for cluster in picture.clusters
+        ),
+        *(_edge(edge, raw, where) for edge in picture.edges),
+        *(_node(node, raw) for node in picture.nodes),
+        "</g>",
+        *([legend.drawn_at(left, top)] if legend else []),
+        "</svg>",
+    ]
+    return "\n".join(lines)
+
+
+def _description(picture: Picture) -> str:
+    return f"A program of {picture.counts}."
+
+
+def _node(node: Node, raw: Raw) -> str:
+    look = theme.look_of(node)
+    is_box = look.shape == "box"
+    shape = _box(raw.bounds(node), look.rounded) if is_box else _outline(raw.shapes(node))
+    texts = "".join(
+        f'<text x="{_rounded(x)}" y="{_rounded(y)}"{_BEGINS * begins}>{escape(plain(line))}</text>'
+        for (x, y, begins), line in zip(raw.texts(node), node.lines, strict=True)
+    )
+    return _group(f"node {theme.classes(node)}", node, shape, texts)
+
+
+def _cluster(cluster: Cluster, raw: Raw, title: Sequence[Box], depth: int) -> str:
+    texts = "".join(
+        f'<text x="{_rounded(left)}" y="{_rounded(bottom - BELOW)}"{_BEGINS}>'
+        f"{escape(plain(line))}</text>"
+        for line, (left, _, _, bottom) in zip(cluster.lines, title, strict=True)
+    )
+    shape = _box(raw.bounds(cluster), rounded=True)
+    deep = ["deep"] if depth > theme.SHADES else []
+    classes = " ".join(("cluster", cluster.kind, *cluster.marks, *deep))
+    return _group(classes, cluster, shape, texts)
+
+
+def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str:
+    data = {"address": element.address, "fold": element.fold, "pair": element.pair}
+    given = "".join(f" data-{k}={quoteattr(plain(v))}" for k, v in data.items() if v)
+    return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{texts}</g>'
+
+
+def _edge(edge: Edge, raw: Raw, where: Placed) -> str:
+    line = "".join(map(_curves, where.lines[edge.id]))
+    tips = [f"M{_pairs(tip[:-1])}z" for tip in raw.tips(edge)]
+    arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""
+    value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
+    texts = "".join(_text(text, *middle) for text, middle in where.labels.get(edge.id, ()))
+    return (
+        f'<g class="edge {edge.kind}"{value}>{_title(edge.tooltip)}<path d="{line}"/>'
+        f"{arrow}{texts}</g>"
+    )
+
+
+def _text(text: str, x: float, y: float) -> str:
+    """A text at the end of an edge, with its middle there."""
+    base = y + EDGE_FONT * 0.3
+    return f'<text x="{_rounded(x)}" y="{_rounded(base)}">{escape(plain(text))}</text>'
+
+
+def _title(tooltip: str) -> str:
+    return f"<title>{escape(plain(tooltip))}</title>" if tooltip else ""
+
+
+_BEGINS = ' text-anchor="start"'
+
+
+# --- geometry -------------------------------------------------------------------------------------
+
+
+def _box(bounds: Box, rounded: bool) -> str:
+    x, y, right, bottom = bounds
+    corner = f' rx="{_rounded(min(10, (bottom - y) / 2))}"' if rounded else ""
+    size = f'width="{_rounded(right - x)}" height="{_rounded(bottom - y)}"'
+    return f'<rect x="{_rounded(x)}" y="{_rounded(y)}" {size}{corner}/>'
+
+
+def _outline(shapes: Sequence[ElementTree.Element]) -> str:
+    """All lines of a shape as one path; the curves of a cylinder as one each."""
+    lines = [_rounded_all(drawn(shape)) for shape in shapes if is_path(shape)]
+    rest = "".join(
+        _closed(shape) if is_polygon(shape) else f"M{_rounded_all(drawn(shape))}"
+        for shape in shapes
+        if not is_path(shape)
+    )
+    return "".join(f'<path d="{line}"/>' for line in (*lines, rest) if line)
+
+
+def _closed(polygon: ElementTree.Element) -> str:
+    points = _rounded_all(drawn(polygon)).split()
+    return f"M{' '.join(points[:-1])}z"
+
+
+def _curves(points: Sequence[Point]) -> str:
+    return f"M{_pairs(points[:1])}C{_pairs(points[1:])}"
+
+
+def _pairs(points: Sequence[Point]) -> str:
+    return " ".join(f"{_rounded(x)},{_rounded(y)}" for x, y in points)
+
+
+def _rounded_all(text: str) -> str:
+    return NUMBER.sub(lambda match: _rounded(match.group()), text)
+
+
+def _rounded(number: float | str) -> str:
+    """With one digit after the point, which is a fraction of what a screen can show."""
+    text = f"{float(number):.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text

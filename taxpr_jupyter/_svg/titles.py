@@ -1,0 +1,62 @@
+"""Finds places for the titles of clusters, where no edge runs through them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from taxpr_jupyter._svg.geometry import Box, Point
+
+_INSIDE = 7.0  # points from the sides of the cluster
+_AROUND = 3.0  # left and right of a title
+
+
+class Titles:
+    """Moves titles.
+
+    Args:
+        paths: The edges.
+        boxes: What else may be in the way.
+    """
+
+    def __init__(self, paths: Sequence[Sequence[Point]], boxes: Sequence[Box]):
+        self._paths = [(_bounds(path), path) for path in paths if path]
+        self._boxes = boxes
+
+    def left_of(self, title: Box, cluster: Box) -> float:
+        """Where a title is to begin: as far left as nothing crosses it, else where it is."""
+        left, top, right, bottom = title
+        width = right - left
+        found = list(self._crossings(top, bottom, cluster[0], cluster[2]))
+        first, last = cluster[0] + _INSIDE, cluster[2] - _INSIDE - width
+        starts = [first, *(end + _AROUND for _, end in found)]
+        for start in sorted(starts):
+            if first <= start <= last and not any(
+                a < start + width + _AROUND and start - _AROUND < b for a, b in found
+            ):
+                return start
+        return left
+
+    def _crossings(
+        self, top: float, bottom: float, left: float, right: float
+    ) -> Iterator[tuple[float, float]]:
+        """From where to where something crosses a band."""
+        band = left, top, right, bottom
+        for bounds, path in self._paths:
+            if not _meet(bounds, band):
+                continue
+            for (x, y), (to_x, to_y) in itertools.pairwise(path):
+                if max(y, to_y) > top and min(y, to_y) < bottom:
+                    yield min(x, to_x), max(x, to_x)
+        for box in self._boxes:
+            if _meet(box, band):
+                yield box[0], box[2]
+
+
+def _bounds(path: Sequence[Point]) -> Box:
+    xs, ys = zip(*path, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _meet(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

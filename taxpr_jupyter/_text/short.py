@@ -1,0 +1,183 @@
+"""Short texts for people, for labels and tooltips. None depends on the process or the machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from jax.core import Tracer
+
+import taxpr
+from taxpr_jupyter._analysis.costs import quantity
+from taxpr_jupyter._analysis.flops import n_bytes
+
+LINE = 28  # characters in one line of a label
+TOOLTIP = 160  # characters in one line of a tooltip
+_LINES = 12  # of a tooltip
+
+Where = Callable[[taxpr.Source], str]
+
+
+def visible(text: str) -> str:
+    """The text with every character that does not print, or changes the direction, spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+_JOINERS = "\u200c\u200d"  # part of the writing of Persian, of Indian languages, and of emoji
+
+
+def shortened(text: str, width: int) -> str:
+    """At most `width` characters, without the middle."""
+    text = visible(text)
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 3
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+
+
+def aval_text(aval: Any) -> str:
+    """`f32[3,4]`."""
+    try:
+        return aval.str_short(short_dtypes=True)
+    except (AttributeError, TypeError):  # a kind of aval of somebody else's
+        return without_places(str(aval))
+
+
+def size_text(aval: Any) -> str:
+    """` weak, 12 B`: what the type in a label does not say."""
+    weak = " weak" if getattr(aval, "weak_type", False) else ""
+    try:
+        return f"{weak}, {quantity(n_bytes(aval), 'B')}" if n_bytes(aval) else weak
+    except TypeError:  # its shape is known only when it runs
+        return weak
+
+
+def avals_text(avals: Sequence[Any], most: int = 2) -> str:
+    """`f32[3,4], i32[]`, `3×f32[3]`, or the first ones and how many more there are."""
+    texts = [aval_text(aval) for aval in avals]
+    if len(texts) > 1 and len(set(texts)) == 1:
+        return f"{len(texts)}×{texts[0]}"
+    if len(texts) > most + 1:
+        texts[most:] = [f"+{len(texts) - most}"]
+    return ", ".join(texts)
+
+
+def scalar_text(value: Any) -> str | None:
+    """`2.0`; None for what is no plain number."""
+    # A tracer has no value yet, and an array of other machines none here.
+    if isinstance(value, Tracer) or not getattr(value, "is_fully_addressable", True):
+        return None
+    if np.shape(value) != ():
+        return None
+    try:
+        number = np.asarray(value)
+        match number.dtype.kind:
+            case "b":
+                return str(bool(number))
+            case "i" | "u":
+                return str(int(number))
+            case "c":
+                return f"{complex(number):.4g}"
+        text = f"{float(number):.6g}"  # also of dtypes that numpy knows from others, like bfloat16
+    except (TypeError, ValueError, RuntimeError):  # a key, a string, a donated array
+        return None
+    return text if re.search(r"[.einf]", text) else f"{text}.0"
+
+
+def param_text(value: Any) -> str:
+    """The `repr` of a tag's param, without what differs from process to process."""
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(param_text, value)))}}}"
+    if type(value) is tuple:
+        return f"({', '.join(map(param_text, value))}{',' if len(value) == 1 else ''})"
+    return without_places(repr(value))
+
+
+def without_places(text: str) -> str:
+    """A `repr` without where in memory things are, which differs from process to process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+def literal_text(literal: Any) -> str:
+    """The value of a literal, or its type where that is no number."""
+    text = scalar_text(literal.val)
+    return aval_text(literal.aval) if text is None else text
+
+
+class Tooltips:
+    """Writes tooltips, with the letters that `print(jaxpr)` shows.
+
+    Args:
+        letters: The letters.
+        where: Writes a source, for example as "cell 3, line 4".
+    """
+
+    def __init__(self, letters: Mapping[Any, str], where: Where | None = None):
+        self._letters = letters
+        self._where = where or file_and_line
+        self._values: dict[int, tuple[Any, str]] = {}  # by id; what was asked for is kept
+
+    def value(self, atom: Any) -> str:
+        """`d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
+        known = self._values.get(id(atom))
+        if known is None:
+            size = "" if taxpr.is_literal(atom) else size_text(atom.aval)
+            known = self._values[id(atom)] = atom, self.typed(atom) + size
+        return known[1]
+
+    def typed(self, atom: Any) -> str:
+        """`d:f32[3,4]`, or `2.0` for a literal."""
+        if taxpr.is_literal(atom):
+            return literal_text(atom)
+        letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "")
+        return f"{letter}:{aval_text(atom.aval)}" if letter else aval_text(atom.aval)
+
+    def eqn(self, address: str, eqn: Any) -> str:
+        """Address, the equation as `print(jaxpr)` shows it, tag params, scope, source line."""
+        outs = " ".join(self.typed(var) for var in eqn.outvars)
+        operands = " ".join(self._letter(atom) for atom in eqn.invars)
+        lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
+        if taxpr.is_tag(eqn):
+            params = taxpr.tag_params(eqn)
+            lines += [f"{key}={param_text(value)}" for key, value in params.items()]
+        if scope := taxpr.scope_of(eqn):
+            lines.append(f"in {scope}")
+        if source := taxpr.source_of(eqn):
+            lines.append(self._where(source))
+        return tooltip(lines)
+
+    def operand(self, atom: Any) -> str:
+        """`d`, or `2.0:f32[]` for a literal."""
+        if not taxpr.is_literal(atom):
+            return self._letter(atom)
+        text, aval = scalar_text(atom.val), aval_text(atom.aval)
+        return aval if text is None else f"{text}:{aval}"
+
+    def _letter(self, atom: Any) -> str:
+        if taxpr.is_literal(atom):
+            return literal_text(atom)
+        return self._letters.get(atom) or aval_text(atom.aval)
+
+
+def file_and_line(source: taxpr.Source) -> str:
+    """`model.py:12 in f`."""
+    # The folder says nothing to a reader, and differs between machines and notebook kernels.
+    return f"{PurePath(source.file).name}:{source.line} in {function_name(source)}"
+
+
+def function_name(source: taxpr.Source) -> str:
+    """The function's own name; some versions of JAX tell those of the functions around it too."""
+    return source.function.rpartition("<locals>.")[2]
+
+
+def tooltip(lines: Iterable[str]) -> str:
+    """Lines of a bounded length, and not too many: at last how many more there are."""
+    lines = list(lines)
+    if len(lines) > _LINES:
+        lines[_LINES - 1 :] = [f"and {len(lines) - _LINES + 1:,} more"]
+    return "\n".join(shortened(line, TOOLTIP) for line in lines)

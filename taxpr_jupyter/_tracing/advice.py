@@ -1,0 +1,99 @@
+"""What to do when a call cannot be traced: said of the function and of how it was called.
+
+What JAX's own errors mean is in `_hints`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr_jupyter._text.short import shortened
+from taxpr_jupyter._tracing.hints import hint
+
+_NAMES = 60  # characters of a list of arguments
+
+
+def advise(
+    error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Adds to an error that tracing this call raised what to do about it, once."""
+    known = " ".join(getattr(error, "__notes__", ()))
+    text = _of_linen(fn, args) or _of_class(fn) or _of_arguments(error, fn, args, kwargs)
+    text = text or hint(error)
+    if text and text not in known:
+        error.add_note(f"Hint: {text}")
+
+
+def uncallable(value: Any) -> str:
+    """What to give in the place of something that cannot be called; may be empty."""
+    name = type(value).__name__
+    if isinstance(value, (jax.stages.Lowered, jax.stages.Compiled)):
+        return f". A {name} holds no jaxpr any more; give jax.jit(f).trace(...), or f itself"
+    if callable(getattr(value, "apply", None)):
+        return f". Is it the apply of this {name} that you mean? Give that: .apply"
+    return ""
+
+
+def _of_linen(fn: Any, args: Sequence[Any]) -> str:
+    """A module of flax.linen that was called itself, or its apply without the variables."""
+    linen = sys.modules.get("flax.linen")
+    if linen is None:
+        return ""
+    for one in _and_wrapped(fn):
+        applied = getattr(one, "__name__", "") == "apply"
+        module: Any = getattr(one, "__self__", None) if applied else one
+        if isinstance(module, linen.Module) and module.scope is None:
+            break
+    else:
+        return ""
+    if applied and args and isinstance(args[0], Mapping):
+        return ""
+    return (
+        f"a linen module runs by its apply. With model = {type(module).__name__}(...) and "
+        "variables = model.init(key, x), give model.apply as the function, and variables, x as "
+        "its arguments."
+    )
+
+
+def _and_wrapped(fn: Any) -> Iterator[Any]:
+    """A function, and what it is a wrapper of."""
+    while fn is not None:
+        yield fn
+        fn = getattr(fn, "__wrapped__", None)
+
+
+def _of_class(fn: Any) -> str:
+    if not inspect.isclass(fn):
+        return ""
+    name = fn.__name__
+    return f"{name} is a class, so to call it makes an object. Give a function, or {name}(...)."
+
+
+def _of_arguments(
+    error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """What the function takes, where the arguments do not fit.
+
+    It is looked at only after the call has failed: a wrapper may take others than it says.
+    """
+    if not isinstance(error, TypeError):
+        return ""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # some builtins have none
+        return ""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        names = shortened(", ".join(map(str, signature.parameters.values())), _NAMES)
+        called = shortened(getattr(fn, "__name__", type(fn).__name__), _NAMES)
+        return (
+            f"{called} takes ({names}). Give an example of each argument, an array or "
+            "jax.ShapeDtypeStruct(shape, dtype)."
+        )
+    return ""

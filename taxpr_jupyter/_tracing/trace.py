@@ -1,0 +1,268 @@
+"""Traces the user's call: which arguments are static, and what is no argument for JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.core import Tracer
+from jax.extend import core
+
+import taxpr
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._states.adaptors import pure_call
+from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.traced import Statics, traced_pure, with_statics, without_statics
+from taxpr_jupyter._text.short import shortened
+from taxpr_jupyter._tracing.advice import advise, uncallable
+from taxpr_jupyter._tracing.hints import LEAKED
+from taxpr_jupyter._tracing.titles import title
+
+TEXT = (
+    "Hint: text is static, so the function got it as it is: {texts}. Where it needs an array, give "
+    "one, such as jnp.ones(3), or jax.ShapeDtypeStruct((3,), 'float32')."
+)
+_OF_TEXT = re.compile(r"\b(str|bytes)\b|<[US]\d")  # what errors of JAX, NumPy and Python say of it
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A call that was traced.
+
+    Attributes:
+        program: The program.
+        args: The positional arguments that are traced.
+        kwargs: The keyword arguments that are traced.
+        static_argnums: Positions of the others.
+        static_argnames: Names of the others.
+        notes: What the user should know about it.
+        pure: Of a function that uses states the call as a pure one; else None. Then the program
+            takes the states first, and returns them behind the result.
+    """
+
+    program: taxpr.Program
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    notes: tuple[str, ...]
+    pure: PureCall | None = None
+
+
+def traced(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Iterable[int],
+    static_argnames: str | Iterable[str],
+) -> Traced:
+    """Traces ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
+
+    A function that uses states is traced as the pure function that it is of them.
+
+    Raises:
+        PanelError: ``fn`` cannot be called, or an argument is nothing that JAX can trace.
+        Exception: What the function itself raises.
+    """
+    if not callable(fn) or isinstance(fn, jax.stages.Compiled):
+        raise PanelError(
+            f"{_shown(fn)} cannot be called, so there is nothing to trace{uncallable(fn)}"
+        )
+    statics, notes = _statics(fn, args, kwargs, static_argnums, static_argnames)
+    given = args, kwargs
+    try:
+        pure = pure_call(*without_statics(fn, args, kwargs, statics))
+        if pure is not None:
+            notes += (pure.note,) if pure.note else ()
+            args, kwargs = with_statics(pure, args, kwargs, statics)
+        _check_all_traceable(fn, args, kwargs, statics)
+        program, pure = traced_pure(fn, args, kwargs, statics, pure)
+    except Exception as error:
+        texts = _texts(fn, args, kwargs)
+        if texts and _OF_TEXT.search(str(error)):
+            error.add_note(TEXT.format(texts=texts))
+        else:
+            advise(error, fn, *given)
+        raise
+    # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
+    if any(isinstance(const, Tracer) for const in program.consts):
+        raise PanelError(LEAKED)
+    return Traced(
+        program=dataclasses.replace(program, name=title(fn, program.name)),
+        args=tuple(arg for k, arg in enumerate(args) if k not in statics.nums),
+        kwargs={name: value for name, value in kwargs.items() if name not in statics.names},
+        static_argnums=statics.nums,
+        static_argnames=statics.names,
+        notes=notes,
+        pure=pure,
+    )
+
+
+def _statics(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Iterable[int],
+    static_argnames: str | Iterable[str],
+) -> tuple[Statics, tuple[str, ...]]:
+    """Which arguments are static, and which of them without being asked for, in words.
+
+    Raises:
+        PanelError: An argument is to be static that is not there, or not hashable.
+    """
+    numbers = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
+    names = [static_argnames] if isinstance(static_argnames, str) else list(static_argnames)
+    labels = _labels(fn, args)
+    static = {_position(number, args) for number in numbers}
+    static |= {labels.index(name) for name in names if name in labels}
+    words = {name for name in names if name in kwargs}
+    unknown = [name for name in names if name not in kwargs and name not in labels]
+    if unknown:
+        given = ", ".join([*labels, *kwargs]) or "none"
+        raise PanelError(f"There is no argument {unknown[0]!r} to be static; given are {given}")
+    notes = []
+    everything: list[tuple[int | str, str, Any]] = [
+        *zip(range(len(args)), labels, args, strict=True)
+    ]
+    everything += [(name, name, value) for name, value in kwargs.items()]
+    for place, label, value in everything:
+        if place in static or place in words:
+            _check_hashable(label, value)
+        elif _is_static(value):
+            _check_hashable(label, value)
+            if isinstance(place, str):
+                words.add(place)
+            else:
+                static.add(place)
+            what = "text" if isinstance(value, (str, bytes)) else "callable"
+            notes.append(f"The argument {label} is {what}, so it is static.")
+    return Statics(tuple(sorted(static)), tuple(k for k in kwargs if k in words)), tuple(notes)
+
+
+def static_words(words: Iterable[str]) -> tuple[list[int], list[str]]:
+    """The positions and the names among words that say which arguments are static."""
+    words = list(words)
+    numbers = [word.lstrip("-").isdigit() for word in words]
+    return (
+        [int(word) for word, is_number in zip(words, numbers, strict=True) if is_number],
+        [word for word, is_number in zip(words, numbers, strict=True) if not is_number],
+    )
+
+
+def _check_all_traceable(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> None:
+    for k, (label, value) in enumerate(zip(_labels(fn, args), args, strict=True)):
+        if k not in statics.nums:
+            _check_traceable(label, value)
+    for name, value in kwargs.items():
+        if name not in statics.names:
+            _check_traceable(name, value)
+
+
+def traced_before(f: Any) -> taxpr.Program | None:
+    """The program that ``f`` is, or is the trace of; None for functions and all else."""
+    if isinstance(f, taxpr.Program):
+        return f
+    if isinstance(f, jax.stages.Traced):
+        return _of_jaxpr(f.jaxpr, f.fun_name)
+    return _of_jaxpr(f, "jaxpr") if isinstance(getattr(f, "jaxpr", f), core.Jaxpr) else None
+
+
+def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
+    """A jaxpr, open or closed, as a program, to be drawn only."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    ins, outs = len(inner.invars), len(inner.outvars)
+    letters = taxpr.var_names(inner)
+    known = inner.debug_info.arg_names or ()
+    names = known if len(known) == ins else [""] * ins
+    return taxpr.Program(
+        jaxpr=jaxpr,
+        in_tree=jax.tree.structure((tuple(range(ins)), {})),
+        out_tree=jax.tree.structure(tuple(range(outs))),
+        in_names=tuple(n or letters.get(v, "_") for n, v in zip(names, inner.invars, strict=True)),
+        out_names=tuple("out" if outs == 1 else f"out[{k}]" for k in range(outs)),
+        name=name,
+    )
+
+
+def _labels(fn: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """A name for each positional argument."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[k] if k < len(names) else f"{k} (counted from 0)" for k in range(len(args))]
+
+
+def _texts(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The arguments that are text, in words: ``x='a'``."""
+    given = [*zip(_labels(fn, args), args, strict=True), *kwargs.items()]
+    return ", ".join(
+        f"{label}={shortened(repr(value), 40)}"
+        for label, value in given
+        if isinstance(value, (str, bytes))
+    )
+
+
+def _position(number: int, args: Sequence[Any]) -> int:
+    if not -len(args) <= number < len(args):
+        raise PanelError(
+            f"There is no positional argument {number} to be static; the call has {len(args)}"
+        )
+    return number % len(args)
+
+
+def _is_static(value: Any) -> bool:
+    """Text, or a function that is no PyTree of arrays."""
+    if isinstance(value, (str, bytes)):
+        return True
+    return callable(value) and jax.tree_util.all_leaves([value]) and not _is_array(value)
+
+
+def _check_hashable(label: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise PanelError(
+            f"The argument {label} is static and must be hashable, but is a "
+            f"{type(value).__name__}: pass a tuple in place of a list, a frozen dataclass in "
+            "place of a dict"
+        ) from None
+
+
+def _check_traceable(label: str, value: Any) -> None:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
+        if not _is_array(leaf):
+            place = f"{label}{jax.tree_util.keystr(path)}"
+            way_out = (
+                f"make it static (`%%taxpr --static {label}`, or "
+                f"`panel(f, static_argnames={label!r})`), or leave it out of the arguments"
+                if not path
+                else "keep it out of the arguments. A model with functions among its leaves is "
+                "split first, as equinox does by `arrays, rest = eqx.partition(model, "
+                "eqx.is_array)`; then trace a function of `arrays`"
+            )
+            raise PanelError(
+                f"The argument {place} is of type {type(leaf).__name__}, which JAX cannot trace: "
+                f"{way_out}"
+            )
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return True
+    try:
+        jax.typeof(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    return f"`{shortened(' '.join(repr(value).split()), 60)}`"

@@ -1,0 +1,153 @@
+"""Showing a part of a program: what is left out is folded, one group for each gap in a row."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import taxpr
+from taxpr_jupyter._drawing.state_nodes import finals_of
+from taxpr_jupyter._tree.labels import takes_part
+from taxpr_jupyter._tree.tree import End, Item
+
+
+@dataclass(frozen=True)
+class Only:
+    """What a picture shows.
+
+    Attributes:
+        places: Addresses of equations, inputs and outputs. Of tags it does not matter: a tag of a
+            value that is shown is shown, so that tags can come and go.
+        words: What the others are, such as "not on the path".
+    """
+
+    places: frozenset[str]
+    words: str = "left out"
+
+    def items(self, grouped: Sequence[Item], row: Sequence[Item], prefix: str) -> list[Item]:
+        """The items of a jaxpr, with what is left out in groups.
+
+        Args:
+            grouped: The items, in groups.
+            row: The equations, one by one.
+            prefix: What stands before their addresses.
+        """
+        return _Row(self, row, prefix).pruned(grouped)
+
+    def ends(self, ends: Sequence[End], prefix: str) -> list[End]:
+        """The inputs or outputs of a jaxpr, likewise."""
+        made: list[End] = []
+        for kept, run in itertools.groupby(ends, lambda end: self._keeps_end(end, prefix)):
+            found = [end for end in run if kept or not _is_final(end)]
+            if not found:
+                continue
+            if kept or (len(found) == 1 and not found[0].children):
+                made += found
+                continue
+            indices = range(found[0].indices[0], found[-1].indices[-1] + 1)
+            word = _word(found[0])
+            address = f"{prefix}rest:{word}{indices[0]}-{indices[-1]}"
+            made.append(End(address, indices, self.words, found, rest=True))
+        return made
+
+    def _keeps_end(self, end: End, prefix: str) -> bool:
+        finals = finals_of(end) if end.state and not _is_final(end) else ()
+        places = (*(f"{prefix}{_word(end)}{i}" for i in end.indices), *finals)
+        return not self.places.isdisjoint(places)
+
+    def opens(self, item: Item) -> bool:
+        """Whether an item is worth opening."""
+        if item.is_group:
+            return item.kind != "rest"
+        return item.address in self._ways and any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
+
+    @functools.cached_property
+    def _ways(self) -> frozenset[str]:
+        """The equations in which something is shown."""
+        homes = {place.rpartition("/")[0] for place in self.places if not _is_end(place)}
+        return frozenset(home.rpartition("/")[0] for home in homes if home)
+
+
+class _Row:
+    """The equations of one jaxpr."""
+
+    def __init__(self, only: Only, row: Sequence[Item], prefix: str) -> None:
+        self._only = only
+        self._prefix = prefix
+        self._position = {item.address: i for i, item in enumerate(row)}
+        self._kept = self._found(row)
+
+    def _found(self, row: Sequence[Item]) -> set[str]:
+        places = self._only.places
+        made, kept = set(), set()
+        for item in row:
+            used = not made.isdisjoint(a for a in item.eqn.invars if not taxpr.is_literal(a))
+            if used if taxpr.is_tag(item.eqn) else item.address in places:
+                kept.add(item.address)
+                made.update(item.eqn.outvars)
+        return kept
+
+    def pruned(self, items: Sequence[Item]) -> list[Item]:
+        """The items, with groups of what is left out."""
+        made: list[Item] = []
+        for kept, run in itertools.groupby(items, self._keeps):
+            if not kept:
+                made.append(self._rest(list(run)))
+                continue
+            for item in run:
+                if item.is_group:
+                    pairs = _pairs(item)
+                    item.tags = [tag for tag in item.tags if tag.address in self._kept]
+                    shown = {tag.address for tag in item.tags}
+                    item.eqns = [pair for pair in pairs if pair[0] not in shown]
+                    item.children = self.pruned(item.children)
+                made.append(item)
+        return made
+
+    def _keeps(self, item: Item) -> bool:
+        return any(address in self._kept for address, _ in (*item.eqns, *_pairs_of(item.tags)))
+
+    def _rest(self, items: list[Item]) -> Item:
+        eqns = [pair for item in items for pair in _pairs(item)]
+        first, last = (_number(eqns[i][0]) for i in (0, -1))
+        address = f"{self._prefix}rest:{first}-{last}"
+        stop = self._position[eqns[-1][0]] + 1
+        within = items[0].within_backward
+        return Item(
+            address,
+            eqns,
+            "rest",
+            self._only.words,
+            children=items,
+            stop=stop,
+            within_backward=within,
+        )
+
+
+def _pairs(item: Item) -> list[tuple[str, object]]:
+    """The equations of an item with its tags, in order."""
+    return _pairs_of(item.children) if item.is_group else list(item.eqns)
+
+
+def _pairs_of(items: Sequence[Item]) -> list[tuple[str, object]]:
+    return [pair for item in items for pair in _pairs(item)]
+
+
+def _number(address: str) -> str:
+    return address.rpartition("/")[2].partition(":")[0]
+
+
+def _word(end: End) -> str:
+    leaf = end.address.rpartition("/")[2].rpartition(":")[2]
+    return "in" if leaf.startswith("in") else "out"
+
+
+def _is_final(end: End) -> bool:
+    """Whether it is the final value of a state, which has no node."""
+    return end.state is not None and _word(end) == "out"
+
+
+def _is_end(place: str) -> bool:
+    return place.rpartition("/")[2].startswith(("in", "out", "const"))

@@ -1,0 +1,260 @@
+"""What of a program is open and what is folded, and how much there is in it."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.liveness import Flow
+from taxpr_jupyter._analysis.names import Names, names_inside, names_of
+from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._tree.focus import Only
+from taxpr_jupyter._tree.groups import Groups
+from taxpr_jupyter._tree.labels import takes_part
+from taxpr_jupyter._tree.ports import ends_of
+from taxpr_jupyter._tree.tree import Block, End, Item
+
+BUDGET = 60  # nodes, unless the reader asks for more or fewer
+HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
+_ABOUT = 1.25  # of the budget may be used rather than less than half of it
+_DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
+_BACKWARD = 8  # and what is in the backward pass so many times as much
+_FUNCTION = 16  # and a function, which is no module or jit, so many times as much
+
+STAYS_FOLDED = (
+    "{what} stays folded: with it there would be about {nodes} nodes in the picture, and {limit} "
+    "is the limit. Fold something else first."
+)
+MORE_THAN = (
+    "There are {nodes} nodes in the picture, more than the {budget} aimed at: it gets "
+    "better to read when parts are folded."
+)
+
+
+class Fold:
+    """A program as a tree, of which `choose` says what is open.
+
+    The tree is made once; what is in a nested jaxpr, when it is opened for the first time.
+
+    Args:
+        program: A `taxpr.Program`.
+        budget: The number of nodes to aim at.
+        keys: Numbers equations.
+        only: What the reader wants to see; None for all.
+
+    Attributes:
+        root: The program.
+        budget: The number of nodes to aim at.
+        visible: About how many nodes there are in the picture, `extra` ones included.
+        most: How many there may be.
+        note: A sentence for the user where something asked for stays folded, else "".
+    """
+
+    def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
+        self._sizes: dict[int, tuple[Any, int, int]] = {}
+        self._eqn_sizes: dict[int, tuple[int, int]] = {}
+        self._item_sizes: dict[int, tuple[int, int]] = {}
+        self._addresses: dict[int, tuple[str, ...]] = {}
+        self.budget = budget
+        self.visible = 0
+        self.most: float = budget
+        self._only = only
+        self._few = max(4, budget * 2 // 5)
+        self._keys = keys
+        self.note = ""
+        self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
+        self.root = self._block("", program, None, names_of(program))
+        self._opened: list[Item | End] = []
+
+    # --- counting ---------------------------------------------------------------------------------
+
+    def size(self, jaxpr: Any) -> tuple[int, int]:
+        """How many equations, and besides how many tags, a jaxpr and all in it hold."""
+        known = self._sizes.get(id(jaxpr))
+        if known is None:
+            sizes = [self.of_eqn(eqn) for eqn in jaxpr.eqns]
+            eqns, tags = sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
+            # The jaxpr is kept, so that its id stays its own.
+            known = self._sizes[id(jaxpr)] = (jaxpr, eqns, tags)
+        return known[1:]
+
+    def of_eqn(self, eqn: Any) -> tuple[int, int]:
+        """The same for one equation, itself included."""
+        known = self._eqn_sizes.get(id(eqn))  # the program keeps the equation
+        if known is None:
+            eqns, tags = (-1, 1) if taxpr.is_tag(eqn) else self.inside(eqn)
+            known = self._eqn_sizes[id(eqn)] = 1 + eqns, tags
+        return known
+
+    def inside(self, eqn: Any) -> tuple[int, int]:
+        """The same for the nested jaxprs of an equation."""
+        sizes = [self.size(nested.jaxpr) for nested in taxpr.nested_jaxprs(eqn)]
+        return sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
+
+    def of_item(self, item: Item) -> tuple[int, int]:
+        """The same for an item."""
+        known = self._item_sizes.get(id(item))
+        if known is None:
+            sizes = [self.of_eqn(eqn) for _, eqn in item.eqns]
+            known = sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
+            self._item_sizes[id(item)] = known
+        return known
+
+    def addresses(self, item: Item) -> tuple[str, ...]:
+        """The addresses of the equations of an item."""
+        known = self._addresses.get(id(item))
+        if known is None:
+            known = self._addresses[id(item)] = tuple(address for address, _ in item.eqns)
+        return known
+
+    # --- the tree ---------------------------------------------------------------------------------
+
+    def _block(
+        self,
+        address: str,
+        jaxpr: Any,
+        nested: taxpr.Nested | None,
+        names: Names,
+        backward: bool = False,
+    ) -> Block:
+        prefix = f"{address}/" if address else ""
+        self._names[address] = names
+        states = () if nested else states_of(jaxpr)
+        ins = ends_of(names.ins, "in", prefix, states, nested=nested is not None)
+        outs = ends_of(names.outs, "out", prefix, states, nested=nested is not None)
+        items = [
+            Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)], within_backward=backward)
+            for local, eqn in taxpr.numbered(jaxpr)
+        ]
+        grouped = Groups(items, prefix, self._few, self._keys).items()
+        if self._only:
+            ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
+            grouped = self._only.items(grouped, items, prefix)
+        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr, backward), names)
+
+    def unfolded_cost(self, item: Item) -> int:
+        """How many nodes more there are when an item is open; makes its blocks."""
+        if item.is_group:
+            return sum(child.nodes for child in item.children) - item.nodes
+        if not item.blocks:
+            names = self._names[item.address.rpartition("/")[0]]
+            item.blocks = [
+                (
+                    self._block(
+                        f"{item.address}/{nested.label}",
+                        nested.jaxpr,
+                        nested,
+                        names_inside(names, item.eqn, nested),
+                        item.is_backward,
+                    ),
+                    nested,
+                )
+                for nested in taxpr.nested_jaxprs(item.eqn)
+            ]
+        return sum(block.nodes for block, _ in item.blocks) - 1
+
+    def choose(
+        self,
+        unfolded: Collection[str] | None,
+        wants: Callable[[Item], bool] | None = None,
+        extra: int = 0,
+    ) -> None:
+        """Says what is open.
+
+        Args:
+            unfolded: Addresses of what is to be open; with None it is the most important, as long
+                as it fits the budget.
+            wants: With None for `unfolded`, which items may be open.
+            extra: How many nodes there are besides those that stand for a part of the program:
+                stubs and literals, of which only the drawing knows.
+        """
+        wants = wants or self._opens_itself
+        for opened in self._opened:
+            opened.open = False
+        self._opened = []
+        self.note = ""
+        self.most = limit = self.limit(unfolded)
+        order = itertools.count()
+        heap: list[tuple[float, int, int, Item]] = []
+
+        def reach(items: Sequence[Item], level: int) -> None:
+            for item in items:
+                wanted = wants(item) if unfolded is None else item.address in unfolded
+                if wanted and _can_open(item):
+                    weight = self._weight(item, level) if unfolded is None else 0
+                    heapq.heappush(heap, (-weight, next(order), level, item))
+
+        self._open_ends(self.root, unfolded or ())
+        visible = self.root.nodes + extra
+        reach(self.root.items, 0)
+        while heap:
+            _, _, level, item = heapq.heappop(heap)
+            more = self.unfolded_cost(item)
+            if visible + more > self._room(limit, visible, unfolded):
+                if unfolded is not None:
+                    self.note = STAYS_FOLDED.format(
+                        what=item.address, nodes=visible + more, limit=limit
+                    )
+                continue
+            self.most = self._room(limit, visible, unfolded)
+            visible += more
+            self.open(item)
+            # What only says how the same is arranged makes nothing deeper.
+            reach(item.children, level + (item.kind not in ("pass", "repeat")))
+            for block, _ in item.blocks:
+                self._open_ends(block, unfolded or ())
+                reach(block.items, level + 1)
+        self.visible = visible
+
+    @staticmethod
+    def _room(limit: int, visible: int, unfolded: Collection[str] | None) -> float:
+        """How many nodes there may be when one more item is opened."""
+        little = unfolded is None and visible <= limit / 2
+        return limit * _ABOUT if little else limit
+
+    def limit(self, unfolded: Collection[str] | None) -> int:
+        """How many nodes there may be."""
+        return self.budget if unfolded is None else max(self.budget, HARD_LIMIT)
+
+    @property
+    def opens_items(self) -> bool:
+        """Whether equations or groups are open."""
+        return any(isinstance(part, Item) for part in self._opened)
+
+    def open(self, part: Item | End) -> None:
+        """Opens something until the next `choose`."""
+        part.open = True
+        self._opened.append(part)
+
+    def _open_ends(self, block: Block, unfolded: Collection[str]) -> None:
+        """Opens inputs and outputs that are asked for: they cost little, so without a limit."""
+        ends = [*block.ins, *block.outs]
+        for end in ends:  # which grows
+            if end.children and end.address in unfolded:
+                self.open(end)
+                ends += end.children
+
+    def _opens_itself(self, item: Item) -> bool:
+        """What says little that is new stays folded, and so do details of an equation."""
+        if self._only:
+            return self._only.opens(item)
+        if item.is_group:
+            return item.kind not in ("more", "run")
+        return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
+
+    def _weight(self, item: Item, level: int) -> float:
+        """How much there is to see in it, for each node that it costs."""
+        hidden = sum(self.of_item(item))
+        # A reader wants to see the model before its derivative, and modules before functions.
+        function = item.kind == "function"
+        backward = _BACKWARD if item.is_backward else 1
+        dear = _DEEPER**level * backward * (_FUNCTION if function else 1)
+        return hidden / dear / max(1, self.unfolded_cost(item))
+
+
+def _can_open(item: Item) -> bool:
+    return item.is_group or taxpr.is_hop(item.eqn)

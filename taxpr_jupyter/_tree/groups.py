@@ -1,0 +1,335 @@
+"""Order in flat code: which equations in a row belong together, and what they are called.
+
+From the outside in: the forward and the backward pass; the scopes of the name stack, which are
+modules and `jax.named_scope`s; where there are none and the code is long, the calls of the user's
+functions; and at last runs of equations. What comes three times in a row or more is one group.
+
+Groups are rows of equations without gaps, so the values between them never run in a circle, and
+the jaxpr's text can be folded in the same way. They are cut by the number and the source of
+equations that are no tags, so that neither tags nor what else is open moves them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.repeats import repeat_in
+from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._text import short as _text
+from taxpr_jupyter._tree.call_stacks import Units
+from taxpr_jupyter._tree.tree import GroupKind, Item
+
+_PASSES = 12  # more changes between forward and backward than this are no passes
+_ALIKE = 3  # so many in a row that fill an array with a number
+_TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
+
+
+class Groups:
+    """Groups the equations of one jaxpr.
+
+    Args:
+        items: An item for each equation.
+        prefix: What stands before the addresses of the groups.
+        few: So many equations need no further order; and no more items stand side by side.
+        keys: Numbers equations.
+    """
+
+    def __init__(self, items: Sequence[Item], prefix: str, few: int, keys: Keys):
+        self._items = items
+        self._prefix = prefix
+        self._few = few
+        self._keys = keys
+        self._units = Units(items, keys)
+        self._show_tags = len(items) - len(self._units) <= _TAGS
+        # Groups of either pass by what they are groups of, to tell which belong together.
+        self._made: dict[tuple[str, Any], list[Item]] = {}
+
+    def items(self) -> Sequence[Item]:
+        """The items, in groups."""
+        if not len(self._units):
+            return self._items
+        made = [*self._items[: self._units.starts[0]], *self._by_pass(0, len(self._units))]
+        for (name, what), items in self._made.items():
+            forward = self._made.get(("forward", what))
+            if name == "backward" and forward:
+                for item in items:
+                    item.pair = forward[0].address
+        return made
+
+    # --- passes -----------------------------------------------------------------------------------
+
+    def _by_pass(self, start: int, stop: int) -> list[Item]:
+        passes = self._units.passes
+        runs = _runs(start, stop, passes.__getitem__)
+        if "backward" not in passes or len(runs) > _PASSES:
+            return self._by_scope(start, stop, 0)
+        made: list[Item] = []
+        for name, a, b in runs:
+            children = self._by_scope(a, b, 0)
+            if name and b - a > 1 and len(runs) > 1:
+                children = [self._group("pass", f"{name} pass", a, b, children)]
+            made += children
+        return self._arranged(made, start)
+
+    # --- scopes -----------------------------------------------------------------------------------
+
+    def _by_scope(self, start: int, stop: int, depth: int) -> list[Item]:
+        def name_of(unit: int) -> str | None:
+            scopes = self._units.scopes[unit]
+            return scopes[depth] if depth < len(scopes) else None
+
+        runs = _runs(start, stop, name_of)
+        if len(runs) == 1:
+            return (
+                self._by_call(start, stop, 0)
+                if runs[0][0] is None
+                else self._by_scope(start, stop, depth + 1)
+            )
+        made: list[Item] = []
+        for in_scope, i, j in _several(runs):
+            if not in_scope:
+                made += self._by_call(runs[i][1], runs[j - 1][2], 0)
+                continue
+            for _, a, b in runs[i:j]:
+                deeper = self._units.common_depth(a, b, depth + 1)
+                title = "/".join(self._units.scopes[a][depth:deeper])
+                group = self._group("scope", title, a, b, self._by_scope(a, b, deeper))
+                self._note(group, a, self._units.scopes[a][:deeper])
+                made.append(group)
+        return self._arranged(made, start)
+
+    # --- loose code -------------------------------------------------------------------------------
+
+    def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
+        """Groups code without scopes by what repeats itself and, if it is long, by calls."""
+        repeat = repeat_in(self._units.keys(start, stop))
+        covered = repeat.period * repeat.times if repeat else 0
+        short = stop - start <= self._few
+        if repeat and short and repeat.period == 1:  # a chain of equations, which can be read
+            repeat = None
+        if repeat and covered > max(self._few // 2, (stop - start) // 4):
+            first, period = start + repeat.start, repeat.period
+            spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
+            parts = [self._by_call(a, b, depth) for a, b in spans]
+            before = self._by_call(start, first, depth)
+            after = self._by_call(start + repeat.stop, stop, depth)
+            whole = self._repeat(parts, spans, self._units.common_function(first, spans[-1][1]))
+            return self._arranged([*before, whole, *after], start)
+        if short:
+            return self._loose(start, stop)
+        level = depth
+        runs = self._call_runs(start, stop, level)
+        while len(runs) == 1 and runs[0][0] is not None:
+            level += 1
+            runs = self._call_runs(start, stop, level)
+        made = []
+        for is_call, i, j in _several(runs):
+            if not is_call:
+                made += self._units.items(runs[i][1], runs[j - 1][2])
+                continue
+            for _, a, b in runs[i:j]:
+                name, place = self._units.called(a, level)
+                group = self._group("function", name, a, b, self._by_call(a, b, level + 1), place)
+                self._note(group, a, self._units.calls(a)[: level + 1])
+                made.append(group)
+        return self._arranged(made, start)
+
+    def _loose(self, start: int, stop: int) -> list[Item]:
+        """Equations one by one; those in a row that fill arrays with one number are together."""
+        made: list[Item] = []
+        for filling, a, b in _runs(start, stop, self._units.filling):
+            items = self._units.items(a, b)
+            if filling and b - a >= _ALIKE and b - a < stop - start:
+                items = [self._group("run", filling, a, b, items)]
+            made += items
+        return made
+
+    def _call_runs(self, start: int, stop: int, level: int) -> list[tuple[Any, int, int]]:
+        return _runs(start, stop, lambda unit: self._units.call(unit, level))
+
+    # --- items side by side -----------------------------------------------------------------------
+
+    def _arranged(self, items: list[Item], start: int) -> list[Item]:
+        """Puts together what repeats itself, and what is too much to stand side by side."""
+        heads, bounds = self._heads(items, start)
+        keys = [self._item_key(items[i], *bounds[i]) for i in heads]
+        repeat = repeat_in(keys)
+        heads.append(len(items))
+        if repeat is None or not any(items[i].is_group for i in heads[repeat.start : repeat.stop]):
+            return self._few_of(items, start)
+        parts, spans = [], []
+        for k in range(repeat.start, repeat.stop, repeat.period):
+            a, b = heads[k], heads[k + repeat.period]
+            parts.append(items[a:b])
+            spans.append((bounds[a][0], bounds[b - 1][1]))
+        before, after = items[: heads[repeat.start]], items[heads[repeat.stop] :]
+        return [
+            *self._few_of(before, start),
+            self._repeat(parts, spans),
+            *self._few_of(after, spans[-1][1]),
+        ]
+
+    def _heads(self, items: Sequence[Item], start: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """Which items are no tags; and for each item from which unit to which it goes."""
+        bounds = self._bounds(items, start)
+        return [i for i, (a, b) in enumerate(bounds) if a < b], bounds
+
+    def _bounds(self, items: Sequence[Item], start: int) -> list[tuple[int, int]]:
+        """From which unit to which each item goes; tags go nowhere."""
+        made = []
+        for item in items:
+            units = sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
+            made.append((start, start + units))
+            start += units
+        return made
+
+    def _item_key(self, item: Item, start: int, stop: int) -> int:
+        if not item.is_group:
+            return self._units.key(start)
+        same = tuple(self._units.keys(start, stop))
+        return self._keys.number((item.kind, re.sub(r"\d+", "#", item.title), same))
+
+    def _few_of(self, items: list[Item], start: int) -> list[Item]:
+        """Cuts what is too much to stand side by side into runs.
+
+        First only equations without nested jaxprs, between what has a name of its own.
+        """
+        heads, bounds = self._heads(items, start)
+        if len(heads) <= 2 * self._few:
+            return items
+        heads.append(len(items))
+
+        def of(cuts: Sequence[int]) -> list[Item]:
+            made = items[: heads[0]]
+            for a, b in itertools.pairwise(cuts):
+                inside = items[heads[a] : heads[b]]
+                span = bounds[heads[a]][0], bounds[heads[b] - 1][1]
+                made += [self._run(*span, inside)] if b - a > 1 else inside
+            return made
+
+        named = [i for i, at in enumerate(heads[:-1]) if self._has_name(items[at])]
+        if 0 < len(named) <= self._few:
+            cuts = sorted({0, len(heads) - 1, *named, *(i + 1 for i in named)})
+            return of(cuts)
+        keys = [self._units.place(bounds[at][0]) for at in heads[:-1]]
+        return of(_cuts(len(heads) - 1, self._few, keys.__getitem__))
+
+    @staticmethod
+    def _has_name(item: Item) -> bool:
+        """Whether it is a group, or an equation that stands for much."""
+        if item.is_group:
+            return True
+        return any(len(nested.jaxpr.eqns) > 1 for nested in taxpr.nested_jaxprs(item.eqn))
+
+    def _note(self, group: Item, unit: int, what: Any) -> None:
+        self._made.setdefault((self._units.passes[unit], what), []).append(group)
+
+    # --- making groups ----------------------------------------------------------------------------
+
+    def _run(self, start: int, stop: int, children: list[Item]) -> Item:
+        children = self._few_of(children, start)
+        title = self._units.function(start, stop)
+        sources = self._units.sources(start, stop)
+        own = [source.line for source in sources if _text.function_name(source) == title]
+        if not own:
+            return self._group("run", title, start, stop, children)
+        first, last = min(own), max(own)
+        note = f"line {first}" if first == last else f"lines {first}–{last}"
+        return self._group("run", title, start, stop, children, note)
+
+    def _repeat(
+        self, parts: list[list[Item]], spans: list[tuple[int, int]], function: str = ""
+    ) -> Item:
+        """A group of what repeats itself: the first time, and a group of the other times.
+
+        It is called like the function that is given, or like what it consists of.
+        """
+        start, stop = spans[0][0], spans[-1][1]
+        times: list[list[Item]] = []
+        names: list[str] = []
+        for k, (part, (a, b)) in enumerate(zip(parts, spans, strict=True)):
+            titles = [item.title for item in part if item.is_group]
+            name = function or (_from_to(titles[0], titles[-1]) if titles else "")
+            if len(self._heads(part, a)[0]) > 1:
+                name = name or self._units.function(a, b)
+                note = f"{k + 1} of {len(parts)}"
+                part = [self._group("once", name, a, b, part, note)]
+            times.append(part)
+            names.append(name)
+        others = self._few_of([item for part in times[1:] for item in part], spans[1][0])
+        more = self._group(
+            "more",
+            _from_to(names[1], names[-1]) or self._units.function(start, stop),
+            spans[1][0],
+            stop,
+            others,
+            f"{len(parts) - 1} more alike",
+        )
+        title = _from_to(names[0], names[-1]) or self._units.function(start, stop)
+        return self._group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} alike")
+
+    def _group(
+        self,
+        kind: GroupKind,
+        title: str,
+        start: int,
+        stop: int,
+        children: Sequence[Item],
+        note: str = "",
+    ) -> Item:
+        if len(children) == 1 and children[0].is_group:  # the same equations twice
+            only = children[0]
+            names = [title, *([only.title] if only.kind != "once" else [])]
+            if kind == "pass" or only.kind == "repeat":
+                kind = kind if only.kind != "repeat" else "repeat"
+                note = only.note
+            title, children = "/".join(dict.fromkeys(names)), only.children
+            note = note or only.note
+        inside = self._units.items(start, stop)
+        tags = [item for item in inside if self._show_tags and taxpr.is_tag(item.eqn)]
+        shown = set(map(id, tags))
+        eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
+        address = f"{self._prefix}group:{start}-{stop - 1}"
+        stop_at, within = self._units.starts[stop], children[0].within_backward
+        return Item(
+            address, eqns, kind, title, note, children, tags, stop=stop_at, within_backward=within
+        )
+
+
+def _from_to(first: str, last: str) -> str:
+    return first if first == last else f"{first} … {last}"
+
+
+def _runs(start: int, stop: int, key_of: Callable[[int], Any]) -> list[tuple[Any, int, int]]:
+    """The runs of equal keys: key, start, stop."""
+    runs = []
+    for key, found in itertools.groupby(range(start, stop), key_of):
+        units = list(found)
+        runs.append((key, units[0], units[-1] + 1))
+    return runs
+
+
+def _several(runs: Sequence[tuple[Any, int, int]]) -> list[tuple[bool, int, int]]:
+    """Which runs make groups: those with a key. One equation belongs to the loose ones around."""
+    return _runs(0, len(runs), lambda i: runs[i][0] is not None and runs[i][2] - runs[i][1] > 1)
+
+
+def _cuts(length: int, few: int, key_of: Callable[[int], tuple[Any, ...]]) -> list[int]:
+    """Where to cut into at most `few` pieces; where the source changes, if possible."""
+    pieces = min(few, -(-length // few))
+    step = length / pieces
+
+    def score(cut: int, ideal: float) -> tuple[int, float]:
+        pairs = zip(key_of(cut), key_of(cut - 1), strict=True)
+        return ([*(a != b for a, b in pairs), True].index(True), abs(cut - ideal))
+
+    cuts = [0]
+    for k in range(1, pieces):
+        ideal = k * step
+        window = range(int(ideal - step / 3), int(ideal + step / 3) + 1)
+        cuts.append(min(window, key=lambda cut: score(cut, ideal)))
+    return [*cuts, length]

@@ -1,0 +1,224 @@
+"""What stands on the nodes and clusters of a picture."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.extend.core.primitives as p
+
+import taxpr
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._text import short
+from taxpr_jupyter._text.paths import path_parts
+from taxpr_jupyter._tree.tree import Item
+
+# `a op b` is `b op a`, so that the order of their operands need not be shown.
+_COMMUTATIVE = frozenset(
+    {
+        p.add_p,
+        p.mul_p,
+        p.max_p,
+        p.min_p,
+        p.and_p,
+        p.or_p,
+        p.xor_p,
+        p.eq_p,
+        p.ne_p,
+        p.add_jaxvals_p,
+    }
+)
+
+# Facts about a nested jaxpr that its title says already.
+_FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
+
+_PARAM = 40  # characters of a param in the text of an equation
+
+# Integer params that only repeat the shape of the result, or that no reader asks for.
+_DULL_PARAMS = frozenset(
+    {"bit_width", "broadcast_dimensions", "new_sizes", "shape", "sizes", "slice_sizes", "unroll"}
+)
+
+
+def ordered(eqn: Any) -> bool:
+    """Whether a reader must know which operand is which."""
+    values = sum(not taxpr.is_literal(atom) for atom in eqn.invars)
+    return values > 1 and eqn.primitive not in _COMMUTATIVE
+
+
+def eqn_lines(eqn: Any) -> list[str]:
+    """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`."""
+    return [*operation_lines(eqn), *_result_lines(eqn)]
+
+
+def operation_lines(eqn: Any) -> list[str]:
+    """The label of a first-order equation without the types of its results."""
+    head = short.visible(eqn.primitive.name)
+    if any(taxpr.is_literal(atom) for atom in eqn.invars):
+        atoms = (short.literal_text(a) if taxpr.is_literal(a) else "•" for a in eqn.invars)
+        head = f"{head}({', '.join(atoms)})"
+    return [short.shortened(head, short.LINE), *_param_lines(eqn.params)]
+
+
+def _result_lines(eqn: Any) -> list[str]:
+    """The types of the results; no line where there are none."""
+    text = short.avals_text([var.aval for var in eqn.outvars])
+    return [short.shortened(text, short.LINE)] if text else []
+
+
+def _param_lines(params: Mapping[str, Any]) -> list[str]:
+    """The params that change what is computed and take little room: `axes=(0,)`."""
+    texts = [
+        f"{name}={value}".replace(" ", "")
+        for name, value in sorted(params.items())
+        if name not in _DULL_PARAMS and _is_small(value)
+    ]
+    line = " ".join(texts)
+    return [line] if 0 < len(line) <= short.LINE else []
+
+
+def _is_small(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return 0 < len(value) <= 4 and all(type(item) is int for item in value)
+    return type(value) is int
+
+
+def param_texts(eqn: Any) -> list[str]:
+    """The params in the text of an equation: `axes=(0,)`. Left out is what is None, False or empty.
+
+    Of a tag they are the user's; of what holds jaxprs, numbers and names only.
+    """
+    if taxpr.is_tag(eqn):
+        params = taxpr.tag_params(eqn).items()
+        return [f"{key}={short.shortened(short.param_text(v), _PARAM)}" for key, v in params]
+    hop = taxpr.is_hop(eqn)
+    return [
+        f"{name}={short.shortened(short.without_places(str(value)), _PARAM)}"
+        for name, value in sorted(eqn.params.items())
+        if not _is_empty(value)
+        and not (hop and (name in _DULL_PARAMS or not isinstance(value, int | str)))
+    ]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value is False or (type(value) in (tuple, str) and not value)
+
+
+def tag_lines(eqn: Any) -> list[str]:
+    """The label of a tag: its name, its other params, its type."""
+    params = taxpr.tag_params(eqn)
+    name = params.pop("name", None)
+    lines = [short.shortened(f"tag {name}" if name is not None else "tag", short.LINE)]
+    texts = [
+        short.shortened(f"{key}={short.param_text(value)}", short.LINE)
+        for key, value in params.items()
+    ]
+    lines += texts[:3]
+    if len(params) > 3:
+        lines.append(f"+{len(params) - 3}")
+    return [*lines, *_result_lines(eqn)]
+
+
+def hop_title(eqn: Any) -> str:
+    """What an equation with nested jaxprs is called: `jit softmax`, `scan ×5`, `while`."""
+    nested = taxpr.nested_jaxprs(eqn)
+    if len(nested) == 1 and takes_part(nested[0]):
+        return block_lines(nested[0])[0].replace(" body", "", 1)
+    return short.visible(eqn.primitive.name)
+
+
+def takes_part(nested: taxpr.Nested) -> bool:
+    """Whether what enters and leaves a nested jaxpr are values of the equation.
+
+    Not so the `add` of a scatter, or a kernel.
+    """
+    ends = (*nested.operands, *nested.results)
+    return not ends or any(end is not None for end in ends)
+
+
+def block_lines(nested: taxpr.Nested) -> list[str]:
+    """What a nested jaxpr is called, `scan body ×5 reverse`, and facts that take more room."""
+    words, facts = [nested.title], []
+    for name, value in nested.facts.items():
+        if name == "length":
+            words.append(f"×{value}")
+        elif value is True and name not in _FACTS_IN_TITLE:
+            words.append(name)
+        elif name not in _FACTS_IN_TITLE:
+            items = value if isinstance(value, tuple) else (value,)
+            facts += [f"{name}={_counted(items)}"] if items else []
+    lines = [" ".join(words), *facts]
+    return [short.shortened(line, 2 * short.LINE) for line in lines if line]
+
+
+def _counted(items: Sequence[Any]) -> str:
+    """`3×P(), P('x',)`: what comes several times in a row stands there once."""
+    runs = ((text, len(list(same))) for text, same in itertools.groupby(map(str, items)))
+    return ", ".join(f"{number}×{text}" if number > 1 else text for text, number in runs)
+
+
+def content(eqns: int, tags: int) -> str:
+    """`23 equations · 2 tags`."""
+    texts = [count_of(eqns, "equation")] if eqns or not tags else []
+    texts += [count_of(tags, "tag")] if tags else []
+    return " · ".join(texts)
+
+
+def hop_lines(eqn: Any, eqns: int, tags: int) -> list[str]:
+    """The label of a folded equation that holds so much."""
+    title = short.shortened(hop_title(eqn), short.LINE)
+    facts = [nested.facts for nested in taxpr.nested_jaxprs(eqn)]
+    rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
+    rules = [short.shortened(rule, short.LINE) for rule in rules]
+    return [title, *rules, content(eqns, tags), *_result_lines(eqn)]
+
+
+def group_lines(item: Item, eqns: int, tags: int, leaving: Sequence[Any]) -> list[str]:
+    """The label of a folded group: its title, what it is, how much, and what leaves it."""
+    lines = [item.title, item.note]
+    types = short.avals_text([var.aval for var in leaving], most=1)
+    lines = [*filter(None, lines), content(eqns, tags), *([types] if types else [])]
+    return [short.shortened(line, short.LINE) for line in lines]
+
+
+def group_title(item: Item) -> str:
+    """The label of an open group."""
+    return short.shortened(" · ".join(filter(None, (item.title, item.note))), 2 * short.LINE)
+
+
+def end_lines(name: str, role: str | None, aval: Any, per_device: bool = False) -> list[str]:
+    """The label of an input or output.
+
+    Args:
+        name: What it is called.
+        role: Its role in the equation around it; None for the program's own.
+        aval: Its type.
+        per_device: Whether that is another type than outside, that of one device's part.
+    """
+    name, aval_text = short_path(name), short.shortened(short.aval_text(aval), short.LINE)
+    if role is None:
+        return [name, aval_text]
+    if role == "predicate":
+        return ["continue?"]
+    if per_device:
+        return [name, aval_text]
+    # What only enters or leaves a call has its type at the other end of the edge.
+    return [name] if role in {"arg", "out"} else [f"{name} {aval_text}"]
+
+
+def short_path(name: str) -> str:
+    """The name of a value in a PyTree in one line: the end says most, `params…['w'][0]`."""
+    if len(name) <= short.LINE:
+        return short.visible(name)
+    first, *rest = path_parts(name)
+    kept: list[str] = []
+    while rest and len(first) + 1 + sum(map(len, kept)) + len(rest[-1]) <= short.LINE:
+        kept.insert(0, rest.pop())
+    shown = f"{first}…{''.join(kept)}" if kept else name
+    return short.shortened(shown, short.LINE)
+
+
+def bundle_lines(title: str, number: int) -> list[str]:
+    """The label of several inputs or outputs."""
+    return [short_path(title), count_of(number, "array")]

@@ -1,0 +1,191 @@
+"""Which inputs, and which outputs, of a jaxpr share a node: those of one argument, or one role."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+
+from taxpr_jupyter._analysis.stateful import StateEnds
+from taxpr_jupyter._text.paths import path_parts, shared_title
+from taxpr_jupyter._tree.tree import End
+
+_FEW = 8  # so many are drawn one by one
+_SMALL = 4  # and always those of an argument that has no more
+_FEW_INSIDE, _SMALL_INSIDE = 6, 2  # the same of a nested jaxpr, whose ends stand twice
+_PARTS = 4  # so many parts of a tuple have a node each
+MANY = 40  # side by side, at most
+
+
+def ends_of(
+    names: Sequence[str],
+    word: str,
+    prefix: str,
+    states: Sequence[StateEnds] = (),
+    nested: bool = False,
+) -> list[End]:
+    """The ends of a jaxpr, in order.
+
+    Args:
+        names: The names of all inputs, such as `params['w'][0]`, or in a nested jaxpr
+            `carry params['w'][0]`.
+        word: "in" or "out".
+        prefix: What stands before the addresses.
+        states: What enters or leaves as the value of a state: one end for each, or where they are
+            many for those whose names begin alike.
+        nested: Whether the jaxpr is nested.
+    """
+    most, small = (_FEW_INSIDE, _SMALL_INSIDE) if nested else (_FEW, _SMALL)
+    paths = [path_parts(name) for name in names]
+    for state in states:  # its name may look like a path
+        for i, leaf in zip(state.ins if word == "in" else state.outs, state.leaves, strict=True):
+            paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
+
+    def one(i: int) -> End:
+        return End(f"{prefix}{word}{i}", range(i, i + 1))
+
+    def several(indices: range, children: Sequence[End]) -> End:
+        address = f"{prefix}group:{word}{indices[0]}-{indices[-1]}"
+        return End(address, indices, shared_title([names[i] for i in indices]), children)
+
+    def split(indices: range, depth: int) -> list[End]:
+        """By what stands at this depth of the names."""
+        if depth >= max(len(paths[i]) for i in indices):
+            return chunks([one(i) for i in indices])
+        made = []
+        for _, found in itertools.groupby(indices, lambda i: paths[i][: depth + 1]):
+            same = list(found)
+            part = range(same[0], same[-1] + 1)
+            if len(part) <= small:
+                made += map(one, part)
+                continue
+            made.append(several(part, inside(part, depth + 1)))
+        return chunks(made)
+
+    def inside(indices: range, depth: int) -> list[End]:
+        """What an end of these consists of: not of one that is the same."""
+        children = split(indices, depth)
+        while len(children) == 1 and children[0].children:
+            children = list(children[0].children)
+        return children
+
+    def chunks(ends: list[End]) -> list[End]:
+        return _chunks(ends, lambda part: several(_indices(part), part))
+
+    def others(indices: range) -> list[End]:
+        if len(indices) <= most:
+            return [one(i) for i in indices]
+        made = split(indices, 0)
+        # The only argument: its parts, unless they are many.
+        while len(made) == 1 and 0 < len(made[0].children) <= _FEW:
+            made = list(made[0].children)
+        return [part for end in made for part in parts_of(end)] if nested else made
+
+    def parts_of(end: End) -> list[End]:
+        """Of a carry that is a tuple its parts, such as the params and the optimizer's state."""
+        depth = len(path_parts(end.title))
+        inside_tuple = all(
+            len(paths[i]) > depth and _IN_TUPLE.fullmatch(paths[i][depth]) for i in end.indices
+        )
+        # A list of layers is none, whose children are parts of its parts.
+        places = {tuple(paths[i][: depth + 1]) for i in end.indices}
+        if not (inside_tuple and 1 < len(end.children) == len(places) <= _PARTS):
+            return [end]
+        return [part for child in end.children for part in parts_of(child)]
+
+    of_states: list[End] = []
+    for state in states:
+        indices = state.ins if word == "in" else state.outs
+        if len(indices) > 1:
+            of_states.append(several(indices, inside(indices, 1)))
+            of_states[-1].title = state.name
+        elif indices:
+            of_states.append(one(indices[0]))
+        for end in of_states[-1:] if indices else ():
+            _mark(end, state)
+    if not of_states:
+        return others(range(len(names)))
+    around = _indices(of_states)  # they stand side by side
+    if len(of_states) > _FEW:
+        of_states = _by_path(of_states, 0, f"{prefix}group:{word}")
+    return [
+        *others(range(around.start)),
+        *of_states,
+        *others(range(around.stop, len(names))),
+    ]
+
+
+_IN_TUPLE = re.compile(r"\[\d+\]|\.\w+")
+
+
+def _indices(ends: Sequence[End]) -> range:
+    return range(ends[0].indices[0], ends[-1].indices[-1] + 1)
+
+
+def _chunks(ends: list[End], together: Callable[[list[End]], End]) -> list[End]:
+    """Not too many side by side."""
+    if len(ends) <= MANY:
+        return ends
+    size = -(-len(ends) // MANY)
+    parts = [ends[i : i + size] for i in range(0, len(ends), size)]
+    return [together(part) if len(part) > 1 else part[0] for part in parts]
+
+
+def _by_path(ends: Sequence[End], depth: int, address: str) -> list[End]:
+    """States by what stands at this depth of their names: one end for those of `model`.
+
+    Args:
+        ends: One for each state.
+        depth: How many parts of their names are the same.
+        address: How the address of several begins.
+    """
+
+    def together(children: Sequence[End]) -> End:
+        indices = _indices(children)
+        states = [end.state for end in children if end.state]
+        name = _shared_name([states[0].name, states[-1].name])
+        both = StateEnds(
+            name,
+            range(states[0].ins.start, states[-1].ins.stop),
+            range(states[0].outs.start, states[-1].outs.stop),
+            tuple(itertools.chain.from_iterable(state.leaves for state in states)),
+            any(state.written for state in states),
+        )
+        number = sum(end.states or 1 for end in children)
+        span = f"{address}{indices[0]}-{indices[-1]}"
+        return End(span, indices, name, children, state=both, states=number)
+
+    made: list[End] = []
+    for _, found in itertools.groupby(ends, lambda end: _parts(end)[: depth + 1]):
+        same = list(found)
+        if len(same) <= _SMALL:
+            made += same
+            continue
+        children = _by_path(same, depth + 1, address)
+        while len(children) == 1 and children[0].states:
+            children = list(children[0].children)
+        made.append(together(children))
+    return _chunks(made, together)
+
+
+def _parts(end: End) -> list[str]:
+    return _name_parts(end.state.name) if end.state else []
+
+
+def _name_parts(name: str) -> list[str]:
+    """`model`, `.blocks`, `[0]` for `model.blocks[0]`; `net`, `/norm` for `net/norm`."""
+    return re.split(r"(?=[./\[])", name)
+
+
+def _shared_name(names: Sequence[str]) -> str:
+    """What the names of states begin with, in whole parts, or the first and the last one."""
+    first, last = map(_name_parts, names)
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(part for part, _ in same) or f"{names[0]} … {names[-1]}"
+
+
+def _mark(end: End, state: StateEnds) -> None:
+    """Says of an end, and of all in it, that it is the value of a state."""
+    end.state = state
+    for child in end.children:
+        _mark(child, state)

@@ -1,0 +1,29 @@
+"""What is open in a picture once something more, or less, is open."""
+
+from __future__ import annotations
+
+from taxpr_jupyter._errors import PanelError, nearest
+from taxpr_jupyter._model.model import Picture
+
+
+def refolded(picture: Picture, address: str, opened: bool) -> frozenset[str]:
+    """The addresses that are open once one more is opened, or closed.
+
+    Args:
+        picture: The picture as it is.
+        address: Of what can be opened or closed, or of something that is drawn for it.
+        opened: Whether to open it.
+
+    Raises:
+        PanelError: If there is nothing to open or close.
+    """
+    target = address
+    if address not in picture.foldable:
+        target = getattr(picture.find(address), "fold", None) or ""
+    if target not in picture.foldable:
+        those = nearest(address, picture.foldable)
+        raise PanelError(
+            f"{address} holds nothing that could be drawn open or closed. "
+            + (f"These do: {those}" if those else "Nothing in the picture does")
+        )
+    return picture.unfolded | {target} if opened else picture.unfolded - {target}

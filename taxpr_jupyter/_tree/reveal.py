@@ -1,0 +1,247 @@
+"""Bringing something into the picture that is folded away, and making room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._tree.fold import HARD_LIMIT, Fold
+from taxpr_jupyter._tree.tree import Block, End, Item
+
+NO_ROOM = (
+    "{what} cannot be shown: with it there would be about {nodes} nodes in the picture, and "
+    "{limit} is the limit. Fold something first."
+)
+
+
+class Revealed(NamedTuple):
+    """How something comes into the picture.
+
+    Attributes:
+        unfolded: What is to be open.
+        folded: What was open and is to be folded, to make room; outer ones without what is in them.
+    """
+
+    unfolded: frozenset[str]
+    folded: tuple[str, ...]
+
+
+def path_to(fold: Fold, address: str) -> list[Item | End]:
+    """What must be open so that an address is in the picture, outermost first.
+
+    Raises:
+        PanelError: There is no such address.
+    """
+    way: list[Item | End] = []
+    block = fold.root
+    while True:
+        name, inside, _ = address[len(block.prefix) :].partition("/")
+        target = f"{block.prefix}{name}"
+        if not inside:
+            return [*way, *_last_steps(block, target)]
+        found = _item_path(block.items, target)
+        if not found:
+            raise PanelError(f"There is no {address!r} in the program")
+        way += found
+        item = found[-1]
+        fold.unfolded_cost(item)  # which makes its blocks
+        for below, _ in item.blocks:
+            if address == below.address:
+                return way
+            if address.startswith(below.prefix):
+                block = below
+                break
+        else:
+            raise PanelError(f"There is no {address!r} in the program")
+
+
+def _last_steps(block: Block, target: str) -> list[Item] | list[End]:
+    """What must be open in a jaxpr so that something in it is drawn."""
+    ends = _end_path((*block.ins, *block.outs), _drawn_end(block, target))
+    if ends is not None:
+        return ends
+    if target in {f"{block.prefix}const{i}" for i in range(len(block.jaxpr.constvars))}:
+        return []
+    owner, _, number = target.rpartition(".")
+    for known in (target, owner if number.isdigit() else ""):
+        items = _item_path(block.items, known) if known else None
+        if items is not None:
+            return [item for item in items if item.address != known]
+    raise PanelError(f"There is no {target!r} in the program")
+
+
+def _drawn_end(block: Block, target: str) -> str:
+    """The final value of a state is drawn where the state is, which is an input."""
+    for state in () if block.nested else states_of(block.jaxpr):
+        for i, j in zip(state.ins, state.outs, strict=True):
+            if target == f"{block.prefix}out{j}":
+                return f"{block.prefix}in{i}"
+    return target
+
+
+def _end_path(ends: Sequence[End], target: str) -> list[End] | None:
+    for end in ends:
+        if end.address == target:
+            return []
+        if end.children:
+            below = _end_path(end.children, target)
+            if below is not None:
+                return [end, *below]
+    return None
+
+
+def _item_path(items: Sequence[Item], target: str) -> list[Item] | None:
+    """The groups down to an item, and the item itself unless it is drawn beside a folded group."""
+    for item in items:
+        if item.address == target:
+            return [item]
+        if not item.is_group:
+            continue
+        if any(tag.address == target for tag in item.tags):
+            return []
+        if _is_group(target) or any(address == target for address, _ in item.eqns):
+            below = _item_path(item.children, target)
+            if below is not None:
+                return [item, *below]
+    return None
+
+
+def _is_group(address: str) -> bool:
+    return address.rpartition("/")[2].startswith(("group:", "rest:"))
+
+
+def reveal(
+    fold: Fold,
+    address: str,
+    unfolded: Collection[str] | None,
+    by_hand: Collection[str],
+    extra: int,
+) -> Revealed:
+    """What to unfold so that an address is in the picture, and what to fold to make room.
+
+    Where the picture would have more nodes than the budget, what is neither on the way nor in
+    ``by_hand`` is folded, the farthest first.
+
+    Args:
+        fold: The program as a tree. What is open in it changes.
+        address: The address.
+        unfolded: What is open now; None for what opens itself.
+        by_hand: What stays open.
+        extra: As for `Fold.choose`.
+
+    Raises:
+        PanelError: There is no such address, or no room for it.
+    """
+    fold.choose(unfolded, extra=extra)
+    way = path_to(fold, address)
+    visible = fold.visible
+    for part in way:
+        if not part.open:
+            if isinstance(part, Item):
+                visible += fold.unfolded_cost(part)
+            fold.open(part)
+    places = _Places(fold, {id(part) for part in way}, frozenset(by_hand))
+    folded: list[Item] = []
+    for item in places.farthest():
+        if visible <= fold.budget:
+            break
+        visible -= _open_nodes(item) - item.nodes
+        item.open = False
+        folded.append(item)
+    limit = max(fold.budget, HARD_LIMIT)
+    if visible > limit:
+        raise PanelError(NO_ROOM.format(what=address, nodes=visible, limit=limit))
+    outer = [item for item in folded if not any(_holds(other, item) for other in folded)]
+    return Revealed(frozenset(_open_addresses(fold.root)), tuple(item.address for item in outer))
+
+
+class _Places:
+    """Where the open items are, counted in equations."""
+
+    def __init__(self, fold: Fold, way: set[int], by_hand: frozenset[str]) -> None:
+        self._fold = fold
+        self._way = way
+        self._by_hand = by_hand
+        self._count = 0
+        self._target = 0
+        # Item, how deep it is, where it begins and ends; those that may be folded.
+        self._found: list[tuple[Item, int, int, int]] = []
+        self._walk(fold.root.items, 0)
+
+    def _walk(self, items: Sequence[Item], depth: int) -> bool:
+        """Returns whether something in there must stay open."""
+        stays = False
+        for item in items:
+            start = self._count
+            self._count += 1
+            on_way = id(item) in self._way
+            if on_way:
+                self._target = start
+            if not item.open:
+                self._count += sum(self._fold.of_item(item))
+                continue
+            below = self._walk(item.children, depth + 1)
+            for block, _ in item.blocks:
+                below |= self._walk(block.items, depth + 1)
+            below |= on_way or item.address in self._by_hand
+            if not below:
+                self._found.append((item, depth, start, self._count))
+            stays |= below
+        return stays
+
+    def farthest(self) -> list[Item]:
+        """The items that may be folded, the farthest first, and inner before outer ones."""
+
+        def nearness(place: tuple[Item, int, int, int]) -> tuple[int, int]:
+            _, depth, start, stop = place
+            away = start - self._target if start > self._target else self._target - stop + 1
+            return -away, -depth
+
+        return [item for item, *_ in sorted(self._found, key=nearness)]
+
+
+def _holds(outer: Item, inner: Item) -> bool:
+    """Whether one item is inside of another."""
+    if inner is outer:
+        return False
+    if inner.address.startswith(f"{outer.address}/"):
+        return True
+    return outer.is_group and any(
+        inner is child or _holds(child, inner) for child in outer.children
+    )
+
+
+def _open_nodes(item: Item) -> int:
+    """How many nodes there are of an item as it is now."""
+    if not item.open:
+        return item.nodes
+    if item.is_group:
+        return sum(map(_open_nodes, item.children))
+    return sum(
+        block.nodes - sum(inner.nodes - _open_nodes(inner) for inner in block.items)
+        for block, _ in item.blocks
+    )
+
+
+def _open_addresses(block: Block) -> set[str]:
+    found: set[str] = set()
+
+    def ends(parts: Sequence[End]) -> None:
+        for end in parts:
+            if end.open:
+                found.add(end.address)
+                ends(end.children)
+
+    def walk(items: Sequence[Item]) -> None:
+        for item in items:
+            if item.open:
+                found.add(item.address)
+                walk(item.children)
+                for inner, _ in item.blocks:
+                    found.update(_open_addresses(inner))
+
+    ends((*block.ins, *block.outs))
+    walk(block.items)
+    return found

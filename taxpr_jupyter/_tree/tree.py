@@ -1,0 +1,165 @@
+"""A program as a tree: jaxprs in their places, and in them equations and groups of equations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import taxpr
+from taxpr_jupyter._analysis.liveness import Flow, pass_of
+from taxpr_jupyter._analysis.loss_boundary import Loss, loss_of
+from taxpr_jupyter._analysis.names import Names
+from taxpr_jupyter._analysis.stateful import StateEnds
+
+GroupKind = Literal[
+    "pass",  # the forward or the backward pass of a derivative
+    "scope",  # a part of the name stack: a module, a `jax.named_scope`
+    "function",  # a call of a function of the user's
+    "repeat",  # the same again and again
+    "more",  # of a repeat, all but the first one
+    "once",  # of a repeat, one
+    "run",  # equations in a row, for want of a better reason
+    "rest",  # what the reader left out
+]
+
+
+@dataclass(eq=False)
+class Item:
+    """An equation, or equations in a row that belong together.
+
+    Attributes:
+        address: The equation's or the group's.
+        eqns: The equation, or all those of the group, with their addresses.
+        kind: Of a group, why it is one; "" for an equation.
+        title: What a group is called.
+        note: More about a group in a few words; may be empty.
+        children: The items of a group; () for an equation.
+        tags: The tags of a group that show next to it while it is folded. Its `eqns` are without
+            them.
+        blocks: The nested jaxprs of an open equation.
+        open: Whether the picture shows what is inside.
+        pair: Of a group of the backward pass, the address of what it is the backward pass of.
+        stop: Of a group, where it ends: a position in the equations of the jaxpr.
+        within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
+    """
+
+    address: str
+    eqns: Sequence[tuple[str, Any]]
+    kind: GroupKind | Literal[""] = ""
+    title: str = ""
+    note: str = ""
+    children: Sequence[Item] = ()
+    tags: Sequence[Item] = ()
+    blocks: Sequence[tuple[Block, taxpr.Nested]] = ()
+    open: bool = False
+    pair: str = ""
+    stop: int = 0
+    within_backward: bool = False
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is part of a backward pass."""
+        # What is nested has a name stack of its own, which says nothing of what it is nested in.
+        return self.within_backward or pass_of(self.eqns[0][1]) == "backward"
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a group of equations."""
+        return bool(self.children)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it has when it is folded."""
+        return 1 + len(self.tags)
+
+    @property
+    def eqn(self) -> Any:
+        """The equation, of an item that is no group."""
+        return self.eqns[0][1]
+
+
+@dataclass(eq=False)
+class End:
+    """Inputs or outputs of a jaxpr that have one node, or those that belong together.
+
+    Attributes:
+        address: Of one input or output its own, such as `in3`; of several `group:in0-7`.
+        indices: Which they are.
+        title: What their names have in common; "" for one.
+        children: What they consist of; () for one.
+        open: Whether the children have nodes of their own.
+        rest: Whether it is what the reader left out.
+        state: Of the value of a state, or a part of it, that state; else None. As an output it has
+            no node: it goes back to where the state is. Of several states, all of them as one.
+        states: Of several states, how many; 0 for one, or a part of one.
+    """
+
+    address: str
+    indices: range
+    title: str = ""
+    children: Sequence[End] = ()
+    open: bool = False
+    rest: bool = False
+    state: StateEnds | None = None
+    states: int = 0
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it has."""
+        return sum(child.nodes for child in self.children) if self.open else 1
+
+
+@dataclass(eq=False)
+class Block:
+    """A jaxpr in its place.
+
+    Attributes:
+        address: "" for the program, else as in `3:scan/body`.
+        jaxpr: The program, or the open view of a nested jaxpr.
+        nested: How it is nested; None for the program.
+        ins: Its inputs.
+        outs: Its outputs.
+        items: What it consists of.
+        flow: Which values its groups take and give.
+        names: What its inputs and outputs are called.
+    """
+
+    address: str
+    jaxpr: Any
+    nested: taxpr.Nested | None
+    ins: Sequence[End]
+    outs: Sequence[End]
+    items: Sequence[Item]
+    flow: Flow
+    names: Names
+    _turns: dict[int, list[Any]] = field(default_factory=dict, init=False)
+
+    @functools.cached_property
+    def loss(self) -> Loss | None:
+        """Where the backward pass of a gradient begins; None where there is none."""
+        return loss_of(self.jaxpr)
+
+    def turns_in(self, item: Item) -> list[Any]:
+        """The equations of an item that make the loss, or take its derivative first."""
+        if self.loss is None:
+            return []
+        known = self._turns.get(id(item))  # the tree keeps the item
+        if known is None:
+            ends = {id(eqn) for eqn in (self.loss.eqn, *self.loss.firsts)}
+            known = [eqn for _, eqn in item.eqns if id(eqn) in ends]
+            self._turns[id(item)] = known
+        return known
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the addresses inside."""
+        return f"{self.address}/" if self.address else ""
+
+    @property
+    def nodes(self) -> int:
+        """About how many nodes it has when everything in it is folded."""
+        outs = (end for end in self.outs if not end.state)  # which are drawn where they enter
+        ends = sum(end.nodes for end in (*self.ins, *outs))
+        return sum(item.nodes for item in self.items) + ends + len(self.jaxpr.constvars)

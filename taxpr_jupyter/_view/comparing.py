@@ -1,0 +1,122 @@
+"""The program before and after the changes, side by side in the panel: `static/compare.js`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from taxpr_jupyter._diff.diff import Diff
+from taxpr_jupyter._diff.part import Status
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._view.background import Task
+
+LINES = 400  # of the text that is shown where there is no picture
+UNCHANGED = "No tag was added and no injector is attached: both sides are the same."
+# The mark of each kind of difference, and what it is called where that is not its own name.
+_KINDS: Mapping[Status, tuple[str, str]] = {
+    "added": ("new", ""),
+    "removed": ("gone", ""),
+    "changed": ("changed", ""),
+    "inside": ("changed", "changed inside"),
+    "follows": ("follows", ""),
+    "same": ("same", ""),
+}
+
+
+class CompareView:
+    """Compares the session's program with its changes, whenever somebody looks at it.
+
+    Args:
+        session: The session.
+        show: Takes a new value of the trait ``comparison``.
+        attempt: Calls a method of the session; a mistake becomes a message and gives None.
+        guard: Held while the state changes, which happens on several threads.
+        report: Called with the task while the pictures are laid out, and at its end.
+
+    Attributes:
+        task: The work under way, or None.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        show: Callable[[dict[str, Any]], None],
+        attempt: Callable[..., Any],
+        guard: threading.RLock,
+        report: Callable[[Task], None],
+    ) -> None:
+        self._session = session
+        self._show = show
+        self._attempt = attempt
+        self._guard = guard
+        self._report = report
+        self._seen = False
+        self._fresh = False
+        self.task: Task | None = None
+
+    def look(self, seen: bool) -> None:
+        """Says whether somebody looks; then what is old is made again."""
+        self._seen = seen
+        if seen and not self._fresh:
+            self._start()
+
+    def changed(self) -> None:
+        """Says that the program is another one now."""
+        self._fresh = False
+        if self.task:
+            self.task.cancel()
+        if self._seen:
+            self._start()
+
+    def _start(self) -> None:
+        if self.task:
+            self.task.cancel()
+        self._fresh = True
+        self.task = Task(self._compare, self._report, "comparing")
+        self.task.start()
+
+    def _compare(self, task: Task) -> None:
+        state = self._attempt(self._state, task) or {}
+        with self._guard:
+            if self.task is not task:
+                return  # there is a newer one
+            self.task = None
+            if task.cancelled.is_set():
+                self._fresh = False
+            else:
+                self._show(state)
+            self._report(task)
+
+    def _state(self, task: Task) -> dict[str, Any]:
+        try:
+            found = self._session.changes()
+        except PanelError as error:  # an injector that cannot work
+            return {"note": str(error)}
+        svg = found.svg(task.cancelled) or ""
+        lines = [] if svg else found.text().split("\n")
+        if len(lines) > LINES:
+            lines[LINES:] = [f"… {len(lines) - LINES:,} more lines"]
+        edits = self._session.tags or self._session.injectors
+        return {
+            "svg": svg,
+            "counts": _counts(found.diff),
+            "note": " ".join(filter(None, ["" if edits else UNCHANGED, found.note])),
+            "text": "\n".join(lines),
+        }
+
+
+def _counts(diff: Diff) -> list[dict[str, Any]]:
+    """How many equations became what, with the sign of each kind; "the same" comes always."""
+    return [
+        {
+            "mark": mark,
+            "sign": theme.CHANGES[mark].sign,
+            "name": name or theme.CHANGES[mark].name,
+            "count": diff.counts[status],
+        }
+        for status, (mark, name) in _KINDS.items()
+        if diff.counts[status] or status == "same"
+    ]

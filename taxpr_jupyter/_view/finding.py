@@ -1,0 +1,157 @@
+"""Search and paths in the panel: what `static/find.js` shows of them, and what its messages do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from taxpr_jupyter._analysis.slices import Slice
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.model import Picture, count_of
+from taxpr_jupyter._session.session import Session
+
+
+class FindView:
+    """The hits of a search, and a slice of the program that is lit in the picture.
+
+    Args:
+        session: The session.
+        show: Takes new values of the traits ``found`` and ``slice``, and ``selected``.
+    """
+
+    def __init__(self, session: Session, show: Callable[..., None]) -> None:
+        self._session = session
+        self._show = show
+        self._text = ""
+        self._at = -1
+        self._turn = 0
+        self._traced: tuple[str, ...] = ()  # such as ("upstream", "3:mul")
+        self._words = ""  # of what is shown alone
+
+    def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], None]]:
+        """What the messages of the browser do, each with an address."""
+        return {
+            "find": lambda _: self.find(content.get("text", ""), content.get("step", 0)),
+            "upstream": lambda address: self.trace("upstream", address),
+            "downstream": lambda address: self.trace("downstream", address),
+            "between": lambda address: self.trace("between", address, content.get("to", "")),
+            "only": lambda _: self.only(),
+            "all": lambda _: self.all(),
+        }
+
+    def find(self, text: str, step: int) -> None:
+        """Counts the hits; with a step other than 0 goes to the next or to the one before."""
+        try:
+            hits = self._session.find(text)
+        except PanelError as error:
+            self._text, self._at = text, -1
+            self._show(found={"text": text, "error": str(error)})
+            return
+        if text != self._text or not step:
+            self._at = -1
+        self._text = text
+        found: dict[str, Any] = {"text": text, "count": len(hits)}
+        if step and hits:
+            first = 0 if step > 0 else len(hits) - 1
+            self._at = (self._at + step) % len(hits) if self._at >= 0 else first
+            hit = hits[self._at]
+            element = self._session.reveal(hit.address)
+            self._turn += 1
+            found |= {"address": element, "why": ", ".join(hit.why)}
+            self._show(selected=element)
+        self._show(found={**found, "at": self._at + 1, "turn": self._turn})
+
+    def trace(self, what: str, *addresses: str) -> None:
+        """Lights what is upstream or downstream of a place, or between two."""
+        if what == "between" and not self._session.between(*addresses).addresses:
+            addresses = addresses[::-1]  # the reader need not know which comes first
+            if not self._session.between(*addresses).addresses:
+                raise PanelError("There is no path from {} to {}, or back".format(*addresses[::-1]))
+        self._traced = (what, *addresses)
+        self.refresh()
+
+    def only(self) -> None:
+        """Shows what is lit, and folds the rest."""
+        if not self._traced:
+            return
+        what, *addresses = self._traced
+        self._words = f"Only {self._title(self._slice())}"
+        self._traced = ()
+        if what == "between":
+            self._session.show_only(between=(addresses[0], addresses[1]))
+        else:
+            self._session.show_only(getattr(self._session, what)(*addresses))
+        self.refresh()
+
+    def all(self) -> None:
+        """Shows everything, with nothing lit."""
+        self._traced = ()
+        self._session.show_all()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Shows what is lit in the picture as it is now."""
+        whole = self._session.shows_all
+        try:
+            traced = self._slice() if self._traced else None
+        except PanelError:  # it was of a tag that is gone
+            self._traced, traced = (), None
+        if traced is None:
+            words = "" if whole else self._words or "A part of the program"
+            self._show(slice={"words": words, "whole": whole})
+            return
+        elements, edges = _lit(self._session.picture(), traced)
+        what = self._title(traced)
+        self._show(
+            slice={
+                "words": what[0].upper() + what[1:],
+                "elements": elements,
+                "edges": edges,
+                "only": True,
+                "whole": whole,
+                "note": _unsure(traced),
+            }
+        )
+
+    def _slice(self) -> Slice:
+        what, *addresses = self._traced
+        return getattr(self._session, what)(*addresses)
+
+    def _title(self, traced: Slice) -> str:
+        what, *addresses = self._traced
+        where = f"the paths from {' to '.join(addresses)}" if len(addresses) > 1 else ""
+        where = where or f"what is {what} of {addresses[0]}"
+        equations = sum(not _is_end(address) for address in traced.addresses)
+        star = "*" if traced.unsure else ""
+        return f"{where}: {count_of(equations, 'equation')}{star}"
+
+
+def _is_end(address: str) -> bool:
+    return address.startswith(("in", "out", "const"))
+
+
+def _unsure(traced: Slice) -> str:
+    if not traced.unsure:
+        return ""
+    named = ", ".join(traced.unsure[:3]) + (" …" if len(traced.unsure) > 3 else "")
+    return f"* What depends on what is not known in {named}, so all of it counts."
+
+
+def _lit(picture: Picture, traced: Slice) -> tuple[list[str], list[int]]:
+    """The addresses of the elements, and the numbers of the edges, that have a part of a slice."""
+
+    def touches(address: str) -> bool:
+        try:
+            # A literal, and the text in an empty jaxpr, go with what they stand in.
+            return traced.touches(address.partition("~")[0].removesuffix("/empty"))
+        except PanelError:
+            return False
+
+    lit = {e.id: touches(e.address) for e in (*picture.nodes, *picture.clusters)}
+    edges = [
+        number
+        for number, edge in enumerate(picture.edges)
+        if lit[edge.source] and lit[edge.target] and (not edge.value or touches(edge.value))
+    ]
+    elements = [e.address for e in (*picture.nodes, *picture.clusters) if lit[e.id]]
+    return list(dict.fromkeys(elements)), edges

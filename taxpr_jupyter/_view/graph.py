@@ -1,0 +1,70 @@
+"""What the browser draws of a panel: its state, and the modules that it loads."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from typing import Any
+
+import anywidget
+import traitlets
+
+from taxpr_jupyter._model.legend import legend_rows
+
+STATIC = pathlib.Path(__file__).parent / "static"
+# What panel.js loads besides, by name.
+MODULES = {
+    name: (STATIC / name).read_text("utf-8")
+    for name in ("compare.js", "find.js", "legend.js", "picture.js", "states.js", "text.js")
+}
+
+
+class Graph(anywidget.AnyWidget):
+    """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
+
+    The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
+    "text", "outline" or "compare"), and sends messages `{"do": action, "address": …}`; all else
+    goes from Python to the browser. The picture is sent only when it is another one, and the other
+    views only while they are looked at.
+
+    Args:
+        guard: Held while a change from the browser is taken in, since that may happen on another
+            thread than the session's changes.
+    """
+
+    _esm = STATIC / "panel.js"
+    _css = STATIC / "panel.css"
+    _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
+
+    _modules = traitlets.Dict(MODULES).tag(sync=True)
+    _legend = traitlets.List([list(row) for row in legend_rows()]).tag(sync=True)
+    svg = traitlets.Unicode().tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
+    call = traitlets.Unicode().tag(sync=True)
+    counts = traitlets.Unicode().tag(sync=True)
+    view = traitlets.Unicode("picture").tag(sync=True)
+    rows = traitlets.Dict().tag(sync=True)
+    heat = traitlets.Unicode().tag(sync=True)
+    marks = traitlets.Dict().tag(sync=True)
+    selected = traitlets.Unicode().tag(sync=True)
+    place = traitlets.Dict().tag(sync=True)
+    inspection = traitlets.Dict().tag(sync=True)
+    found = traitlets.Dict().tag(sync=True)
+    slice = traitlets.Dict().tag(sync=True)
+    comparison = traitlets.Dict().tag(sync=True)
+    states = traitlets.Dict().tag(sync=True)
+    tags = traitlets.List().tag(sync=True)
+    message = traitlets.Dict().tag(sync=True)
+    progress = traitlets.Dict({"running": False}).tag(sync=True)
+    results = traitlets.Dict().tag(sync=True)
+    stale = traitlets.Bool(False).tag(sync=True)
+    code = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
+        self._guard = guard
+        super().__init__(**kwargs)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Takes in what the browser changed."""
+        with self._guard:
+            super().set_state(sync_data)

@@ -1,0 +1,58 @@
+"""How a session shows itself: a panel in a notebook, a picture without a browser, text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from taxpr_jupyter._errors import LOG, one_line
+from taxpr_jupyter._model.stylesheet import for_outputs
+
+SVG = "image/svg+xml"
+_LINES = 100  # of the program in an output; `session.text()` shows all
+
+
+def running_shell() -> Any:
+    """The IPython shell that runs, or None; never imports IPython."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Data and metadata for IPython: always text, a picture and a panel where they can be shown."""
+    shell = running_shell()
+    plain = session.text_only or not shows(shell, SVG)
+    color = shell is not None and not shows(shell, SVG) and sys.stdout.isatty()
+    data: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    notes = list(session.notes)
+    if not plain:
+        svg = session.svg()
+        if session.layout_note:
+            notes.append(session.layout_note)
+        if getattr(shell, "kernel", None) is not None:
+            try:
+                data, metadata = _widget(session, **choice)
+            except Exception as error:  # a panel that fails must not take the picture with it
+                LOG.warning("There is no panel for %r", session, exc_info=True)
+                notes.append(f"There is no panel: {one_line(error)}")
+        if svg is not None:
+            data[SVG] = for_outputs(svg)
+    parts = [session.text(color=color, limit=_LINES), session.tags_table(color=color), *notes]
+    data["text/plain"] = "\n\n".join(part for part in parts if part)
+    return data, metadata
+
+
+def shows(shell: Any, mime: str) -> bool:
+    """Whether outputs of this kind are shown; a terminal's shell leaves only text."""
+    formatter = getattr(shell, "display_formatter", None)
+    return formatter is None or mime in formatter.active_types
+
+
+def _widget(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    from taxpr_jupyter._view.widget import view_for
+
+    bundle = view_for(session)._repr_mimebundle_(**choice)
+    if isinstance(bundle, tuple):
+        return dict(bundle[0]), dict(bundle[1])
+    return dict(bundle or {}), {}

@@ -1,0 +1,337 @@
+"""The panel: one view of a session in the notebook. Everything that it does, the session does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+
+from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._view import states, wire
+from taxpr_jupyter._view.background import Task
+from taxpr_jupyter._view.comparing import CompareView
+from taxpr_jupyter._view.controls import InjectorControls, RunControls, close_all
+from taxpr_jupyter._view.finding import FindView
+from taxpr_jupyter._view.graph import Graph
+
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+KEPT = ("selected", "place", "view")  # when a cell is run again
+CANCELLING = "Cancelling: this step must end first"
+CANCELLED = "Cancelled."
+TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
+
+
+class PanelView(ipywidgets.VBox):
+    """The panel of one session: `Graph`, the controls of injectors, and Run.
+
+    It holds nothing that the session does not hold, except what is selected. Close it with
+    `close()`; the session stays as it is.
+    """
+
+    _ipython_display_ = None
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._lock = threading.RLock()
+        self._layout_task: Task | None = None
+        self._run_task: Task | None = None
+        self._selected_key = ""  # of the selected tag, whose address can move
+        self._refused = states.Refused(session)
+        self._instead = False  # whether the outline is shown because there is no picture
+        kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
+        self.graph = Graph(self._lock, **kept)
+        self.finding = FindView(session, self._show_found)
+        self.comparing = CompareView(
+            session, self._show_comparison, self._attempt, self._lock, self._report_compare
+        )
+        self.injector_controls = InjectorControls(session, self._lock, self._attempt)
+        self.run_controls = RunControls(session.devices(), self.start_run)
+        parts = [self.graph, self.injector_controls.box, self.run_controls.box]
+        super().__init__([ipywidgets.VBox(parts).add_class("taxpr-grid")])
+        self.add_class("taxpr-panel")
+        self.graph.observe(self._on_selected, "selected")
+        self.graph.observe(self._on_view, "view")
+        self.graph.observe(self._keep, KEPT)
+        self.graph.on_msg(self._on_message)
+        self._unsubscribe = session.on_change(self._on_change)
+        self._show_picture(session.svg())
+        self._show_program()
+        self._show_run()
+        self.comparing.look(self.graph.view == "compare")
+
+    # From the session to the browser
+
+    def _on_change(self, change: str) -> None:
+        with self._lock:
+            if change == "closed":
+                self.close()
+            elif change == "run":
+                self._show_run()
+                self._show_states()
+            elif change == "error":
+                self._say(self.session.error or "", error=bool(self.session.error))
+            elif change in ("values", "states"):
+                self._show_texts()
+                self.injector_controls.refresh_values()
+            else:
+                self._show_program()
+                self._redraw()
+            if change in ("tags", "injectors"):
+                self.comparing.changed()
+            if change in ("tags", "injectors", "values", "states") and self.graph.results:
+                self.graph.stale = True
+            if not self.session.error:
+                self._say("")
+
+    def _show_program(self) -> None:
+        self._show_texts()
+        self._follow_selected_tag()
+        self._show_selected()
+
+    def _show_texts(self) -> None:
+        sites = self.session.sites()
+        self.graph.tags = wire.tags_state(sites)
+        self.graph.marks = {
+            site.address: "failed" for site in sites if site.injector and site.injector.error
+        }
+        self.graph.code = self.session.code()
+        self._show_states()
+        self._show_rows()
+
+    def _show_states(self) -> None:
+        self.graph.states = states.states_state(self.session, self._refused.texts)
+
+    def _show_rows(self) -> None:
+        """Sends the view that is looked at, if it is not the picture."""
+        view = self.graph.view
+        if view in ("text", "outline"):
+            note = "" if self.graph.svg else self.session.layout_note
+            self.graph.rows = wire.rows_state(view, self.session.lines(), note)
+
+    def _follow_selected_tag(self) -> None:
+        if self._selected_key:
+            addresses = {site.key: site.address for site in self.session.sites()}
+            self.graph.selected = addresses.get(self._selected_key, "")
+
+    def _show_selected(self) -> None:
+        address = self.graph.selected
+        node = self.session.inspect(address) if address else None
+        if node and node.kind == "unknown" and self.session.picture().find(address) is None:
+            self.graph.selected = ""  # it is there no longer; this comes back with nothing selected
+            return
+        self._selected_key = node.site.key if node and node.site else ""
+        self.graph.inspection = wire.inspection_state(address, node) if node else {}
+        self.injector_controls.show(node)
+
+    def _show_run(self) -> None:
+        if self.session.last:
+            names = {site.key: site.name for site in self.session.sites()}
+            self.graph.results = wire.results_state(self.session.last, names)
+            self.graph.stale = False
+
+    def _show_picture(self, svg: str | None) -> None:
+        self.graph.svg = svg or ""
+        self.graph.note = " ".join(filter(None, [*self.session.notes, self.session.layout_note]))
+        self.graph.call = self.session.call
+        self.graph.heat = self.session.heat or ""
+        self.graph.counts = str(self.session.picture().counts)
+        if not svg and self.graph.view == "picture":
+            self._instead = True
+            self.graph.view = "outline"
+        elif svg and self._instead:
+            self.graph.view = "picture"
+        elif not svg:
+            self._show_rows()  # the note may be another one
+        self.finding.refresh()
+
+    def _show_found(self, **traits: Any) -> None:
+        for name, value in traits.items():
+            setattr(self.graph, name, value)
+
+    def _show_comparison(self, state: dict[str, Any]) -> None:
+        self.graph.comparison = state
+
+    def _report_compare(self, task: Task) -> None:
+        self._report(task)
+        self._report_idle()
+
+    def _redraw(self) -> None:
+        """Lays the picture out again in the background; only the newest one is shown."""
+        if self._layout_task:
+            self._layout_task.cancel()
+        self._layout_task = Task(self._lay_out, self._report, "layout")
+        self._layout_task.start()
+
+    def _lay_out(self, task: Task) -> None:
+        svg = self._attempt(self.session.svg, cancel=task.cancelled)
+        with self._lock:
+            if self._layout_task is task:
+                self._layout_task = None
+                self._report_idle()
+                if task.cancelled.is_set():
+                    self._say("The layout was cancelled: this is the picture from before.")
+                else:
+                    self._show_picture(svg)
+
+    # From the browser to the session
+
+    def _on_selected(self, change: Any) -> None:
+        with self._lock:
+            self._show_selected()
+
+    def _on_view(self, change: Any) -> None:
+        with self._lock:
+            self._instead = self._instead and change.new == "outline"
+            self._show_rows()
+            self.comparing.look(change.new == "compare")
+
+    def _keep(self, change: Any) -> None:
+        """A cell that is run again shows the same node at the same place."""
+        if not (change.name == "view" and self._instead):
+            self.session.view_state[change.name] = change.new
+
+    def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+        session = self.session
+        actions: dict[str, Callable[[str], Any]] = {
+            "tag": lambda address: session.tag(address, content.get("name") or None),
+            "untag": session.untag,
+            "fold": session.fold,
+            "unfold": session.unfold,
+            "toggle": self._toggle,
+            "heat": self._set_heat,
+            "cancel": lambda _: self.cancel(),
+            **self.finding.actions(content),
+            **states.actions(session, content, self._refused),
+        }
+        what = content.get("do", "")
+        if what in actions:
+            with self._lock:
+                self._attempt(actions[what], content.get("address", ""))
+                if what in ("state", "keepState"):  # what is wrong stands beside the field
+                    self._show_states()
+                    self._say("")
+
+    def _toggle(self, address: str) -> None:
+        node = self.session.inspect(address)
+        if node.foldable:
+            (self.session.fold if node.unfolded else self.session.unfold)(address)
+
+    def _set_heat(self, kind: str) -> None:
+        self.session.heat = kind or None  # pyright: ignore[reportAttributeAccessIssue] - it checks
+
+    def start_run(self, device: str | None = None) -> Task:
+        """Runs the session on a thread of its own. Returns the task, which can be waited for.
+
+        There is one run at a time: the one that is under way is not disturbed.
+        """
+        with self._lock:
+            if self._run_task is not None:
+                self._say("A run is under way.")
+                return self._run_task
+            task = Task(lambda task: self._run_on(task, device), self._report, "starting")
+            self._run_task = task
+            self._say("")
+            self._report(task)
+            task.start()
+            return task
+
+    def _run_on(self, task: Task, device: str | None) -> None:
+        def on_phase(phase: Any) -> None:
+            task.label = f"{phase.program} · {phase.name}"
+            task.fraction = (phase.step - 1) / phase.steps
+
+        run = self._attempt(self.session.run, device, on_phase=on_phase, cancel=task.cancelled)
+        with self._lock:
+            self._run_task = None
+            self._report_idle()
+            if task.cancelled.is_set() and not self.graph.message.get("error"):
+                came_too_late = run is not None and not run.cancelled
+                self._say("The run ended before it was cancelled." if came_too_late else CANCELLED)
+
+    def cancel(self) -> None:
+        """Asks the run or the layout that is under way to stop."""
+        for task in self._tasks():
+            task.cancel()
+            self._report(task)
+        if self._run_task:
+            self._say(CANCELLING)  # nothing can stop XLA before the end of a step
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for the run and the layout that are under way. Returns whether they have ended."""
+        return all(task.wait(timeout) for task in self._tasks())
+
+    def _tasks(self) -> list[Task]:
+        return [t for t in (self._run_task, self._layout_task, self.comparing.task) if t]
+
+    # Messages and progress
+
+    def _attempt(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls a method of the session. A mistake becomes a message and gives None."""
+        try:
+            return method(*args, **kwargs)
+        except PanelError as error:
+            self._say(str(error), error=True)
+        except Exception as error:  # in a message from the browser it would be seen by nobody
+            LOG.warning("The panel of %r failed", self.session, exc_info=True)
+            self._say(one_line(error), error=True)
+        return None
+
+    def _say(self, text: str, error: bool = False) -> None:
+        with self._lock:
+            self.graph.message = {"text": text, "error": error}
+
+    def _report(self, task: Task) -> None:
+        with self._lock:
+            if task in self._tasks()[:1]:
+                self.graph.progress = {
+                    "running": True,
+                    "label": task.label,
+                    "fraction": task.fraction,
+                    "elapsed": task.elapsed,
+                    "cancelling": task.cancelled.is_set(),
+                }
+
+    def _report_idle(self) -> None:
+        if not self._tasks():
+            self.graph.progress = {"running": False}
+
+    # As an output of a cell
+
+    def _repr_mimebundle_(  # pyright: ignore[reportIncompatibleMethodOverride] - as anywidget's
+        self, **kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        # anywidget's own pair: on Colab the metadata name the widget manager to load.
+        data, metadata = self.graph._repr_mimebundle_() or ({}, {})
+        view = {**data[WIDGET_MIME], "model_id": self.model_id}
+        text = self.session.text(limit=TEXT_LINES)
+        data = {**data, WIDGET_MIME: view, "text/plain": text}
+        if self.graph.svg:
+            data["image/svg+xml"] = for_outputs(self.graph.svg)
+        return data, metadata
+
+    def close(self) -> None:
+        """Takes the panel away; the session keeps everything."""
+        with self._lock:
+            if self.comm is None:
+                return  # ipywidgets also closes what is collected as garbage
+            if _views.get(self.session) is self:
+                del _views[self.session]
+            self._unsubscribe()
+            self.cancel()
+            for child in self.children:
+                close_all(child)
+            super().close()
+
+
+_views: dict[Session, PanelView] = {}  # the open ones
+
+
+def view_for(session: Session) -> PanelView:
+    """The panel of a session, always the same one until it is closed."""
+    if session not in _views:
+        _views[session] = PanelView(session)
+    return _views[session]

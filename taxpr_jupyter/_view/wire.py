@@ -1,0 +1,196 @@
+"""The session's dataclasses as the small plain dicts that `static/panel.js` draws.
+
+Everything here is text, numbers and lists, so that it is JSON; the names are those of the
+typedefs at the top of `panel.js`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from taxpr_jupyter._edits.inspect import Inspection, ValueRow
+from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
+from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._lines.rows import outline_rows
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._runs.run import Difference, Record, Run
+from taxpr_jupyter._session.session import Attached, SiteRow
+from taxpr_jupyter._text.short import shortened
+
+LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
+SUMMARY = 40  # characters of an error beside the Run button
+MOST_LINES = 2000  # of a program in one view
+
+
+def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
+    """What the inspector shows of the node that was asked for by this address."""
+    toggle = "" if not node.foldable else "fold" if node.unfolded else "unfold"
+    return {
+        "address": address,
+        "title": node.title,
+        "kind": node.kind,
+        "facts": [[name, _short(text)] for name, text in node.params],
+        "inputs": list(node.inputs),
+        "outputs": list(node.outputs),
+        "values": [_value(row) for row in node.values],
+        "source": node.source,
+        "line": node.source_line.strip(),
+        "valueSource": node.value_source,
+        "valueLine": node.value_line.strip(),
+        "addedBy": _short(node.added_by),
+        "scope": node.scope,
+        "tag": tag_state(node.site) if node.site else None,
+        "tagParams": [
+            [name, _short(repr(value))] for name, value in (node.tag_params or {}).items()
+        ],
+        "cost": list(node.cost),
+        "toggle": toggle,
+        "note": node.refused or "",
+    }
+
+
+def tag_state(site: SiteRow) -> dict[str, Any]:
+    """One tag, for the list of all tags and for the inspector."""
+    fires = "" if site.trips is None else f"fires {count_of(site.trips, 'time')}"
+    fires += " at most" if fires and site.site.conditional else ""
+    return {
+        "address": site.address,
+        "name": site.name or site.address,
+        "type": site.avals,
+        "where": ", ".join(filter(None, (site.where, fires))),
+        "added": site.added,
+        "injector": describe(site.injector) if site.injector else "",
+    }
+
+
+def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
+    """One run: outputs against the untouched run, what was recorded, and the times.
+
+    Args:
+        run: The run.
+        names: The names of the tags, by key.
+    """
+    return {
+        "title": f"Run {run.number} on {run.device}",
+        "summary": f"Run {run.number}: {summary(run)}",
+        "status": "error" if run.error else "cancelled" if run.cancelled else "done",
+        "error": run.error or "",
+        "injectors": [
+            {"address": key, "text": f"{names.get(key) or key}: {describe(injector)}"}
+            for key, injector in run.injectors.items()
+        ],
+        "xla": list(run.xla_lines),
+        "times": [[phase, seconds] for phase, seconds in run.times.items()],
+        "outputs": [_output(row) for row in run.differences],
+        "records": [_record(record) for record in run.records.values()],
+    }
+
+
+def summary(run: Run) -> str:
+    """What came of a run, in a few words."""
+    if run.error:
+        return f"failed: {shortened(' '.join(run.error.split()), SUMMARY)}"
+    if run.cancelled:
+        return "cancelled"
+    changed = [row for row in run.differences if not row.equal]
+    if not run.differences:
+        return "done"
+    if not changed:
+        return "no output changed"
+    numbers = [row.max for row in changed if row.max is not None and not math.isnan(row.max)]
+    by = f", by {max(numbers):.3g} at most" if numbers else ""
+    return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}"
+
+
+def describe(injector: Attached) -> str:
+    """An attached injector as a call: `scale(factor=0.5)`."""
+    values = ", ".join(f"{name}={number(value)}" for name, value in injector.values.items())
+    return f"{injector.name}({values})"
+
+
+def number(value: Any) -> str:
+    """A number in few digits; anything else as its `repr`, cut."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return _short(repr(value), 60)
+
+
+def _value(row: ValueRow) -> dict[str, Any]:
+    return {
+        "address": row.address,
+        "text": row.text,
+        "tag": tag_state(row.tag) if row.tag else None,
+        "refused": row.refused or "",
+    }
+
+
+def _output(row: Difference) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "type": row.aval,
+        "before": _short(row.before),
+        "after": _short(row.after),
+        "largest": _difference(row.max),
+        "mean": _difference(row.mean),
+        "same": row.equal,
+        "note": row.note,
+    }
+
+
+def _record(record: Record) -> dict[str, Any]:
+    report = record.report.items()  # of the injector itself; a scalar is a fact
+    said = [(name, value.item()) for name, value in report if getattr(value, "shape", None) == ()]
+    return {
+        "name": record.name,
+        "address": record.key,
+        "facts": [[name, number(value)] for name, value in (*record.stats.items(), *said)],
+        "values": _short(record.text),
+        "note": record.note,
+    }
+
+
+def _difference(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return "0" if value == 0 else f"{value:.4g}"
+
+
+def _short(text: str, longest: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def tags_state(sites: Iterable[SiteRow]) -> list[dict[str, Any]]:
+    """All tags in program order."""
+    return [tag_state(site) for site in sites]
+
+
+def rows_state(view: str, lines: Sequence[Line], note: str) -> dict[str, Any]:
+    """The program as the rows of a view, "text" or "outline".
+
+    Args:
+        view: Which view.
+        lines: What the picture shows; of very many only the first ones are sent.
+        note: Why there is no picture; may be empty.
+    """
+    shown = lines[:MOST_LINES]
+    complete = len(shown) == len(lines)
+    rows = outline_rows(shown) if view == "outline" else jaxpr_rows(shown, complete)
+    return {
+        "view": view,
+        "note": note,
+        "more": len(lines) - len(shown),
+        "rows": [
+            {
+                "address": row.address,
+                "depth": row.depth,
+                "kind": row.kind,
+                "marks": list(row.marks),
+                "fold": row.fold or "",
+                "open": row.open,
+                "spans": [list(span) for span in row.spans],
+            }
+            for row in rows
+        ],
+    }
