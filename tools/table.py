@@ -22,15 +22,15 @@ def markdown() -> str:
     # These keep their jaxprs in an object, where none can be replaced.
     hiding = {kind for kind in registered() if isinstance(kind, type)}
     hiding.add(_compat.call_hi_primitive_linearized_p)
-    names: dict[tuple[str, str], list[str]] = {}
+    names: dict[tuple[str, ...], list[str]] = {}
     for kind, hop in registered().items():
         dissolve = "refused: its jaxpr is hidden" if kind in hiding else "yes"
-        names.setdefault((dissolve, injects(hop)), []).append(f"`{name_of(kind)}`")
-    rows = [
-        (", ".join(sorted(same)), "yes", dissolve, inject, "yes")
-        for (dissolve, inject), same in names.items()
-    ]
-    rows.sort(key=lambda row: (row[3] != "yes", row[3], row[0]))
+        row = ("yes", dissolve, injects(hop), "yes")
+        if not (hop.inject or hop.refusal):
+            row = ("no: only JAX writes its jaxpr", "no", "no", "as one node")
+        names.setdefault(row, []).append(f"`{name_of(kind)}`")
+    rows = [(", ".join(sorted(same)), *row) for row, same in names.items()]
+    rows.sort(key=lambda row: (row[3] == "no", row[3] != "yes", row[3], row[0]))
     head = ("Primitive", "walk", "dissolve", "inject", "draw")
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows))
 

@@ -58,6 +58,7 @@ from taxpr._compat._jaxprs import (
     jaxpr_as_fun,
     open_jaxpr,
     rebuilt,
+    written_by_jax,
 )
 from taxpr._compat._mesh import (
     ShardingTypeError,
@@ -114,6 +115,7 @@ from taxpr._compat._primitives import (
     jit_p,
     linear_call_p,
     mpmd_map,
+    named_combiners,
     pallas_call,
     primitive_if_loaded,
     program_order_p,
@@ -121,6 +123,7 @@ from taxpr._compat._primitives import (
     run_scoped,
     run_state_p,
     scan_p,
+    scatter_p,
     shard_map_p,
     while_p,
     xla_metadata_call_p,

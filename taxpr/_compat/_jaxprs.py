@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax._src import ad_util as _ad_util
 from jax._src import core as _core
 from jax._src import literals as _literals
+from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _pe
 
 from taxpr._compat._avals import ShapedArray, with_weak_type
@@ -109,6 +110,12 @@ def closed(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
     if ONE_JAXPR_CLASS:
         return jaxpr.replace(consts=list(consts)) if consts else jaxpr
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, list(consts))
+
+
+def written_by_jax(jaxpr: Any) -> bool:
+    """Whether the function that was traced to this jaxpr is known to be one of JAX's own."""
+    file = open_jaxpr(jaxpr).debug_info.func_filename
+    return file is not None and not _source_info_util.is_user_filename(file)
 
 
 def as_stored(jaxpr: Any, like: Any) -> Any:

@@ -79,20 +79,27 @@ run_scoped = ("jax._src.pallas.primitives", "run_scoped_p")
 _LAX = "jax._src.lax.lax"
 _SLICING = "jax._src.lax.slicing"
 _WINDOWS = "jax._src.lax.windowed_reductions"
-combiners = tuple(
-    primitive(module, name)
-    for module, name in (
-        (_LAX, "reduce_p"),
-        (_WINDOWS, "reduce_window_p"),
-        (_WINDOWS, "select_and_scatter_p"),
-        (_SLICING, "scatter_p"),
-        (_SLICING, "scatter_add_p"),
-        (_SLICING, "scatter_sub_p"),
-        (_SLICING, "scatter_mul_p"),
-        (_SLICING, "scatter_min_p"),
-        (_SLICING, "scatter_max_p"),
-    )
+
+
+def _all_of(*names: tuple[str, str]) -> tuple[Primitive, ...]:
+    found = (primitive(module, name) for module, name in names)
+    return tuple(one for one in found if one is not None)
+
+
+# What combines pairs of elements by a jaxpr. That of these is what their names say: only JAX
+# writes it.
+named_combiners = _all_of(
+    (_SLICING, "scatter_add_p"),
+    (_SLICING, "scatter_sub_p"),
+    (_SLICING, "scatter_mul_p"),
+    (_SLICING, "scatter_min_p"),
+    (_SLICING, "scatter_max_p"),
 )
+# That of these is given by who calls them, JAX's own functions among these.
+combiners = _all_of(
+    (_LAX, "reduce_p"), (_WINDOWS, "reduce_window_p"), (_WINDOWS, "select_and_scatter_p")
+)
+scatter_p = primitive(_SLICING, "scatter_p")
 
 # Some functions of JAX are classes (hijax), which all share one primitive and keep what they
 # are in an object of theirs. From 0.12 it has another base class.

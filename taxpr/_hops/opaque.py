@@ -1,10 +1,15 @@
-"""Primitives whose jaxprs are walked and drawn, and refused by `inject`."""
+"""Primitives whose jaxprs are walked and drawn, and refused by `inject`.
+
+What JAX itself writes to combine elements, such as the ``add`` of a scatter-add, is no place of
+the user's program: it is neither walked nor drawn.
+"""
 
 from __future__ import annotations
 
 from taxpr import _compat
-from taxpr._hops.protocol import Hop
+from taxpr._hops.protocol import Hop, Nested
 from taxpr._hops.table import found_in_params, register, register_when_loaded
+from taxpr._primitives.tag import is_tag
 
 _COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
 _HIJAX = (
@@ -13,7 +18,7 @@ _HIJAX = (
 )
 
 _REFUSALS = {
-    **dict.fromkeys(_compat.combiners, _COMBINER),
+    _compat.scatter_p: _COMBINER,  # that of `jax.numpy.ndarray.at[...].apply`
     _compat.call_hi_primitive_linearized_p: (
         "it stands for a derivative that JAX has yet to transpose, and a tag marks the primal only"
     ),
@@ -30,6 +35,22 @@ _OF_PALLAS = {
     _compat.mpmd_map: "its jaxprs are kernels, which run side by side",
     _compat.run_scoped: "it is a part of a kernel, and its memory exists only in there",
 }
+
+
+def _given_combiners(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+    return tuple(one for one in found_in_params(eqn) if not _is_jax_s_own(one))
+
+
+def _is_jax_s_own(nested: Nested) -> bool:
+    """Whether a combiner is a function of JAX, and none that JAX wraps around the user's."""
+    flat = not any(is_tag(eqn) or found_in_params(eqn) for eqn in nested.jaxpr.eqns)
+    return flat and _compat.written_by_jax(nested.stored)
+
+
+for _kind in _compat.named_combiners:
+    register(_kind, Hop(nested=lambda eqn: ()))
+for _kind in _compat.combiners:
+    register(_kind, Hop(nested=_given_combiners, refusal=_COMBINER))
 for _kind, _reason in _REFUSALS.items():
     register(_kind, Hop(nested=found_in_params, refusal=_reason))
 for (_module, _name), _reason in _OF_PALLAS.items():

@@ -173,7 +173,8 @@ class Costs:
             once = total(self.of_jaxpr(part.jaxpr) for part in nested)
             return replace(once, loops=True)
         if (combinations := _combinations(eqn)) is not None:
-            each = total(self.of_jaxpr(combiner.jaxpr) for combiner in nested)
+            combiners = (eqn.params[name] for name in _COMBINERS if name in eqn.params)
+            each = total(self.of_jaxpr(getattr(one, "jaxpr", one)) for one in combiners)
             # What goes through a combiner are elements of what the equation moves.
             return replace(each.times(combinations), bytes=_flops.moved(eqn))
         # Of a linear solve, what only its derivative needs does not run; of a kernel nobody knows
@@ -205,6 +206,10 @@ def devices_of(eqn: Any) -> int:
         return params["axis_size"]
     manual = params.get("newly_manual_axes", params.get("manual_axes", ()))  # the latter up to 0.9
     return math.prod(params["mesh"].shape[name] for name in manual)
+
+
+# Of an equation that reduces, the params with a jaxpr; JAX's own are not among the nested ones.
+_COMBINERS = ("jaxpr", "select_jaxpr", "scatter_jaxpr")
 
 
 def _combinations(eqn: Any) -> int | None:

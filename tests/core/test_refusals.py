@@ -19,7 +19,7 @@ V = np.asarray([0.3, -0.8, 1.1], np.float32)
 COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order"
 PENDING = "it stands for a derivative that JAX has yet to transpose"
 REASONS = {
-    **{p.name: COMBINER for p in _compat.combiners if p is not None},
+    **{p.name: COMBINER for p in (*_compat.combiners, _compat.scatter_p)},
     "pallas_call": "its jaxpr is a kernel, whose instances run side by side",
     "core_map": "each core of the device runs its jaxpr, side by side with the others",
     "mpmd_map": "its jaxprs are kernels, which run side by side",

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core as jex
+import jax.numpy as jnp
 import pytest
+from jax import lax
 
 import taxpr
 
@@ -98,3 +100,64 @@ def test_pallas_is_not_imported_before_somebody_uses_it():
     )
     assert not found.returncode, found.stderr
     assert found.stdout.strip() == "its jaxpr is a kernel, whose instances run side by side"
+
+
+X = jnp.arange(4.0)
+
+
+def embedding_gradient(table):
+    return jax.grad(lambda table: table[jnp.array([1, 2, 1])].sum())(table)
+
+
+OF_JAX = [
+    lambda x: x.at[0].add(x[1]),
+    lambda x: x.at[0].subtract(x[1]),
+    lambda x: x.at[0].multiply(x[1]),
+    lambda x: x.at[0].min(x[1]),
+    lambda x: x.at[0].max(x[1]),
+    lambda x: x.at[0].set(x[1]),
+    embedding_gradient,
+    jax.grad(lambda x: jnp.take_along_axis(x, jnp.array([1, 2]), 0).sum()),
+    lambda x: lax.reduce_window(x, 1.0, lax.mul, (2,), (1,), "VALID"),
+]
+
+
+@pytest.mark.parametrize("fn", OF_JAX)
+def test_a_combiner_that_jax_writes_is_no_place_of_the_program(fn):
+    program = taxpr.trace(fn)(X)
+    combining = [
+        eqn
+        for _, eqn in taxpr.iter_eqns(program.jaxpr)
+        if eqn.primitive.name.startswith(("scatter", "reduce_window"))
+    ]
+    assert combining
+    assert not any(map(taxpr.is_hop, combining))
+    assert not any("jaxpr/" in value.address for value in taxpr.find_values(program))
+    counted = program.tag_at("*", name="all").inject(taxpr.count())
+    out, _ = counted(counted.ctx, X)
+    assert jnp.array_equal(out, fn(X))
+
+
+@pytest.mark.parametrize(
+    ("fn", "made"),
+    [
+        (lambda x: lax.reduce(x, 0.0, lambda a, b: a + b * b, (0,)), ["mul", "add"]),
+        (lambda x: lax.reduce(x, 0.0, lambda a, b: a + b, (0,)), ["add"]),
+        (lambda x: lax.reduce_window(x, 0.0, lambda a, b: a + b, (2,), (1,), "VALID"), ["add"]),
+        (lambda x: x.at[0].apply(lambda y: jnp.sin(y) * 2), ["sin", "mul"]),
+        (lambda x: x.at[0].apply(lambda y: taxpr.tag(y, name="t")), ["tag"]),
+    ],
+)
+def test_a_combiner_that_the_user_writes_is_walked(fn, made):
+    program = taxpr.trace(fn)(X)
+    [hop] = [eqn for eqn in program.eqns if taxpr.is_hop(eqn)]
+    [nested] = taxpr.nested_jaxprs(hop)
+    assert [eqn.primitive.name for eqn in nested.jaxpr.eqns] == made
+    assert "combines pairs of elements" in taxpr.injectable(hop)
+
+
+def test_a_tag_in_a_wrapper_that_jax_makes_of_a_combiner_is_found():
+    program = taxpr.trace(
+        lambda x: lax.reduce(x, 0.0, jax.jit(lambda a, b: taxpr.tag(a + b, name="t")), (0,))
+    )(X)
+    assert [site.name for site in program.tags()] == ["t"]

@@ -377,14 +377,23 @@ def test_jit_and_remat_have_names():
 def test_a_combiner_is_folded_until_asked_for():
     program = PROGRAMS["combiner"]()
     picture = build_picture(program)
-    (scatter,) = (n for n in picture.nodes if n.kind == "hop")
-    assert scatter.lines == ("scatter-add", "1 equation", "f32[5]")
-    picture = build_picture(program, {scatter.address})
-    assert node(picture, scatter.address).lines == ("scatter-add",)
-    (bare,) = (n for n in picture.nodes if n.id == f"{scatter.address}@")
-    assert bare.address == scatter.address
-    assert len(sources(picture, bare.id)) == 3
+    (window,) = (n for n in picture.nodes if n.kind == "hop")
+    assert window.lines == ("reduce_window", "2 equations", "f32[2]")
+    picture = build_picture(program, {window.address})
+    assert node(picture, window.address).lines == ("reduce_window",)
+    (bare,) = (n for n in picture.nodes if n.id == f"{window.address}@")
+    assert bare.address == window.address
+    assert sources(picture, bare.id) == ["in0"]
     assert sources(picture, "out0") == [bare.id]
+
+
+def test_a_combiner_that_jax_writes_is_no_frame():
+    def f(v):
+        return jnp.zeros(5, v.dtype).at[jnp.arange(3)].add(v)
+
+    picture = build_picture(taxpr.trace(f)(np.ones(3, np.float32)))
+    assert node(picture, "6:scatter-add").lines == ("scatter-add", "f32[5]")
+    assert {n.kind for n in picture.nodes} == {"input", "eqn", "output"}
 
 
 # --- folding --------------------------------------------------------------------------------------

@@ -121,6 +121,8 @@ def test_taking_or_changing_a_part_of_an_array_moves_that_part():
         (lambda x: lax.transpose(x, (1, 0)), X, 0),
         (lambda x: lax.fft(x, "FFT", (8,)), np.ones((4, 8), np.complex64), 5 * 32 * 3),
         (lambda x: lax.reduce(x, np.float32(0), lambda a, b: a * b + a, (0,)), X, 2 * 63 * 32),
+        # With a combiner that JAX writes, which is not walked.
+        (lambda x: lax.reduce_window(x, 1.0, lax.mul, (2, 1), (1, 1), "VALID"), X, 63 * 32),
         (lambda x: x.at[0].add(x[1]), X, None),
     ],
 )
