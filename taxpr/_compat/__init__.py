@@ -28,6 +28,7 @@ from taxpr._compat._custom import (
     jvp_rule,
     rule_names,
     vjp_params,
+    with_known_residuals,
 )
 from taxpr._compat._eqns import (
     HIDING_PARAM,

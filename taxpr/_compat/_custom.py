@@ -13,7 +13,15 @@ from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
 
 from taxpr._compat._avals import tangent_aval
-from taxpr._compat._jaxprs import ONE_JAXPR_CLASS, ClosedJaxpr, JaxprEqn, consts_of, open_jaxpr
+from taxpr._compat._jaxprs import (
+    ONE_JAXPR_CLASS,
+    ClosedJaxpr,
+    JaxprEqn,
+    Literal,
+    consts_of,
+    open_jaxpr,
+    rebuilt,
+)
 from taxpr._compat._primitives import custom_vjp_call_p
 
 # What JAX raises when a value that a custom_vjp function closed over is differentiated.
@@ -78,6 +86,30 @@ def _lines_of_its_own() -> Iterator[None]:
 
 def _with_consts(jaxpr: Any, consts: Sequence[Any]) -> Any:
     return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else ClosedJaxpr(jaxpr, list(consts))
+
+
+def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
+    """The new forward rule with those residuals of the old one that are known when it is traced.
+
+    JAX hands them to the backward rule as the Python values or NumPy arrays that they are, and that
+    may decide by them, such as by a bool that says what is differentiated. ``n_out`` results of the
+    old rule are no residuals.
+    """
+    inner, known = open_jaxpr(new.jaxpr), open_jaxpr(old.jaxpr)
+    consts = dict(zip(known.constvars, consts_of(old.jaxpr), strict=True))
+    outvars = list(inner.outvars)
+    for k, atom in enumerate(known.outvars[: len(known.outvars) - n_out]):
+        if isinstance(atom, Literal) or atom in consts:
+            outvars[k] = atom
+    used = [var for var in consts if any(var is atom for atom in outvars)]
+    jaxpr = rebuilt(
+        new.jaxpr,
+        eqns=inner.eqns,
+        outvars=outvars,
+        constvars=[*inner.constvars, *used],
+        consts=[*consts_of(new.jaxpr), *(consts[var] for var in used)],
+    )
+    return new._replace(jaxpr=jaxpr)
 
 
 def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:

@@ -232,7 +232,8 @@ def _keep_vjp(call: _Call, avals: list[Any]) -> dict[str, Any]:
             outs, more = call.rule(values, rule.jaxpr, values[n_lead:])
             return [*outs, *more]
 
-        return _compat.Rule(jax.make_jaxpr(run)(*avals))
+        new = _compat.Rule(jax.make_jaxpr(run)(*avals))
+        return _compat.with_known_residuals(new, rule, len(call.eqn.outvars))
 
     more_out = call.n_ctx + call.emits_tree.num_leaves
     lead = avals[:n_lead]

@@ -4,7 +4,8 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import pytest
-from client_checks import all_of, check_identity, check_scale, values
+from checks import assert_close
+from client_checks import all_of, assert_same_bits, check_identity, check_scale, values
 from real_programs import diffrax_solution as solution
 
 import taxpr
@@ -66,6 +67,39 @@ def test_a_tag_fires_as_often_as_the_field_is_evaluated(adjoint):
         steps, fired = jax.jit(injected)(injected.ctx, Y0)
         # Tsit5 has seven stages, and the last one of a step is the first of the next.
         assert fired == 1 + 6 * steps > 7
+
+
+def tagged(y0):
+    """The sum of squares of a solution by the default adjoint, whose field is tagged."""
+    field = diffrax.ODETerm(lambda t, y, args: taxpr.tag(jnp.tanh(y), name="slope"))
+    control = diffrax.PIDController(rtol=1e-3, atol=1e-4)
+    solution = diffrax.diffeqsolve(
+        field, diffrax.Tsit5(), 0.0, 1.0, 0.1, y0, stepsize_controller=control, max_steps=16
+    )
+    return jnp.sum(solution.ys**2)
+
+
+def test_what_looks_into_the_field_leaves_the_gradient_by_checkpoints():
+    plain = jax.jit(jax.grad(tagged))(Y0)
+    program = taxpr.trace(tagged)(Y0)
+    gradient, values = jax.jit(jax.grad(program.collect(), has_aux=True))(Y0)
+    assert_same_bits(gradient, plain)
+    assert values["slope"].count > 7
+    run = program.inject([taxpr.count(), taxpr.record(), taxpr.scale(1.0)])
+    gradient, ctx = jax.jit(jax.grad(lambda y0: run(run.ctx, y0), has_aux=True))(Y0)
+    assert_same_bits(gradient, plain)
+    assert ctx[0]["state"] == {program.tags()[0].address: values["slope"].count}
+
+
+def test_a_gradient_by_checkpoints_of_a_changed_field():
+    """The backward rule runs the field as it was, along the solution of the changed one."""
+    run = taxpr.trace(tagged)(Y0).inject(taxpr.scale(0.5))
+    found = jax.jit(jax.grad(lambda y0: run(run.ctx, y0)[0]))(Y0)
+    backward = taxpr.trace(jax.grad(tagged))(Y0)
+    forward, *again = backward.tags()
+    assert again
+    other = backward.inject(taxpr.scale(0.5), where=forward)
+    assert_close(found, jax.jit(other)(other.ctx, Y0)[0])
 
 
 def count(n, token, params):

@@ -1,10 +1,12 @@
 """Modules of equinox."""
 
 import equinox as eqx
+import equinox.internal
 import jax
 import jax.numpy as jnp
+import pytest
 from checks import assert_close
-from client_checks import all_of, check_identity, check_scale, collected_at
+from client_checks import all_of, assert_same_bits, check_identity, check_scale, collected_at
 
 import taxpr
 
@@ -112,3 +114,62 @@ def test_collect_returns_what_the_layers_return_one_by_one():
 
     found = collected_at(forward, (ARRAYS, X), dict(enumerate(layer_outputs())))
     assert_close([found[str(k)] for k in range(3)], by_hand(ARRAYS, X))
+
+
+# ---- loops with a derivative of their own ------------------------------------
+
+
+def looped(x, checkpoints=None):
+    """Sines until they are small; a checkpointed loop, which has a derivative of its own."""
+
+    def body(x):
+        return taxpr.tag(jnp.sin(x) * jnp.float32(0.7), name="x")
+
+    return eqx.internal.while_loop(
+        lambda x: jnp.sum(x) > 0.5,
+        body,
+        x,
+        kind="checkpointed",
+        max_steps=8,
+        checkpoints=checkpoints,
+    )
+
+
+START = jnp.asarray([0.9, 1.2])
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("checkpoints", [None, 8])
+def test_looking_into_a_checkpointed_loop_leaves_its_gradient(checkpoints, mode):
+    def loss(x):
+        return jnp.sum(looped(x, checkpoints) ** 2)
+
+    plain = jax.grad(loss)(START)
+    program = taxpr.trace(loss)(START)
+    collect = program.collect(max_steps=8)
+    gradient, values = mode(jax.grad(collect, has_aux=True))(START)
+    assert_same_bits(gradient, plain)
+    assert values["x"].count > 2
+    for injector in (taxpr.count(), taxpr.record(slots=8), taxpr.stats(), taxpr.scale(1.0)):
+        run = program.inject(injector)
+        gradient, ctx = mode(jax.grad(lambda x, run=run: run(run.ctx, x), has_aux=True))(START)
+        assert_same_bits(gradient, plain)
+        counts = [report.get("count") for report in run.report(ctx).values()]
+        assert counts in ([None], [values["x"].count])
+    by = mode(lambda x: jax.vmap(jax.grad(lambda x: run(run.ctx, x)[0]))(x[None]))(START)
+    assert_close(by[0], plain)
+
+
+def test_a_value_injected_into_a_checkpointed_loop_flows_and_the_gradient_is_the_rules_own():
+    """With a checkpoint for each step the backward rule has the values, and its own derivative."""
+    run = taxpr.trace(lambda x: looped(x, 8))(START).inject(taxpr.scale(0.5))
+
+    def loss(x):
+        return jnp.sum(run(run.ctx, x)[0])
+
+    x, slope = START, jnp.ones(2)
+    while jnp.sum(x) > 0.5:
+        slope, x = slope * 0.7 * jnp.cos(x), 0.35 * jnp.sin(x)
+    assert_close(run(run.ctx, START)[0], x)
+    for mode in (lambda f: f, jax.jit):
+        assert_close(mode(jax.grad(loss))(START), slope)

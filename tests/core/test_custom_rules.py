@@ -744,3 +744,34 @@ def test_a_ref_at_a_tag_of_a_rule_alone_is_refused():
     ):
         with pytest.raises(taxpr.RefusedError, match="closes over a Ref"):
             taxpr.inject(fn, injector)((), V)
+
+
+# ---- what a forward rule knows when it is traced ----------------------------------------
+
+
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_backward_rule_gets_what_it_decides_by_as_it_is(symbolic_zeros, mode):
+    table = np.asarray([1, 2], np.int32)
+
+    def fwd(f, x):
+        x = x.value if symbolic_zeros else x
+        return f(x), (True, 3, np.asarray(table), jnp.cos(x))
+
+    def bwd(residuals, ct):
+        flag, times, held, cos = residuals
+        for _ in range(times):
+            ct = ct * sum(int(n) for n in np.asarray(held))
+        assert isinstance(flag, bool)
+        return (ct * cos if flag else ct,)
+
+    f = with_vjp(lambda x: tag(jnp.sin(x), name="h"), fwd, bwd, symbolic_zeros=symbolic_zeros)
+    run, ctx = injected(f, shifting), start()
+    for loss in (
+        lambda v: total(run(v, ctx)[0]),
+        lambda v: total(taxpr.trace(f)(V).collect()(v)[0]),
+        lambda v: total(
+            taxpr.trace(lambda v: f(f(v)) - f(f(v)) + f(v))(V).collect(stack=True)(v)[0]
+        ),
+    ):
+        assert_close(mode(jax.grad(loss))(V), 27 * np.cos(V))
