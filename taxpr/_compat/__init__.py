@@ -61,6 +61,7 @@ from taxpr._compat._jaxprs import (
     rebuilt,
     written_by_jax,
 )
+from taxpr._compat._letters import var_names
 from taxpr._compat._mesh import (
     ShardingTypeError,
     as_traced,
@@ -89,7 +90,6 @@ from taxpr._compat._names import (
     source_of,
     sources_of,
     transformations_of,
-    var_names,
 )
 from taxpr._compat._primitives import (
     CustomJVPTraced,

@@ -201,7 +201,8 @@ def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
 
     def once(*flags: bool) -> Any:
         if flags not in done:
-            done[flags] = thunk(*flags)
+            new = thunk(*flags)
+            done.setdefault(flags, new)  # another thread may have been first
         return done[flags]
 
     return once

@@ -1,18 +1,16 @@
-"""How people know an equation: its place in their code, its scope, its letters."""
+"""How people know an equation: its place in their code, its scope."""
 
 from __future__ import annotations
 
 import functools
 import os
-import threading
+import weakref
 from types import CodeType
 from typing import Any, NamedTuple
 
-from jax._src import core as _core
-from jax._src import pretty_printer as _pp
 from jax._src import source_info_util as _source_info_util
 
-from taxpr._compat._jaxprs import DropVar, JaxprEqn, Var, is_jaxpr, open_jaxpr
+from taxpr._compat._jaxprs import JaxprEqn
 
 # `source_of` passes over the frames of all of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
@@ -84,29 +82,37 @@ def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
         return ()
     found: list[Source] = []
     for code, instruction in zip(*traceback.raw_frames(), strict=True):
-        if id(code) in _others:
-            continue
-        known = _sources.get((id(code), instruction))
-        source = _source_at(code, instruction) if known is None else known[1]
-        if source is not None:
-            found.append(source)
+        lines = _known.get(id(code)) or _known.setdefault(id(code), _Lines(code))
+        if lines.of_user:
+            found.append(lines.source(code, instruction))
     return tuple(found)
 
 
-# By the id of the code, which is kept, so that its id stays its own: its hash takes long.
-_sources: dict[tuple[int, int], tuple[CodeType, Source]] = {}
-_others: dict[int, CodeType] = {}  # code that is none of the user's
+class _Lines:
+    """What is known of the lines of some code, which this does not keep alive.
+
+    Attributes:
+        of_user: Whether the code is the user's.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        number = id(code)
+        self._alive = weakref.ref(code, lambda _: _known.pop(number, None))
+        self.of_user = _source_info_util.is_user_filename(code.co_filename)
+        self._sources: dict[int, Source] = {}
+
+    def source(self, code: CodeType, instruction: int) -> Source:
+        """The place of an instruction of the code."""
+        source = self._sources.get(instruction)
+        if source is None:
+            frame = _source_info_util.raw_frame_to_frame(code, instruction)
+            source = Source(frame.file_name, frame.start_line, frame.function_name)
+            self._sources[instruction] = source
+        return source
 
 
-def _source_at(code: CodeType, instruction: int) -> Source | None:
-    """A frame, or None where it is none of the user's."""
-    if not _source_info_util.is_user_filename(code.co_filename):
-        _others[id(code)] = code
-        return None
-    frame = _source_info_util.raw_frame_to_frame(code, instruction)
-    source = Source(frame.file_name, frame.start_line, frame.function_name)
-    _sources[id(code), instruction] = code, source
-    return source
+# By the id of the code, whose hash takes long, for as long as the code lives.
+_known: dict[int, _Lines] = {}
 
 
 def scope_of(eqn: JaxprEqn) -> str:
@@ -201,86 +207,3 @@ def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
             parts.append((shown, name))
             around = []
     return parts
-
-
-_printing = threading.Lock()
-
-
-def var_names(jaxpr: Any) -> dict[Var, str]:
-    """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr.
-
-    In a few jaxprs, such as those of `custom_linear_solve`, it begins again with ``a``, so that a
-    letter stands for several variables. Here these have letters of their own.
-
-    Args:
-        jaxpr: A `Program`, or an open or closed jaxpr.
-
-    Example:
-        >>> from taxpr import trace, var_names
-        >>> program = trace(lambda x: x + 1)(1.0)
-        >>> [var_names(program)[var] for var in (*program.invars, *program.outvars)]
-        ['a', 'b']
-    """
-    inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
-    made: list[Any] = []
-    hops: list[JaxprEqn] = []
-
-    class Context(_core.JaxprPpContext):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            made.append(self)
-
-    def pp_eqn(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
-        # What other threads print is none of ours.
-        if type(context) is not Context or not _prints_plainly(eqn):
-            hops.append(eqn)
-            return original_eqn(eqn, context, settings)
-        names = context.var_names  # which gives a letter to what it is asked for
-        for atom in (*eqn.outvars, *eqn.invars):
-            if isinstance(atom, Var) and not isinstance(atom, DropVar):
-                names[atom]
-        return _pp.nil()
-
-    # The printer keeps the letters in a context that it makes itself. Which letters it
-    # gives depends on which nested jaxprs it lists first, and that differs by version.
-    # Of an equation without nested jaxprs only the order of its variables matters, and to write
-    # it out takes ten times as long.
-    with _printing:
-        original, _core.JaxprPpContext = _core.JaxprPpContext, Context
-        original_eqn, _core.pp_eqn = _core.pp_eqn, pp_eqn
-        try:
-            _core.pp_toplevel_jaxpr(inner, print_shapes=False)  # they take half the time
-        finally:
-            _core.JaxprPpContext = original
-            _core.pp_eqn = original_eqn
-    names = made[0].var_names
-    known: dict[int, Any] = {}  # with the jaxprs, so that their ids stay their own
-    for eqn in hops:
-        for jaxpr in _core.jaxprs_in_params(eqn.params):
-            _give_names(jaxpr, names, known)
-    return {var: str(name) for var, name in names.items()}
-
-
-def _give_names(jaxpr: Any, names: Any, known: dict[int, Any]) -> None:
-    """Asks for the letters of all variables of a jaxpr, in the order of the program."""
-    if id(jaxpr) in known:
-        return
-    known[id(jaxpr)] = jaxpr
-    for eqn in (None, *jaxpr.eqns):
-        for var in eqn.outvars if eqn else (*jaxpr.constvars, *jaxpr.invars):
-            if not isinstance(var, DropVar):
-                names[var]
-        for inner in _core.jaxprs_in_params(eqn.params) if eqn else ():
-            _give_names(inner, names, known)
-
-
-def _prints_plainly(eqn: JaxprEqn) -> bool:
-    """Whether an equation is printed as results, name, params without jaxprs, operands."""
-    rule = _core.pp_eqn_rules.get(eqn.primitive)
-    # Those of `jax.lax`, 0.7 to 0.12, only leave params out that say little.
-    if rule is not None and rule.__module__ != "jax._src.lax.lax":
-        return False
-    return not any(
-        is_jaxpr(value) or (isinstance(value, (tuple, list)) and any(map(is_jaxpr, value)))
-        for value in eqn.params.values()
-    )
