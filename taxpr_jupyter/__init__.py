@@ -16,6 +16,7 @@ from taxpr_jupyter._output.comparison import Comparison, compare
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._panel import panel
 from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._view.show import mimebundle
 
 __all__ = [
     "Comparison",
@@ -28,6 +29,8 @@ __all__ = [
     "panel",
     "unload_ipython_extension",
 ]
+
+Session._display = staticmethod(mimebundle)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from taxpr_jupyter._ipython.cells import CELLS
+from taxpr_jupyter._output.shell import running_shell
+from taxpr_jupyter._session.cells import CELLS
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._tracing.call_names import call_text
 from taxpr_jupyter._tracing.tracebacks import for_the_user
-from taxpr_jupyter._view.show import running_shell
 
 
 def panel(

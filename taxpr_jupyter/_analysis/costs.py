@@ -1,6 +1,6 @@
 """What equations cost, with everything in their nested jaxprs: operations and bytes moved.
 
-`_flops` has the table of first-order primitives. Nothing is counted as 0 in silence: what is not
+`flops` has the table of first-order primitives. Nothing is counted as 0 in silence: what is not
 known is named in `Cost.unknown`, and the text of such a cost begins with ≥.
 
 `jax.experimental.roofline` was tried and is not used: it traces a function again in place of taking
@@ -19,8 +19,8 @@ import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr_jupyter._analysis import flops as _flops
+from taxpr_jupyter._text.quantities import quantity, size
 
-_UNITS = ("", "k", "M", "G", "T", "P", "E")
 _NONE: frozenset[str] = frozenset()
 
 
@@ -121,19 +121,6 @@ def dearest(costs: Iterable[Cost]) -> Cost:
     )
 
 
-def quantity(number: float, unit: str) -> str:
-    """Three digits, and the unit with a prefix.
-
-    Example:
-        >>> quantity(65536, "FLOP")
-        '65.5 kFLOP'
-    """
-    step = 0
-    while number >= 999.5 and step < len(_UNITS) - 1:
-        number, step = number / 1000, step + 1
-    return f"{number:.3g} {_UNITS[step]}{unit}".rstrip()
-
-
 class Costs:
     """Finds costs; each jaxpr is looked at once."""
 
@@ -216,7 +203,7 @@ def _combinations(eqn: Any) -> int | None:
     """How often an equation that reduces by a jaxpr of its own runs that; None for others."""
     if eqn.primitive not in (p.reduce_p, p.reduce_window_p, p.select_and_scatter_p):
         return None
-    ins, outs = _flops.size(eqn.invars[0].aval), _flops.size(eqn.outvars[0].aval)
+    ins, outs = size(eqn.invars[0].aval), size(eqn.outvars[0].aval)
     if eqn.primitive is p.reduce_p:
         return ins - outs
     window = math.prod(eqn.params["window_dimensions"])

@@ -16,6 +16,7 @@ import numpy as np
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._text.quantities import is_ref
 
 _ROW = re.compile(r"(?:group|rest):(in|out)?(t?\d+)-(t?\d+)")
 
@@ -131,7 +132,7 @@ class Dataflow:
 
         const_nodes = ends("const", jaxpr.constvars)
         for node, var, value in zip(const_nodes, jaxpr.constvars, consts, strict=False):
-            if _is_ref(var.aval):  # the same one may be closed over elsewhere
+            if is_ref(var.aval):  # the same one may be closed over elsewhere
                 other = self._refs.setdefault(id(value), node)
                 self._edge(node, other)
                 self._edge(other, node)
@@ -174,7 +175,7 @@ class Dataflow:
             for k, operand in enumerate(operands):
                 if operand is not None:
                     self._edge(operand, node)
-                    if _is_ref(eqn.invars[k].aval):  # it may be written to
+                    if is_ref(eqn.invars[k].aval):  # it may be written to
                         self._edge(node, operand)
             results = self._made(address, eqn)
             for result in results:
@@ -202,7 +203,7 @@ class Dataflow:
                     self._edge(node, inner)
                 elif (outer := operands[k]) is not None:
                     self._edge(outer, inner)
-                    if _is_ref(eqn.invars[k].aval):
+                    if is_ref(eqn.invars[k].aval):
                         self._edge(inner, outer)
             if len(nested.consts) < len(consts):  # operands enter as constants
                 unsure = True
@@ -236,7 +237,3 @@ class Dataflow:
     def _made(self, address: str, eqn: Any) -> list[int]:
         self._results[address] = self.nodes
         return [self._node() for _ in eqn.outvars]
-
-
-def _is_ref(aval: Any) -> bool:
-    return "Ref" in type(aval).__name__

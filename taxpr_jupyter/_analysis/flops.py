@@ -16,42 +16,14 @@ import jax.extend.core.primitives as p
 import jax.lax
 import numpy as np
 
+from taxpr_jupyter._text.quantities import n_bytes, size
+
 Operations = tuple[int, int]  # plain ones, and transcendental ones
 Rule = Callable[[Any], Operations]
 
 # 20 rounds of add, rotate (three operations) and xor, and the key added 5 times, for two words.
 _THREEFRY = 60  # operations for a word of 32 bits
 _EXACT_POSITIONS = 1_000_000  # up to here, positions of a window in the padding are not counted
-
-
-def size(aval: Any) -> int:
-    """How many elements a value has; 0 for what is no array.
-
-    Raises:
-        TypeError: Its shape is not known before it runs.
-    """
-    shape = getattr(aval, "shape", None)
-    number = 0 if shape is None else math.prod(shape)
-    if not isinstance(number, int):
-        raise TypeError(f"the size of {aval} is not known before it runs")
-    return number
-
-
-def n_bytes(aval: Any) -> int:
-    """How many bytes a value takes; 0 for what is no array, and for a Ref, which is a place.
-
-    Raises:
-        TypeError: Its shape is not known before it runs.
-    """
-    dtype = getattr(aval, "dtype", None)
-    if dtype is None or is_ref(aval):
-        return 0
-    return size(aval) * getattr(dtype, "itemsize", 0)
-
-
-def is_ref(aval: Any) -> bool:
-    """Whether it is a Ref: memory that is read and written in place."""
-    return hasattr(aval, "inner_aval")
 
 
 def operations(eqn: Any) -> Operations | None:

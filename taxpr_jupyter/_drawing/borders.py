@@ -113,7 +113,7 @@ class Borders:
                 yield end, around
                 continue
             self.unfolded.add(end.address)
-            title = state_nodes.title_of(end, ()) if end.state else end.title
+            title = labels.state_title(end, ()) if end.state else end.title
             title = short.shortened(title, 2 * short.LINE)
             tip = short.tooltip([end.address, f"{title}: {count_of(len(end.indices), kind)}"])
             self._canvas.clusters.append(
@@ -154,7 +154,7 @@ class Borders:
             lines = state_nodes.lines_of(end, block, names)
             marks = (*marks, *state_nodes.marks_of(end))
             about.append(state_nodes.use_of(end))
-            finals = self.hidden.get(end.address, ()), state_nodes.finals_of(end)
+            finals = self.hidden.get(end.address, ()), end.finals
             self.hidden[end.address] = tuple(itertools.chain(*finals))
         tip = short.tooltip(itertools.chain(about, values))
         fold = end.address if end.children else None

@@ -33,21 +33,11 @@ def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str 
     return FUNCTION
 
 
-def title_of(end: End, names: Sequence[str]) -> str:
-    """What stands on a state, or on a part of its value."""
-    assert end.state is not None
-    if end.states:
-        return f"{count_of(end.states, 'state')} of {end.state.name}"
-    if len(end.indices) == len(end.state.ins):
-        return f"state {end.state.name}"
-    return end.title or names[end.indices[0]]
-
-
 def lines_of(end: End, block: Block, names: Sequence[str]) -> list[str]:
     """The label of a state, or of a part of its value."""
     if end.states:
         return [labels.short_path(end.title), count_of(end.states, "state")]
-    title = title_of(end, names)
+    title = labels.state_title(end, names)
     if end.state and title == f"state {end.state.name}":
         title = _short(title)
     if end.children:
@@ -80,13 +70,6 @@ def use_of(end: End) -> str:
     """What a function does with a state, in words."""
     one = count_of(end.states, "state") if end.states else "a state"
     return f"{one}, read and written" if marks_of(end) else f"{one}, only read"
-
-
-def finals_of(end: End) -> tuple[str, ...]:
-    """The addresses of the final values of what a node shows of a state."""
-    assert end.state is not None
-    shift = end.state.outs.start - end.state.ins.start
-    return tuple(f"out{i + shift}" for i in end.indices)
 
 
 def draw_writes(

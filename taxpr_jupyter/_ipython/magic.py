@@ -18,9 +18,9 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._ipython import cell as _cell
 from taxpr_jupyter._ipython import complete
 from taxpr_jupyter._ipython import options as _options
-from taxpr_jupyter._ipython.cells import CELLS
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._panel import open_session
+from taxpr_jupyter._session.cells import CELLS
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._tracing.trace import static_words
 from taxpr_jupyter._tracing.tracebacks import for_the_user

@@ -11,7 +11,6 @@ import taxpr
 from taxpr_jupyter._analysis.liveness import Flow
 from taxpr_jupyter._analysis.names import Names, names_inside, names_of
 from taxpr_jupyter._analysis.stateful import places_of
-from taxpr_jupyter._drawing import state_nodes
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
@@ -315,5 +314,5 @@ def _of_state(line: Line, end: End) -> Line:
     """The line of the value of a state, or of a part of it."""
     assert end.state is not None
     whole = len(end.indices) == len(end.state.ins)
-    text = short.visible(state_nodes.title_of(end, ())) if whole else line.text
+    text = short.visible(labels.state_title(end, ())) if whole else line.text
     return replace(line, text=text, marks=(*line.marks, "state"))

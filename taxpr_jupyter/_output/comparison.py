@@ -19,12 +19,12 @@ from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.side_by_side import side_by_side
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.trace import traced, traced_before
-from taxpr_jupyter._view import show
 
 _LINES = 200  # of the text in an output; `text()` has all
 _TITLE = 60  # characters of a program's name
@@ -214,10 +214,10 @@ class Comparison:
         if len(lines) > _LINES:
             lines[_LINES:] = [f"… {len(lines) - _LINES:,} more lines; text() has all"]
         data = {}
-        if show.shows(show.running_shell(), show.SVG):
+        if shows(running_shell(), SVG):
             svg = self.svg()
             if svg is not None:
-                data[show.SVG] = for_outputs(svg)
+                data[SVG] = for_outputs(svg)
             lines += [self.note] if self.note else []
         return {**data, "text/plain": "\n".join(lines)}
 

@@ -9,6 +9,7 @@ the looks with the panel.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import itertools
@@ -18,10 +19,12 @@ import re
 import string
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
+import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
+from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import plain, to_dot
 from taxpr_jupyter._layout.layout import lay_out_all
@@ -31,9 +34,6 @@ from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible
-
-if TYPE_CHECKING:
-    from taxpr_jupyter._output.drawing import Drawing
 
 LEVELS = 6  # how deep one can walk
 MAX_BYTES = 2_000_000
@@ -45,15 +45,36 @@ _PANEL = pathlib.Path(__file__).parents[1] / "_view" / "static"
 _STYLE = re.compile(r"<style>(.*?)</style>\n?", re.DOTALL)
 
 
+class Pictured(Protocol):
+    """What a page needs of a `Drawing`, which writes pages and so cannot be imported here."""
+
+    @property
+    def builder(self) -> Builder: ...
+    @property
+    def call(self) -> str: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def outline(self) -> Callable[[int | None], Sequence[tuple[str, str]]]: ...
+    @property
+    def program(self) -> taxpr.Program: ...
+    @functools.cached_property
+    def picture(self) -> Picture: ...
+    @property
+    def note(self) -> str: ...
+    def svg(self, cancel: threading.Event | None = None) -> str: ...
+    def part(self, address: str, path: Collection[str]) -> Picture | None: ...
+
+
 def page(
-    drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None = None
+    drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Event | None = None
 ) -> str:
     """Writes the page; see `Drawing.html`."""
     with without_collection():
         return _page(drawing, levels, max_bytes, cancel)
 
 
-def _page(drawing: Drawing, levels: int, max_bytes: int, cancel: threading.Event | None) -> str:
+def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Event | None) -> str:
     svg = drawing.svg(cancel)
     style = _STYLE.search(svg)
     lines = drawing.outline(_LINES)

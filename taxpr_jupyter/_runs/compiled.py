@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from taxpr_jupyter._analysis.costs import quantity
+from taxpr_jupyter._text.quantities import quantity
 
 
 @dataclasses.dataclass(frozen=True)

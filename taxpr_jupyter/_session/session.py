@@ -11,7 +11,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from taxpr_jupyter._code import code as _code
 from taxpr_jupyter._code.state_code import StatesOf
@@ -35,7 +35,6 @@ from taxpr_jupyter._session.states import WithStates
 from taxpr_jupyter._tracing.call_names import call_text
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET
-from taxpr_jupyter._view import show
 
 __all__ = ["Attached", "Choice", "Session", "SiteRow"]
 
@@ -73,6 +72,9 @@ class Session(WithStates):
         >>> print(session.run().outputs)
         1.0
     """
+
+    # How it shows itself: views are above sessions, so the package hands this in.
+    _display: ClassVar[Callable[..., tuple[dict[str, Any], dict[str, Any]]]]
 
     def __init__(
         self,
@@ -359,4 +361,4 @@ class Session(WithStates):
         return f"<taxpr session {self.call}: {', '.join(parts)}>"
 
     def _repr_mimebundle_(self, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return show.mimebundle(self, **choice)
+        return type(self)._display(self, **choice)

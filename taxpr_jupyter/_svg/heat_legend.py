@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from taxpr_jupyter._analysis.costs import quantity
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Heat
 from taxpr_jupyter._svg.geometry import Box
+from taxpr_jupyter._text.quantities import quantity
 
 _TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}
 _NOTE = "Without such a colour: none, or not known"

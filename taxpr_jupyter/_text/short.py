@@ -11,8 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 import taxpr
-from taxpr_jupyter._analysis.costs import quantity
-from taxpr_jupyter._analysis.flops import n_bytes
+from taxpr_jupyter._text.quantities import n_bytes, quantity
 
 LINE = 28  # characters in one line of a label
 TOOLTIP = 160  # characters in one line of a tooltip

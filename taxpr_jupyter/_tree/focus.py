@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import taxpr
-from taxpr_jupyter._drawing.state_nodes import finals_of
 from taxpr_jupyter._tree.labels import takes_part
 from taxpr_jupyter._tree.tree import End, Item
 
@@ -53,7 +52,7 @@ class Only:
         return made
 
     def _keeps_end(self, end: End, prefix: str) -> bool:
-        finals = finals_of(end) if end.state and not _is_final(end) else ()
+        finals = end.finals if end.state and not _is_final(end) else ()
         places = (*(f"{prefix}{_word(end)}{i}" for i in end.indices), *finals)
         return not self.places.isdisjoint(places)
 

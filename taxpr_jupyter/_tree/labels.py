@@ -12,7 +12,7 @@ import taxpr
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.paths import path_parts
-from taxpr_jupyter._tree.tree import Item
+from taxpr_jupyter._tree.tree import End, Item
 
 # `a op b` is `b op a`, so that the order of their operands need not be shown.
 _COMMUTATIVE = frozenset(
@@ -222,3 +222,13 @@ def short_path(name: str) -> str:
 def bundle_lines(title: str, number: int) -> list[str]:
     """The label of several inputs or outputs."""
     return [short_path(title), count_of(number, "array")]
+
+
+def state_title(end: End, names: Sequence[str]) -> str:
+    """What stands on a state, or on a part of its value."""
+    assert end.state is not None
+    if end.states:
+        return f"{count_of(end.states, 'state')} of {end.state.name}"
+    if len(end.indices) == len(end.state.ins):
+        return f"state {end.state.name}"
+    return end.title or names[end.indices[0]]

@@ -110,6 +110,13 @@ class End:
         """How many nodes it has."""
         return sum(child.nodes for child in self.children) if self.open else 1
 
+    @property
+    def finals(self) -> tuple[str, ...]:
+        """The addresses of the final values of what it shows of a state."""
+        assert self.state is not None
+        shift = self.state.outs.start - self.state.ins.start
+        return tuple(f"out{i + shift}" for i in self.indices)
+
 
 @dataclass(eq=False)
 class Block:

@@ -7,18 +7,13 @@ from typing import Any
 
 from taxpr_jupyter._errors import LOG, one_line
 from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._output.shell import SVG, running_shell, shows
+from taxpr_jupyter._session.session import Session
 
-SVG = "image/svg+xml"
 _LINES = 100  # of the program in an output; `session.text()` shows all
 
 
-def running_shell() -> Any:
-    """The IPython shell that runs, or None; never imports IPython."""
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython else None
-
-
-def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Data and metadata for IPython: always text, a picture and a panel where they can be shown."""
     shell = running_shell()
     plain = session.text_only or not shows(shell, SVG)
@@ -43,13 +38,7 @@ def mimebundle(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, A
     return data, metadata
 
 
-def shows(shell: Any, mime: str) -> bool:
-    """Whether outputs of this kind are shown; a terminal's shell leaves only text."""
-    formatter = getattr(shell, "display_formatter", None)
-    return formatter is None or mime in formatter.active_types
-
-
-def _widget(session: Any, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _widget(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     from taxpr_jupyter._view.widget import view_for
 
     bundle = view_for(session)._repr_mimebundle_(**choice)

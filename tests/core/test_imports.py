@@ -1,4 +1,4 @@
-"""Imports point one way."""
+"""Imports point one way: between modules, and between the rooms that they live in."""
 
 import ast
 import graphlib
@@ -8,10 +8,22 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# From the ground up. A room imports from those before it only; a module that is not in a room
+# counts as one.
+ROOMS = {
+    "taxpr": """
+        _errors _compat _jaxprs _primitives _hops _sites _engine _injectors injectors
+        _programs program _states _drop_in""",
+    "taxpr_jupyter": """
+        _errors _text _model _analysis _tree _lines _diff _drawing _layout _svg _search _states
+        _tracing _output _edits _runs _code _session _draw _view _panel _ipython _cli __main__""",
+}
+MOST = 16  # modules in one folder
 
-def imports(file, name, modules):
-    """The modules of the project that a module imports when it is loaded."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+
+def imports(file, modules):
+    """The modules of the project that a module imports, also within its functions."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -20,16 +32,42 @@ def imports(file, name, modules):
             yield from (alias.name for alias in node.names)
 
 
-@pytest.mark.parametrize("package", ["taxpr", "taxpr_jupyter"])
-def test_no_module_imports_itself_by_a_detour(package):
+def graph_of(package):
+    """For each module of a package the modules of it that it imports."""
     modules = {}
     for file in (ROOT / package).rglob("*.py"):
         parts = file.relative_to(ROOT).with_suffix("").parts
         modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    assert len(modules) > 50
-    graph = {
-        name: {one for one in imports(file, name, modules) if one in modules and one != package}
+    return {
+        name: {one for one in imports(file, modules) if one in modules and one != package}
         for name, file in modules.items()
     }
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_no_module_imports_itself_by_a_detour(package):
+    graph = graph_of(package)
+    assert len(graph) > 50
     assert sum(map(len, graph.values())) > 100
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_from_rooms_below(package):
+    level = {room: number for number, room in enumerate(ROOMS[package].split())}
+    wrong = [
+        f"{name} imports {one}"
+        for name, found in graph_of(package).items()
+        for one in found
+        if name != package and level[name.split(".")[1]] < level[one.split(".")[1]]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_each_room_says_what_it_is_for_and_is_not_crowded(package):
+    for folder in {file.parent for file in (ROOT / package).rglob("*.py")}:
+        modules = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
+        words = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+        assert words, folder
+        assert len(modules) <= MOST, f"{folder} has {len(modules)} modules"

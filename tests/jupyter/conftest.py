@@ -8,7 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from taxpr_jupyter._ipython.cells import CELLS
+from taxpr_jupyter._session.cells import CELLS
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -10,10 +10,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._analysis.costs import Cost, Costs, dearest, quantity, total
+from taxpr_jupyter._analysis.costs import Cost, Costs, dearest, total
 from taxpr_jupyter._analysis.flops import _RULES_OF, _of_module
 from taxpr_jupyter._analysis.traits import spec_text
 from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._text.quantities import quantity
 
 X = np.ones((64, 32), np.float32)
 W = np.ones((32, 128), np.float32)

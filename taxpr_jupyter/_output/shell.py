@@ -1,0 +1,20 @@
+"""The IPython shell that runs, and what it shows. Never imports IPython."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+SVG = "image/svg+xml"
+
+
+def running_shell() -> Any:
+    """The IPython shell that runs, or None."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def shows(shell: Any, mime: str) -> bool:
+    """Whether outputs of this kind are shown; a terminal's shell leaves only text."""
+    formatter = getattr(shell, "display_formatter", None)
+    return formatter is None or mime in formatter.active_types
