@@ -73,6 +73,10 @@ class InjectorKind:
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
     _adds_up: bool = dataclasses.field(repr=False)
     _check: Callable[..., None] | None = dataclasses.field(repr=False)
+    # What becomes of each injector that it makes.
+    _finish: Callable[[Injector], Injector] = dataclasses.field(
+        default=lambda made: made, repr=False
+    )
 
     def __post_init__(self) -> None:
         # What `help`, doctest and documentation look at: of the function, not of this class.
@@ -139,7 +143,7 @@ class InjectorKind:
 
         check(values, options)
         given_options = {k: v for k, v in options.items() if v != self._options[k]}
-        return Injector(
+        made = Injector(
             self.name,
             values,
             fire,
@@ -150,6 +154,7 @@ class InjectorKind:
             keys=frozenset(name for name, param in self.params.items() if param.is_key),
             check=check,
         )
+        return self._finish(made) if self._finish else made
 
 
 def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injec
         Array([1., 2., 3.], dtype=float32)
     """
     one = injector if isinstance(injector, Injector) else from_function(injector, ctx)
-    if isinstance(one, SiteInjector):
+    if isinstance(one, SiteInjector) and not one.of_examples:
         raise InjectorError(
             f"per_example: {one.name} is told the tag at which it runs, and sees the whole batch."
         )
@@ -92,15 +92,22 @@ class _PerExample(SiteInjector):
         ctx = self.one.initial([_example(site) for site in sites])
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)
 
+    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+        if isinstance(self.one, SiteInjector):
+            return self.one.counted(site, part)
+        return super().counted(site, part)
+
     def fire_at(
         self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
     ) -> tuple[Any, Any]:
-        del index
+        one = self.one
+        if isinstance(one, SiteInjector):
+            one = functools.partial(one.fire_at, _example(site), index)
         leaves, tree = jax.tree.flatten(token)
         given, ctx = ctx, {**ctx, "values": self._with_own_keys(ctx["values"], _sizes(site))}
 
         def call(ctx: Any, leaves: list[Any]) -> Any:
-            result = self.one(ctx, jax.tree.unflatten(tree, leaves), params)
+            result = one(ctx, jax.tree.unflatten(tree, leaves), params)
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise InjectorError(
                     f"{self.name}: it returned a {type(result).__name__}. An injector returns "

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injectors.kind import injector
+from taxpr._injectors.nonfinite import NONE_FOUND, of_all, with_found
+from taxpr._injectors.per_iteration import by_iteration
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
@@ -18,9 +20,15 @@ from taxpr._sites.site import Site
 _RECORD_BYTES = 64 * 2**20
 
 
+@by_iteration
 @injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True)
 def count(token: Any, state: Any) -> tuple[Any, Any]:
     """Count how often the tag fires.
+
+    With ``per="iteration"`` it counts for each iteration of the loops around the tag by itself:
+    on one leading axis for each loop, the outermost first, as `collect` stacks values. A while
+    loop needs ``max_steps``, the number of iterations that have a row. The report then also has
+    ``beyond``, how often the tag fired in iterations after these.
 
     Example:
         >>> import jax
@@ -30,6 +38,9 @@ def count(token: Any, state: Any) -> tuple[Any, Any]:
         >>> counted = trace(f)(1).inject(count())
         >>> counted.report(counted(counted.ctx, 1)[1])
         {'0:while/body/t0': {'count': Array(4, dtype=int32)}}
+        >>> counted = trace(f)(1).inject(count(per="iteration", max_steps=6))
+        >>> counted.report(counted(counted.ctx, 1)[1])["0:while/body/t0"]["count"]
+        Array([1, 1, 1, 1, 0, 0], dtype=int32)
     """
     return token, state + 1
 
@@ -120,7 +131,7 @@ _NO_STATS = {
     "squares": 0.0,
     "min": jnp.inf,
     "max": -jnp.inf,
-    "nonfinite": 0,
+    **NONE_FOUND,
 }
 
 
@@ -128,8 +139,8 @@ def _reported(state: Any) -> dict[str, Any]:
     elements = jnp.maximum(_elements(state), 1)
     variance = state["squares"] / elements
     norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
-    shown = {name: state[name] for name in ("count", "mean", "min", "max", "nonfinite")}
-    return {**shown, "std": jnp.sqrt(variance), "norm": norm}
+    shown = {name: state[name] for name in ("count", "mean", "min", "max")}
+    return {**shown, "std": jnp.sqrt(variance), "norm": norm, **of_all(state)}
 
 
 def _elements(state: dict[str, Any]) -> Any:
@@ -137,22 +148,32 @@ def _elements(state: dict[str, Any]) -> Any:
     return state["blocks"].astype(dtype) * _BLOCK + state["elements"].astype(dtype)
 
 
+@by_iteration
 @injector(state=lambda site: dict(_NO_STATS), report=_reported)
 def stats(token: Any, state: Any) -> tuple[Any, Any]:
     """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
 
-    Non-finite values are counted and left out of the rest. Complex numbers enter by
-    their absolute value. All but the counts is computed in float32, or float64 where that is
-    enabled: integers beyond 2**24 are rounded, and squares beyond the range are infinite.
+    With ``per="iteration"`` there is a row of these for each iteration of the loops around the
+    tag, and ``max_steps`` of them in a while loop, as for `count`.
+
+    Non-finite values are counted, ``nan``, ``+inf`` and ``-inf`` apart and ``nonfinite`` together,
+    and left out of the rest. Complex numbers enter by their absolute value. All but the counts is
+    computed in float32, or float64 where that is enabled: integers beyond 2**24 are rounded, and
+    squares beyond the range are infinite.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> from taxpr import stats, tag, trace
         >>> x = jnp.array([1.0, 3.0, jnp.inf])
         >>> watched = trace(lambda x: tag(x, name="x"))(x).inject(stats())
         >>> report = watched.report(watched(watched.ctx, x)[1])["t0"]
         >>> {name: float(report[name]) for name in ("mean", "max", "nonfinite")}
         {'mean': 2.0, 'max': 3.0, 'nonfinite': 1.0}
+        >>> xs = jnp.arange(6.0).reshape(3, 2)
+        >>> rows = trace(lambda xs: jax.lax.map(lambda x: tag(x, name="x"), xs))(xs)
+        >>> rows = rows.inject(stats(per="iteration"))
+        >>> rows.report(rows(rows.ctx, xs)[1])["0:scan/body/t0"]["mean"].tolist()
+        [0.5, 2.5, 4.5]
     """
     state = {**state, "count": state["count"] + 1}
     for x in jax.tree.leaves(token):
@@ -174,29 +195,38 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     squares = jnp.sum(jnp.where(finite, x - mean, 0) ** 2)
     delta, share = mean - state["mean"], n / jnp.maximum(before + n, 1)
     return {
-        **state,
+        **with_found(state, x),
         "blocks": state["blocks"] + new // _BLOCK + total // _BLOCK,
         "elements": total % _BLOCK,
         "mean": state["mean"] + delta * share,
         "squares": state["squares"] + squares + delta**2 * before * share,
         "min": jnp.minimum(state["min"], jnp.min(x, where=finite, initial=jnp.inf)),
         "max": jnp.maximum(state["max"], jnp.max(x, where=finite, initial=-jnp.inf)),
-        "nonfinite": state["nonfinite"] + jnp.sum(~finite, dtype=state["nonfinite"].dtype),
     }
 
 
 # ---- check_finite ------------------------------------------------------------
 
-_ALL_FINITE = {"count": 0, "nonfinite": 0, "firings": 0, "first": -1}
+_ALL_FINITE = {"count": 0, "firings": 0, "first": -1, "first_nan": -1, **NONE_FOUND}
 
 
-@injector(state=lambda site: dict(_ALL_FINITE), report=dict)
+def _found(state: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: state[name] for name in _ALL_FINITE}, **of_all(state)}
+
+
+@by_iteration
+@injector(state=lambda site: dict(_ALL_FINITE), report=_found)
 def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
-    """Count values that are infinite or no number, and remember when they came first.
+    """Count values that are NaN or infinite, and remember when they came first.
 
-    It raises nothing. Its report has ``count``, how often the tag fired; ``nonfinite``, how many
-    elements were not finite; ``firings``, how many firings had some; and ``first``, the number
-    of the first of these, counted from 0, or -1.
+    It raises nothing. Its report has ``count``, how often the tag fired; ``nan``, ``+inf`` and
+    ``-inf``, how many elements were that, and ``nonfinite``, how many all together; ``firings``,
+    how many firings had some; ``first``, the number of the first of these, counted from 0, or -1;
+    and ``first_nan``, that of the first with a NaN. A mask of -inf, as that of attention, is thus
+    no NaN. A complex number with a NaN in it is one, and else infinite as its parts are.
+
+    With ``per="iteration"`` there is a row for each iteration of the loops around the tag, and
+    ``max_steps`` of them in a while loop, as for `count`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -205,19 +235,24 @@ def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
         >>> program = trace(lambda xs: jax.lax.map(lambda x: tag(1 / x, name="y"), xs))(xs)
         >>> checked = program.inject(check_finite())
         >>> report = checked.report(checked(checked.ctx, xs)[1])["0:scan/body/t0"]
-        >>> int(report["nonfinite"]), int(report["first"])
-        (1, 2)
+        >>> {name: int(report[name]) for name in ("nan", "+inf", "first", "first_nan")}
+        {'nan': 0, '+inf': 1, 'first': 2, 'first_nan': -1}
     """
-    found = state["nonfinite"] * 0
+    now = {**state, **dict.fromkeys(NONE_FOUND, jnp.zeros_like(state["count"]))}
     for x in jax.tree.leaves(token):
         if not _compat.is_extended(x.dtype) and jnp.issubdtype(x.dtype, jnp.inexact):
-            found += jnp.sum(~jnp.isfinite(x), dtype=found.dtype)
-    bad = found > 0
+            now = with_found(now, x)
+    bad, nan = of_all(now)["nonfinite"] > 0, now["nan"] > 0
+
+    def first(name: str, found: Any) -> Any:
+        return jnp.where(found & (state[name] < 0), state["count"], state[name])
+
     return token, {
+        **{name: state[name] + now[name] for name in NONE_FOUND},
         "count": state["count"] + 1,
-        "nonfinite": state["nonfinite"] + found,
         "firings": state["firings"] + bad.astype(state["firings"].dtype),
-        "first": jnp.where(bad & (state["first"] < 0), state["count"], state["first"]),
+        "first": first("first", bad),
+        "first_nan": first("first_nan", nan),
     }
 
 

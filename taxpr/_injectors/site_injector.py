@@ -19,9 +19,11 @@ class SiteInjector(Injector):
 
     Attributes:
         keeps_state: Whether they never change the state.
+        of_examples: Whether they may run for each example of a batch, by `per_example`.
     """
 
     keeps_state: ClassVar[bool] = False
+    of_examples: ClassVar[bool] = False
 
     def counted(self, site: Site, part: Any) -> Sequence[bool]:
         """For each loop around a site, outermost first, whether calls need its iteration.

@@ -17,6 +17,7 @@ import numpy as np
 from taxpr_jupyter._text.short import aval_text
 
 _SHOWN = 6  # elements of an array in a short text
+NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # what `stats` counts, the last one is the sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,17 +63,21 @@ def compare(name: str, before: Any, after: Any) -> Difference:
 
 
 def stats(value: Any) -> dict[str, float]:
-    """Mean, std, min, max, norm over the finite elements, and the count of the others.
+    """Mean, std, min, max, norm over the finite elements, and how many others there are.
 
-    Empty where the value holds no numbers (PRNG keys, float0, no elements).
+    These are counted as by `taxpr.check_finite`. Empty where the value holds no numbers (PRNG
+    keys, float0, no elements).
     """
     if is_key(value):
         return {}
     array = _wide(_host(value))
     if array is None or not array.size:
         return {}
-    finite = array[np.isfinite(array)]
-    found = {"nonfinite": float(array.size - finite.size)}
+    finite, nan = array[np.isfinite(array)], np.isnan(array)
+    below = ((np.real(array) == -np.inf) | (np.imag(array) == -np.inf)) & ~nan
+    others = array.size - finite.size
+    counts = (nan.sum(), others - nan.sum() - below.sum(), below.sum(), others)
+    found: dict[str, float] = dict(zip(NOT_FINITE, map(float, counts), strict=True))
     if finite.size:
         real = np.abs(finite) if np.iscomplexobj(finite) else finite
         found = {

@@ -111,11 +111,13 @@ class Executor:
         # By site: a tag can have the address of another one as its name.
         written_at = {key for pairs in plan.watched.values() for _, key in pairs}
         watched = {
-            row.site: _watched(row.injector, _slots(row) if row.key in written_at else None)
+            row.site: _watched(row, _slots(row) if row.key in written_at else None)
             for row in plan.sites
             if not row.refused
         }
-        ctx = {site.address: one.initial([site]) for site, one in watched.items()}
+        ctx = {
+            site.address: tuple(one.initial([site]) for one in row) for site, row in watched.items()
+        }
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
@@ -141,7 +143,9 @@ class Executor:
             parts(plan.program, found) for found in (baseline, outputs)
         )
         leaves = jax.tree.leaves(before), jax.tree.leaves(after)
-        reports = {site.address: one.report_of(ctx[site.address]) for site, one in watched.items()}
+        reports = {
+            site.address: list(map(_said, row, ctx[site.address])) for site, row in watched.items()
+        }
         where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
         records = {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
         return dataclasses.replace(
@@ -158,7 +162,11 @@ class Executor:
             final_states=after_states,
             baseline_states=before_states,
             records=records,
-            ctx={site.key: _own(ctx[site.address]) for site in plan.sites if site.injector},
+            ctx={
+                site.key: _own(site.injector, ctx[site.address])
+                for site in plan.sites
+                if site.injector
+            },
             xla={name: totals for name, totals in xla.items() if totals is not None},
         )
 
@@ -264,45 +272,31 @@ def _slots(row: SiteRow) -> int | None:
     return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
 
 
-def _watched(attached: Attached | None, slots: int | None = None) -> taxpr.Injector:
+def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.Injector]:
     """The injector followed by `taxpr.record`, so that what goes on from the tag is seen."""
-    own, seen = attached.injector if attached else None, taxpr.record(slots=slots)
-
-    def new_state(site: taxpr.Site | None) -> Any:
-        state = own.new_state(None if own.shared else site) if own else ()
-        return {"own": state, "seen": seen.new_state(site)}
-
-    def fire(values: Any, state: Any, token: Any, params: Any) -> tuple[Any, Any]:
-        after = state["own"]
-        if own is not None:
-            token, after = own.fire(values, after, token, params)
-        _, kept = seen.fire({}, state["seen"], token, params)
-        return token, {"own": after, "seen": kept}
-
-    def report(state: Any) -> dict[str, Any]:
-        mine = own.report(state["own"]) if own else {}
-        return {"own": mine, "seen": seen.report(state["seen"])}
-
-    return taxpr.Injector(
-        name=own.name if own else seen.name,
-        values=own.values if own else {},
-        fire=fire,
-        new_state=new_state,
-        report=report,
-    )
+    own = [row.injector.injector.at([row.site])] if row.injector else []
+    return [*own, taxpr.record(slots=slots)]
 
 
-def _record(site: SiteRow, reports: Mapping[str, Any] | None) -> Record:
+def _said(injector: taxpr.Injector, ctx: Any) -> dict[str, Any]:
+    """The report of an injector that is at one tag."""
+    [report] = injector.report_of(ctx).values()
+    return report
+
+
+def _record(site: SiteRow, reports: Sequence[Mapping[str, Any]] | None) -> Record:
     if reports is None:
         return Record(site.key, site.name or site.address, note=f"not recorded: {site.refused}")
-    report = reports[site.address]
-    return record_of(site, report["seen"], report["own"])
+    *own, seen = reports
+    return record_of(site, seen, own[0] if own else {})
 
 
-def _own(ctx: Mapping[str, Any]) -> dict[str, Any]:
+def _own(attached: Attached, ctx: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The context of the injector alone, without what the run has added."""
-    (state,) = ctx["state"].values()
-    return {"values": ctx["values"], "state": state["own"]}
+    state = ctx[0]["state"]
+    if not attached.injector.shared:
+        (state,) = state.values()
+    return {"values": ctx[0]["values"], "state": state}
 
 
 def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:

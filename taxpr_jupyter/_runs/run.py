@@ -12,7 +12,7 @@ import jax
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.array_diff import Difference, stats, value_text
+from taxpr_jupyter._runs.array_diff import NOT_FINITE, Difference, stats, value_text
 from taxpr_jupyter._runs.compiled import Compiled
 from taxpr_jupyter._runs.state_runs import StateRun
 
@@ -47,7 +47,8 @@ class Record:
         name: The tag's name, or its address.
         value: The token, after the injector if there is one. Where the tag can fire more than
             once all firings are stacked on a leading axis. None where there is nothing.
-        stats: Mean, std, min, max, norm and the number of non-finite elements, over all of it.
+        stats: Mean, std, min, max and norm over all of it, and how many elements are nan, +inf,
+            -inf, and any of these.
         text: The first elements.
         note: How many firings it holds, or why there is no value.
         report: What the injector itself has to say, such as the count of ``count``.
@@ -61,15 +62,17 @@ class Record:
     note: str = ""
     report: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def __str__(self) -> str:
-        shown = {k: v for k, v in self.stats.items() if v or k != "nonfinite"}
-        numbers = ", ".join(f"{name} {value:.6g}" for name, value in shown.items())
-        more = ", ".join(f"{name} {value_text(value)}" for name, value in self._scalars())
-        parts = [self.text, numbers, more, self.note]
-        return f"{self.name}: {'; '.join(part for part in parts if part)}"
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Its statistics, and the arrays that the injector reports, as names and short texts."""
+        hidden = {k for k in NOT_FINITE if not self.stats.get(k)} | {"nonfinite"}
+        shown = [(k, f"{v:.6g}") for k, v in self.stats.items() if k not in hidden]
+        said = [(k, value_text(v)) for k, v in self.report.items() if hasattr(v, "shape")]
+        return shown + [fact for fact in said if fact not in shown]
 
-    def _scalars(self) -> list[tuple[str, Any]]:
-        return [(k, v) for k, v in self.report.items() if getattr(v, "shape", None) == ()]
+    def __str__(self) -> str:
+        facts = ", ".join(f"{name} {text}" for name, text in self.facts)
+        return f"{self.name}: {'; '.join(part for part in (self.text, facts, self.note) if part)}"
 
 
 @dataclasses.dataclass(frozen=True)

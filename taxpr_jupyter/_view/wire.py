@@ -140,12 +140,10 @@ def _output(row: Difference) -> dict[str, Any]:
 
 
 def _record(record: Record) -> dict[str, Any]:
-    report = record.report.items()  # of the injector itself; a scalar is a fact
-    said = [(name, value.item()) for name, value in report if getattr(value, "shape", None) == ()]
     return {
         "name": record.name,
         "address": record.key,
-        "facts": [[name, number(value)] for name, value in (*record.stats.items(), *said)],
+        "facts": [list(fact) for fact in record.facts],
         "values": _short(record.text),
         "note": record.note,
     }

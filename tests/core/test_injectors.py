@@ -109,6 +109,9 @@ def test_stats_are_those_of_all_values():
         "min": values.min(),
         "max": values.max(),
         "norm": np.linalg.norm(values),
+        "nan": 0,
+        "+inf": 0,
+        "-inf": 0,
         "nonfinite": 0,
     }.items():
         assert np.isclose(report[name], expected), name
@@ -130,7 +133,7 @@ def test_stats_of_more_elements_than_an_int32_counts():
 def test_stats_count_what_is_not_finite_and_leave_it_out():
     _, report = run(taxpr.stats(), lambda x: tag(jnp.log(x), name="y"))
     finite = np.log(np.asarray([1.0, 3.0, 0.5]))
-    assert report["nonfinite"] == 1
+    assert (report["nonfinite"], report["nan"], report["-inf"]) == (1, 1, 0)
     assert np.isclose(report["mean"], finite.mean())
     assert np.isclose(report["min"], finite.min())
 
@@ -147,15 +150,70 @@ def test_check_finite_remembers_the_first():
     out, report = run(taxpr.check_finite(), f, xs)
     assert {k: int(v) for k, v in report.items()} == {
         "count": 4,
+        "nan": 2,
+        "+inf": 2,
+        "-inf": 0,
         "nonfinite": 1 + 2 + 1,
         "firings": 3,
         "first": 1,
+        "first_nan": 2,
     }
     assert np.array_equal(out, f(xs), equal_nan=True)
     _, report = run(taxpr.check_finite(), f, jnp.asarray([1.0, 2.0]))
     assert (report["count"], report["firings"], report["first"]) == (2, 0, -1)
     _, report = run(taxpr.check_finite(), lambda x: tag(x, name="y"), jax.random.key(0))
     assert (report["count"], report["nonfinite"]) == (1, 0)
+
+
+def kinds(report):
+    return {name: int(report[name]) for name in ("nan", "+inf", "-inf", "nonfinite")}
+
+
+@pytest.mark.parametrize("kind", [taxpr.check_finite, taxpr.stats], ids=repr)
+def test_a_mask_is_no_nan(kind):
+    def attention(x):
+        scores = x @ x.T
+        mask = jnp.tril(jnp.ones(scores.shape, bool))
+        return jax.nn.softmax(tag(jnp.where(mask, scores, -jnp.inf), name="y"))
+
+    out, report = run(kind(), attention, jnp.ones((4, 2)))
+    assert jnp.isfinite(out).all()
+    assert kinds(report) == {"nan": 0, "+inf": 0, "-inf": 6, "nonfinite": 6}
+    assert "first" not in report or (report["first"], report["first_nan"]) == (0, -1)
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("values", "nan", "above", "below"),
+    [
+        ([complex(np.nan, INF), complex(-INF, np.nan)], 2, 0, 0),
+        ([complex(INF, 1), complex(1, INF), complex(-INF, INF), complex(0, -INF), 1j], 0, 2, 2),
+    ],
+)
+def test_check_finite_counts_a_complex_number_once(values, nan, above, below):
+    _, report = run(
+        taxpr.check_finite(), lambda x: tag(x, name="y"), jnp.asarray(values, jnp.complex64)
+    )
+    found = {"nan": nan, "+inf": above, "-inf": below, "nonfinite": nan + above + below}
+    assert kinds(report) == found
+
+
+@pytest.mark.parametrize(
+    "dtype", [jnp.float16, jnp.bfloat16, jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float8_e4m3b11fnuz]
+)
+@pytest.mark.parametrize("kind", [taxpr.check_finite, taxpr.stats], ids=repr)
+def test_what_is_not_finite_in_small_floats(kind, dtype):
+    x = jnp.asarray([1.0, np.nan, INF, -INF], jnp.float32).astype(dtype)
+    _, report = run(kind(), lambda x: tag(x, name="y"), x)
+    wide = np.asarray(x, np.float64)
+    assert kinds(report) == {
+        "nan": np.isnan(wide).sum(),
+        "+inf": np.isposinf(wide).sum(),
+        "-inf": np.isneginf(wide).sum(),
+        "nonfinite": (~np.isfinite(wide)).sum(),
+    }
 
 
 def test_check_finite_for_each_lane():

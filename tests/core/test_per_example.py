@@ -90,7 +90,8 @@ def test_statistics_differ_between_examples():
     changed = p.inject({"x": per_example(taxpr.stats())})
     _, ctx = changed(changed.ctx, X[0])
     [report] = changed.report(ctx)["x"].values()
-    assert set(report) == {"count", "mean", "min", "max", "nonfinite", "std", "norm"}
+    shown = {"count", "mean", "min", "max", "std", "norm", "nan", "+inf", "-inf", "nonfinite"}
+    assert set(report) == shown
     assert_close(report["mean"], X[0].mean(1))
     assert_close(report["std"], X[0].std(1))
     assert_close(report["norm"], jnp.linalg.norm(X[0], axis=1))

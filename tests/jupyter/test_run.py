@@ -15,6 +15,7 @@ from jupyter_samples import XS, H, W, nested
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.array_diff import compare, stats
+from taxpr_jupyter._view.wire import results_state
 
 
 @pytest.fixture
@@ -319,6 +320,48 @@ def test_records_of_every_tag(session):
     assert by_name["w"].stats["nonfinite"] == 0.0
 
 
+def masked_scores(xs):
+    mask = jnp.tril(jnp.ones((xs.size, xs.size), bool))
+    return jax.nn.softmax(taxpr.tag(jnp.where(mask, xs, -jnp.inf), name="scores"))
+
+
+def test_what_is_not_finite_is_told_apart():
+    session = Session(masked_scores, (jnp.ones(3),))
+    session.attach("scores", "check_finite")
+    run = session.run()
+    [record] = run.records.values()
+    assert ("-inf", "3") in record.facts
+    assert {"nonfinite", "nan"} <= {name for name, _ in record.facts}
+    assert "-inf 3" in str(run)
+    assert ["first_nan", "-1"] in results_state(run, {})["records"][0]["facts"]
+    session.detach("scores")
+    [record] = session.run().records.values()
+    assert ("-inf", "3") in record.facts
+    assert {"nan", "+inf", "nonfinite"}.isdisjoint(name for name, _ in record.facts)
+
+
+def loop(xs):
+    step = lambda c, x: (taxpr.tag(c + x, name="c"), None)
+    return jax.lax.scan(step, jnp.float32(0), xs)[0]
+
+
+def test_injectors_that_know_their_iteration_run_as_in_python():
+    xs = jnp.arange(4.0)
+    session = Session(loop, (xs,), call="loop(xs)", namespace={"loop": loop, "xs": xs})
+    session.attach("c", taxpr.stats(per="iteration"))
+    assert session.injectors["0:scan/body/0:add.0"].error is None
+    run = session.run()
+    assert run.error is None
+    assert ("mean", "[0, 1, 3, 6]") in run.records["0:scan/body/0:add.0"].facts
+    assert "taxpr.stats(per='iteration')" in run.code
+    session.attach("c", taxpr.plant(jnp.ones(4), at=2))
+    run = session.run()
+    assert (run.error, float(run.outputs)) == (None, 4.0)
+    session = Session(jax.vmap(lambda x: taxpr.tag(x, name="x")), (xs,))
+    session.attach("x", taxpr.per_example(taxpr.count()))
+    assert ("count", "[1, 1, 1, 1]") in session.run().records["in0"].facts
+
+
 def test_records_are_exact(session):
     run = session.run()
     kept = session.program.collect(["h"])
@@ -423,7 +466,10 @@ def test_short_texts_and_stats():
     assert found["nonfinite"] == 2.0
     assert found["mean"] == 2.0
     assert found["norm"] == pytest.approx(10**0.5)
-    assert stats(jnp.array([jnp.nan])) == {"nonfinite": 1.0}
+    one = {"nan": 1.0, "+inf": 0.0, "-inf": 0.0, "nonfinite": 1.0}
+    assert stats(jnp.array([jnp.nan])) == one
+    several = jnp.array([complex(jnp.inf, 1), complex(0, -jnp.inf), complex(jnp.nan, jnp.inf)])
+    assert stats(several) == {"nan": 1.0, "+inf": 1.0, "-inf": 1.0, "nonfinite": 3.0}
     assert stats(jnp.zeros(0)) == {}
 
 

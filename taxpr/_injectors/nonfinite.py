@@ -1,0 +1,29 @@
+"""Counting what is NaN, +inf and -inf, each by itself."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+
+NONE_FOUND = {"nan": 0, "+inf": 0, "-inf": 0}
+
+
+def with_found(counts: dict[str, Any], x: Any) -> dict[str, Any]:
+    """The counts after what is not finite in an array of floats or complex numbers was added.
+
+    Each element counts once. A complex one is NaN where a part is, else -inf where a part is.
+    """
+    parts = (x.real, x.imag) if jnp.issubdtype(x.dtype, jnp.complexfloating) else (x,)
+    nan = jnp.isnan(x)
+    below = functools.reduce(jnp.logical_or, (part == -jnp.inf for part in parts)) & ~nan
+    found = {"nan": nan, "+inf": ~(jnp.isfinite(x) | nan | below), "-inf": below}
+    more = {k: counts[k] + jnp.sum(v, dtype=counts[k].dtype) for k, v in found.items()}
+    return {**counts, **more}
+
+
+def of_all(counts: dict[str, Any]) -> dict[str, Any]:
+    """What a report says of them: how many of each kind, and of all kinds."""
+    found = {name: counts[name] for name in NONE_FOUND}
+    return {**found, "nonfinite": sum(found.values())}

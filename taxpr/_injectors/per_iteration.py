@@ -1,0 +1,124 @@
+"""Injectors that keep a state for each iteration of the loops around their tag."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from taxpr._engine.iterations import loops_around
+from taxpr._errors import InjectorError
+from taxpr._injectors.injector import Injector
+from taxpr._injectors.kind import InjectorKind
+from taxpr._injectors.site_injector import SiteInjector
+from taxpr._sites.site import Site
+
+
+def by_iteration(kind: InjectorKind) -> InjectorKind:
+    """The kind with the options ``per`` and ``max_steps``, for a decorator.
+
+    With ``per="iteration"`` an injector keeps one state for each iteration of the loops around a
+    tag. Its report must be right of many states, on leading axes, and states keep their types.
+    """
+    options = {**kind._options, "per": None, "max_steps": None}
+    return dataclasses.replace(kind, _options=options, _finish=_per_iteration)
+
+
+def _per_iteration(one: Injector) -> Injector:
+    per, max_steps = one.options.get("per"), one.options.get("max_steps")
+    if per not in (None, "iteration"):
+        raise InjectorError(
+            f'{one.name}: per={per!r}; it is "iteration", for one row for each iteration of the '
+            "loops around a tag, or None, for all firings together."
+        )
+    if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
+        raise InjectorError(
+            f"{one.name}: max_steps={max_steps!r}; it is a number from 1 on, or None."
+        )
+    if per is None:
+        if max_steps is None:
+            return one
+        raise InjectorError(
+            f"{one.name}: max_steps={max_steps} says how many iterations of while loops have a "
+            f'row, and there are rows with per="iteration" only: {one.name}(per="iteration", '
+            f"max_steps={max_steps})."
+        )
+    fields: dict[str, Any] = {f.name: getattr(one, f.name) for f in dataclasses.fields(Injector)}
+    rows = _PerIteration(**fields, one=one)
+    return dataclasses.replace(
+        rows,
+        fire=rows.without_site,
+        new_state=rows.new_rows,
+        report=lambda state: {**one.report(state["rows"]), **_without_rows(state)},
+    )
+
+
+def _without_rows(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name != "rows"}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class _PerIteration(SiteInjector):
+    """Its state is ``{"rows": states}``, with a leading axis for each loop around the tag.
+
+    Where a while loop is among these it also has ``beyond``: how often the tag fired in
+    iterations that have no row.
+    """
+
+    of_examples: ClassVar[bool] = True
+    one: Any = None
+
+    def new_rows(self, site: Site | None) -> dict[str, Any]:
+        assert site is not None
+        sizes = self._sizes(site)
+        first = jax.tree.map(jnp.asarray, self.one.new_state(site))
+        rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (*sizes, *x.shape)), first)
+        return {"rows": rows, **({"beyond": 0} if _open_ended(site) else {})}
+
+    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+        del part
+        return [True] * len(loops_around(site))
+
+    def fire_at(
+        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        state, place, sizes = ctx["state"], tuple(index), self._sizes(site)
+        if 0 in sizes:  # a loop of no iterations is traced, too
+            return token, ctx
+        row = jax.tree.map(lambda x: x[place], state["rows"])
+        token, after = self.one({**ctx, "state": row}, token, params)
+        rows = jax.tree.map(
+            lambda x, new: x.at[place].set(new, mode="drop"), state["rows"], after["state"]
+        )
+        new = {"rows": rows}
+        if _open_ended(site):
+            outside = [k >= size for k, size in zip(place, sizes, strict=True)]
+            new["beyond"] = state["beyond"] + jnp.any(jnp.stack(outside)).astype(jnp.int32)
+        return token, {**ctx, "state": new}
+
+    def without_site(self, *_: Any) -> Any:
+        raise InjectorError(f"{self.name}: it runs at the tags of a program: attach it by inject.")
+
+    def _sizes(self, site: Site) -> tuple[int, ...]:
+        """How many rows there are for each loop around a site."""
+        sizes: list[int] = []
+        for address, step in loops_around(site):
+            trips, limit = step.nested.trips, self.options.get("max_steps")
+            size = trips if isinstance(trips, int) else limit
+            if size is None:
+                raise InjectorError(
+                    f"{self.name}: the {site} is in the loop {address}, and only a run can tell "
+                    "how often that iterates. Say how many iterations have a row, the first ones: "
+                    f'{self.name}(per="iteration", max_steps=100); or select other tags with '
+                    "where=."
+                )
+            sizes.append(size)
+        return tuple(sizes)
+
+
+def _open_ended(site: Site) -> bool:
+    """Whether a loop around a site has a length that only a run can tell."""
+    return any(not isinstance(step.nested.trips, int) for _, step in loops_around(site))
