@@ -1,25 +1,16 @@
-"""The ipywidgets of the panel: which injector, its parameters, and Run.
-
-Only what is the same in ipywidgets 7.7 and 8 is used. Names that come from a program are shown
-by `Label` and as options, which put text into the page; ipywidgets 7 puts a `description` there
-as HTML.
-"""
+"""Which injector is at the selected value, and its parameters: what `static/controls.js` draws."""
 
 from __future__ import annotations
 
 import numbers
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import ipywidgets
 
 from taxpr_jupyter._edits.attach import noted_already
 from taxpr_jupyter._edits.inspect import Inspection
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.session import Attached, Session
-from taxpr_jupyter._view.params import ParamRow, close_all, display, show_text
-
-Attempt = Callable[..., Any]  # calls a method of the session; a mistake becomes a message
+from taxpr_jupyter._view.params import ParamField
 
 
 class InjectorControls:
@@ -27,126 +18,104 @@ class InjectorControls:
 
     Args:
         session: Where the injectors are.
-        guard: Held while what the browser sends is handled.
-        attempt: Calls a method of the session and shows the mistake if there is one.
+        show: Takes a new value of the trait ``controls``.
     """
 
-    def __init__(self, session: Session, guard: threading.RLock, attempt: Attempt) -> None:
+    def __init__(self, session: Session, show: Callable[[dict[str, Any]], None]) -> None:
         self._session = session
-        self._guard = guard
-        self._attempt = attempt
-        self._updating = False
-        self._rows: dict[str, ParamRow] = {}
-        self._shown: tuple[str, ...] = ()  # of what injector the rows are
-        self._place = ipywidgets.Dropdown(options=(), description="Value")
-        self._injector = ipywidgets.Dropdown(options=(), description="Injector")
-        self._note = ipywidgets.Label().add_class("taxpr-note")
-        self._remark = ipywidgets.Label().add_class("taxpr-note")
-        self._failure = ipywidgets.Label().add_class("taxpr-failed")
-        self._params = ipywidgets.VBox()
-        self._place.observe(self._on_place, "value")
-        self._injector.observe(self._on_injector, "value")
-        texts = [self._note, self._remark, self._failure]
-        rows = [self._place, self._injector, *texts, self._params]
-        self.box = ipywidgets.VBox(rows).add_class("taxpr-controls")
-        self.show(None)
+        self._show = show
+        self._places: list[tuple[str, str]] = []  # text and address
+        self._address = ""  # the chosen one of them
+        self._shown: tuple[str, ...] = ()  # of what injector the fields are
+        self._fields: dict[str, ParamField] = {}
 
     def show(self, node: Inspection | None) -> None:
-        """Shows the controls for this node; hides them where no injector can go."""
-        places = _places(node) if node else []
-        before = self._place.value
-        addresses = [address for _, address in places]
-        self._set(self._place, places, before if before in addresses else None)
-        display(self._place, len(places) > 1)
-        display(self.box, bool(places))
-        self._show_injector()
+        """Shows the controls for this node; none where no injector can go."""
+        self._places = _places(node) if node else []
+        addresses = [address for _, address in self._places]
+        if self._address not in addresses:
+            self._address = addresses[0] if addresses else ""
+        self.refresh()
 
-    def refresh_values(self) -> None:
-        """Takes the values of the parameters over from the session."""
+    def refresh(self) -> None:
+        """Takes over from the session which injector there is, and its values."""
         attached = self._attached()
-        for name, row in self._rows.items():
-            if attached and name in attached.values:
-                row.show(attached.values[name])
+        shown = (attached.key, attached.name, *attached.values) if attached else ()
+        if shown != self._shown:
+            self._shown = shown
+            self._fields = _fields(attached) if attached else {}
+        for name, field in self._fields.items():
+            field.show(attached.values[name] if attached else None)
+        self._show(self._state(attached) if self._address else {})
 
-    @property
-    def _address(self) -> str | None:
-        return self._place.value
+    def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], Any]]:
+        """What the messages of the browser do, each with the address of a value or tag."""
+        return {
+            "place": self._choose,
+            "attach": lambda address: self._attach(address, str(content.get("injector", ""))),
+            "value": lambda address: self._set_value(address, content),
+        }
+
+    def _state(self, attached: Attached | None) -> dict[str, Any]:
+        choices = self._session.choices()
+        names = list(choices)
+        if attached and attached.name not in choices:  # an injector that was made in Python
+            names.append(attached.name)
+        choice = choices.get(attached.name) if attached else None
+        return {
+            "address": self._address,
+            "places": [list(place) for place in self._places],
+            "injectors": names,
+            "injector": attached.name if attached else "",
+            "doc": choice.doc if choice else "",
+            "note": attached.note if attached else "",
+            "failure": (attached.error or "") if attached else "",
+            "fields": [field.state() for field in self._fields.values()],
+        }
 
     def _attached(self) -> Attached | None:
         return self._session.injectors.get(self._address) if self._address else None
 
-    def _show_injector(self) -> None:
-        attached = self._attached()
-        choices = self._session.choices() if self._address else {}
-        options = [("none", ""), *((name, name) for name in choices)]
-        if attached and attached.name not in choices:  # an injector that was made in Python
-            options.append((attached.name, attached.name))
-        self._set(self._injector, options, attached.name if attached else "")
-        choice = choices.get(attached.name) if attached else None
-        show_text(self._note, choice.doc if choice else "")
-        show_text(self._remark, attached.note if attached else "")
-        show_text(self._failure, attached.error or "" if attached else "")
-        shown = (attached.key, attached.name, *attached.values) if attached else ()
-        if shown == self._shown:
-            self.refresh_values()
-            return
-        self._shown = shown
-        old = self._params.children
-        values, params = (attached.values, attached.params) if attached else ({}, {})
-        self._rows = {
-            name: ParamRow(name, params.get(name), value, self._on_value)
-            for name, value in values.items()
-            if isinstance(value, numbers.Real)
-        }
-        self._params.children = [row.box for row in self._rows.values()]
-        for box in old:
-            close_all(box)
+    def _choose(self, address: str) -> None:
+        if address in [place for _, place in self._places]:
+            self._address = address
+        self.refresh()
 
-    def _set(self, dropdown: ipywidgets.Dropdown, options: list, value: Any) -> None:
-        """Sets options and value without calling the session."""
-        self._updating = True
+    def _attach(self, address: str, injector: str) -> None:
         try:
-            if dropdown.options != tuple(options):
-                dropdown.options = options
-            dropdown.value = value if value is not None or not options else options[0][1]
-        finally:
-            self._updating = False
-
-    def _on_place(self, change: Any) -> None:
-        with self._guard:
-            if not self._updating:
-                self._show_injector()
-
-    def _on_injector(self, change: Any) -> None:
-        with self._guard:
-            if self._updating:
-                return
-            if change.new:
-                with noted_already():  # which `_show_injector` shows
-                    self._attempt(self._session.attach, self._address, change.new)
+            if injector:
+                with noted_already():  # which the controls show
+                    self._session.attach(address, injector)
             else:
-                self._attempt(self._session.detach, self._address)
-            self._show_injector()  # also after a mistake: then it shows what is there still
+                self._session.detach(address)
+        finally:
+            self.refresh()  # also after a mistake: then it shows what is there still
 
-    def _on_value(self, name: str, value: Any) -> None:
-        with self._guard:
-            self._attempt(self._session.set_value, self._address, name, value)
-            self.refresh_values()
+    def _set_value(self, address: str, content: Mapping[str, Any]) -> None:
+        """Sets a parameter to what was typed, or to where the slider stands."""
+        name = str(content.get("param", ""))
+        attached = self._session.injectors.get(address)
+        if attached is None:
+            return  # it was taken away meanwhile
+        fields = self._fields if address == self._address else _fields(attached)
+        if name not in fields:
+            return
+        field, text = fields[name], content.get("text")
+        value = field.moved(int(content["position"])) if text is None else field.typed(str(text))
+        if value is not None:
+            try:
+                self._session.set_value(address, name, value)
+            except PanelError as error:
+                field.refuse(str(error))
+        self.refresh()
 
 
-class RunControls:
-    """The devices and the Run button.
-
-    Args:
-        devices: Their names, the default first.
-        run: Called with the name of the chosen device.
-    """
-
-    def __init__(self, devices: list[str], run: Callable[[str | None], Any]) -> None:
-        device = ipywidgets.Dropdown(options=devices).add_class("taxpr-device")
-        self.button = ipywidgets.Button(description="Run", icon="play", button_style="primary")
-        self.button.on_click(lambda _: run(device.value))
-        self.box = ipywidgets.HBox([device, self.button]).add_class("taxpr-run")
+def _fields(attached: Attached) -> dict[str, ParamField]:
+    return {
+        name: ParamField(name, attached.params.get(name), value)
+        for name, value in attached.values.items()
+        if isinstance(value, numbers.Real)
+    }
 
 
 def _places(node: Inspection) -> list[tuple[str, str]]:

@@ -15,7 +15,15 @@ STATIC = pathlib.Path(__file__).parent / "static"
 # What panel.js loads besides, by name.
 MODULES = {
     name: (STATIC / name).read_text("utf-8")
-    for name in ("compare.js", "find.js", "legend.js", "picture.js", "states.js", "text.js")
+    for name in (
+        "compare.js",
+        "controls.js",
+        "find.js",
+        "legend.js",
+        "picture.js",
+        "states.js",
+        "text.js",
+    )
 }
 
 
@@ -49,6 +57,9 @@ class Graph(anywidget.AnyWidget):
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
     inspection = traitlets.Dict().tag(sync=True)
+    controls = traitlets.Dict().tag(sync=True)
+    devices = traitlets.List().tag(sync=True)
+    handled = traitlets.Dict().tag(sync=True)  # the number of a page's last message, see `Inbox`
     found = traitlets.Dict().tag(sync=True)
     slice = traitlets.Dict().tag(sync=True)
     comparison = traitlets.Dict().tag(sync=True)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
 from typing import Any
-
-import ipywidgets
 
 import taxpr
 
@@ -17,91 +14,70 @@ STEPS = 100  # of a slider, from end to end, before rounding to 1, 2 or 5 times 
 WHOLE_STEPS = 10**6  # of a slider for integers, from end to end, each of them 1
 
 
-class ParamRow:
-    """A name, a slider, and a field that also takes values between and beyond the slider's.
+class ParamField:
+    """A parameter as the panel shows it: a slider, and a field that takes any number.
 
     The field is text, which Python reads: the browser's number fields round large integers, cut
-    1.5 to 1 for an integer and know no ``inf``. The slider counts its positions, since the one of
-    ipywidgets 8 rounds whatever it is set to and sends that back; whole numbers stay as they are.
+    1.5 to 1 for an integer and know no ``inf``. What was typed stays as it was typed. The slider
+    counts its positions, so that whole numbers stay whole.
 
     Args:
         name: Of the parameter.
         param: What the injector declares about it, if anything.
         value: The present value, a real number or a bool.
-        on_value: Called with name and value when the user changes it.
     """
 
-    def __init__(
-        self,
-        name: str,
-        param: taxpr.Param | None,
-        value: Any,
-        on_value: Callable[[str, Any], None],
-    ) -> None:
-        self._name = name
-        self._on_value = on_value
-        self._updating = False
+    def __init__(self, name: str, param: taxpr.Param | None, value: Any) -> None:
+        self.name = name
+        self._help = param.help if param else ""
+        self._flag = isinstance(value, bool)
         self._whole = isinstance(value, numbers.Integral)
+        self._scale = None if self._flag else Scale(value, param)
         self._value = value
-        self._slider: Any = None
-        self._field: Any
-        self._mistake = ipywidgets.Label().add_class("taxpr-failed")
-        if isinstance(value, bool):
-            self._field = ipywidgets.Checkbox(value=value, indent=False)
-        else:
-            self._scale = Scale(value, param)
-            self._slider = ipywidgets.IntSlider(
-                value=self._scale.position(value), min=0, max=self._scale.last, readout=False
-            )
-            self._field = ipywidgets.Text(value=str(value), continuous_update=False)
-            self._slider.observe(self._moved, "value")
-        self._field.observe(self._typed, "value")
-        parts = [part for part in (self._slider, self._field) if part]
-        line = ipywidgets.HBox([ipywidgets.Label(value=name), *parts])
-        show_text(self._mistake, "")
-        self.box = ipywidgets.VBox([line, self._mistake]).add_class("taxpr-param")
-        if param and param.help:
-            note = ipywidgets.Label(value=param.help).add_class("taxpr-note")
-            self.box.children = [line, self._mistake, note]
+        self._text = str(value)
+        self._mistake = ""
 
     def show(self, value: Any) -> None:
-        """Shows this value without telling anybody."""
-        self._updating = True
-        try:
+        """Shows another value."""
+        if repr(value) != repr(self._value):
             self._value = value
-            show_text(self._mistake, "")
-            if self._slider is None:
-                self._field.value = value
-                return
-            self._slider.value = self._scale.position(value)
-            if repr(_number(self._field.value, self._whole)) != repr(
-                value
-            ):  # else it stays as typed
-                self._field.value = str(value)
-        finally:
-            self._updating = False
+            if repr(self._read(self._text)) != repr(value):  # else it stays as it was typed
+                self._text, self._mistake = str(value), ""
 
-    def _moved(self, change: Any) -> None:
-        if not self._updating:
-            self._give(self._scale.value(change.new))
+    def typed(self, text: str) -> Any:
+        """The value that was typed; None where it is none, and then the field says so."""
+        self._text, self._mistake = text, ""
+        value = self._read(text)
+        if value is None:
+            self.refuse(f"{text!r} is not {'an integer' if self._whole else 'a number'}")
+        return value
 
-    def _typed(self, change: Any) -> None:
-        if self._updating:
-            return
-        if self._slider is None:
-            self._give(change.new)
-            return
-        number = _number(change.new, self._whole)
-        if number is None:
-            kind = "an integer" if self._whole else "a number"
-            text = f"{change.new!r} is not {kind}: {self._name} is still {self._value}"
-            show_text(self._mistake, text)
-            return
-        self._give(number)
+    def moved(self, position: int) -> Any:
+        """The value at a position of the slider."""
+        value = self._scale.value(position) if self._scale else self._value
+        self._text, self._mistake = str(value), ""
+        return value
 
-    def _give(self, value: Any) -> None:
-        self.show(value)
-        self._on_value(self._name, value)
+    def refuse(self, why: str) -> None:
+        """Says what is wrong with what was typed."""
+        self._mistake = f"{why}: {self.name} is still {self._value}"
+
+    def _read(self, text: str) -> Any:
+        if self._flag:
+            return {"True": True, "False": False}.get(text)
+        return _number(text, self._whole)
+
+    def state(self) -> dict[str, Any]:
+        """What `static/controls.js` draws."""
+        return {
+            "name": self.name,
+            "help": self._help,
+            "text": self._text,
+            "mistake": self._mistake,
+            "flag": self._flag,
+            "position": self._scale.position(self._value) if self._scale else 0,
+            "last": self._scale.last if self._scale else 0,
+        }
 
 
 class Scale:
@@ -179,19 +155,3 @@ def _number(text: str, whole: bool) -> int | float | None:
         return int(text) if whole else float(text)
     except ValueError:
         return None
-
-
-def close_all(widget: ipywidgets.Widget) -> None:
-    """Closes a widget with all widgets in it."""
-    for child in getattr(widget, "children", ()):
-        close_all(child)
-    widget.close()
-
-
-def show_text(label: ipywidgets.Label, text: str) -> None:
-    label.value = text
-    display(label, bool(text))
-
-
-def display(widget: ipywidgets.DOMWidget, visible: bool) -> None:
-    widget.layout.display = None if visible else "none"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ipywidgets
@@ -14,9 +14,10 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import states, wire
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.comparing import CompareView
-from taxpr_jupyter._view.controls import InjectorControls, RunControls, close_all
+from taxpr_jupyter._view.controls import InjectorControls
 from taxpr_jupyter._view.finding import FindView
 from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.inbox import Inbox
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place", "view")  # when a cell is run again
@@ -26,7 +27,7 @@ TEXT_LINES = 400  # of the program in the output of a cell; all of it is `sessio
 
 
 class PanelView(ipywidgets.VBox):
-    """The panel of one session: `Graph`, the controls of injectors, and Run.
+    """The panel of one session: `Graph`, in the boxes that its style needs.
 
     It holds nothing that the session does not hold, except what is selected. Close it with
     `close()`; the session stays as it is.
@@ -43,20 +44,19 @@ class PanelView(ipywidgets.VBox):
         self._refused = states.Refused(session)
         self._instead = False  # whether the outline is shown because there is no picture
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
-        self.graph = Graph(self._lock, **kept)
+        self.graph = Graph(self._lock, devices=session.devices(), **kept)
         self.finding = FindView(session, self._show_found)
         self.comparing = CompareView(
             session, self._show_comparison, self._attempt, self._lock, self._report_compare
         )
-        self.injector_controls = InjectorControls(session, self._lock, self._attempt)
-        self.run_controls = RunControls(session.devices(), self.start_run)
-        parts = [self.graph, self.injector_controls.box, self.run_controls.box]
-        super().__init__([ipywidgets.VBox(parts).add_class("taxpr-grid")])
+        self.controls = InjectorControls(session, self._show_controls)
+        super().__init__([ipywidgets.VBox([self.graph]).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
         self.graph.observe(self._on_selected, "selected")
         self.graph.observe(self._on_view, "view")
         self.graph.observe(self._keep, KEPT)
-        self.graph.on_msg(self._on_message)
+        inbox = Inbox(self._on_message)
+        self.graph.on_msg(lambda _, content, buffers: inbox.take(content))
         self._unsubscribe = session.on_change(self._on_change)
         self._show_picture(session.svg())
         self._show_program()
@@ -76,7 +76,7 @@ class PanelView(ipywidgets.VBox):
                 self._say(self.session.error or "", error=bool(self.session.error))
             elif change in ("values", "states"):
                 self._show_texts()
-                self.injector_controls.refresh_values()
+                self.controls.refresh()
             else:
                 self._show_program()
                 self._redraw()
@@ -125,7 +125,7 @@ class PanelView(ipywidgets.VBox):
             return
         self._selected_key = node.site.key if node and node.site else ""
         self.graph.inspection = wire.inspection_state(address, node) if node else {}
-        self.injector_controls.show(node)
+        self.controls.show(node)
 
     def _show_run(self) -> None:
         if self.session.last:
@@ -151,6 +151,9 @@ class PanelView(ipywidgets.VBox):
     def _show_found(self, **traits: Any) -> None:
         for name, value in traits.items():
             setattr(self.graph, name, value)
+
+    def _show_controls(self, state: dict[str, Any]) -> None:
+        self.graph.controls = state
 
     def _show_comparison(self, state: dict[str, Any]) -> None:
         self.graph.comparison = state
@@ -194,7 +197,7 @@ class PanelView(ipywidgets.VBox):
         if not (change.name == "view" and self._instead):
             self.session.view_state[change.name] = change.new
 
-    def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+    def _on_message(self, content: Mapping[str, Any]) -> None:
         session = self.session
         actions: dict[str, Callable[[str], Any]] = {
             "tag": lambda address: session.tag(address, content.get("name") or None),
@@ -203,17 +206,21 @@ class PanelView(ipywidgets.VBox):
             "unfold": session.unfold,
             "toggle": self._toggle,
             "heat": self._set_heat,
+            "run": lambda _: self.start_run(content.get("device")),
             "cancel": lambda _: self.cancel(),
+            **self.controls.actions(content),
             **self.finding.actions(content),
             **states.actions(session, content, self._refused),
         }
         what = content.get("do", "")
-        if what in actions:
-            with self._lock:
+        with self._lock:
+            if what in actions:
                 self._attempt(actions[what], content.get("address", ""))
                 if what in ("state", "keepState"):  # what is wrong stands beside the field
                     self._show_states()
                     self._say("")
+            if "from" in content:
+                self.graph.handled = {content["from"]: content.get("number")}
 
     def _toggle(self, address: str) -> None:
         node = self.session.inspect(address)
@@ -322,8 +329,9 @@ class PanelView(ipywidgets.VBox):
                 del _views[self.session]
             self._unsubscribe()
             self.cancel()
-            for child in self.children:
-                close_all(child)
+            for box in self.children:
+                box.close()
+            self.graph.close()
             super().close()
 
 

@@ -142,10 +142,10 @@ class Panel:
         self.message = root.locator(".tx-message")
         self.results = root.locator(".tx-results")
         self.code = root.locator("details pre.tx-code").first
-        self.injector = root.locator(".taxpr-controls .widget-dropdown:visible select").last
-        self.run_button = root.locator(".taxpr-run button")  # its icon is a part of its name
-        self.slider = root.locator(".taxpr-param .noUi-handle")
-        self.field = root.locator(".taxpr-param input[type=text]")
+        self.injector = root.locator("select[aria-label=Injector]")
+        self.run_button = root.get_by_role("button", name="Run", exact=True)
+        self.slider = root.locator(".tx-slider")
+        self.field = root.locator(".tx-param input[type=text]")
 
     def node(self, address: str = "", kind: str = "") -> Any:
         """The elements of the picture with this address and of this kind."""

@@ -90,7 +90,7 @@ def test_the_panel_is_drawn_without_a_kernel(page, folder):
     before = scale.inner_text()
     root.get_by_role("button", name="Zoom in").click()
     expect(scale).not_to_have_text(before)
-    expect(root.locator(".taxpr-run button")).to_be_visible()
+    expect(root.get_by_role("button", name="Run", exact=True)).to_be_visible()
     root.get_by_text("What the nodes and lines of the picture are").click()
     expect(root.locator(".tx-legend")).to_be_visible()
     assert errors == []

@@ -70,13 +70,13 @@ def test_a_typed_number_is_the_one_that_runs(page, opened):
     for injector, name, text in TYPED:
         param = taxpr.ready_injectors()[injector].params[name]
         panel.injector.select_option(injector)
-        field = panel.root.locator(".taxpr-param", has_text=param.help).locator("input")
+        field = panel.root.locator(".tx-param", has_text=param.help).get_by_label(name, exact=True)
         field.fill(text)
         field.press("Enter")
         assert book.python(3)[name] == float(text)
         expect(field).to_have_value(text)
     panel.injector.select_option("scale")
-    expect(panel.root.locator(".taxpr-param")).to_contain_text("factor")
+    expect(panel.root.locator(".tx-param")).to_contain_text("factor")
     for text in ("1000", "-0.001", "0.001"):
         panel.field.fill(text)
         panel.field.press("Enter")
@@ -84,12 +84,12 @@ def test_a_typed_number_is_the_one_that_runs(page, opened):
         expect(panel.field).to_have_value(text)
     panel.field.fill("a bit")
     panel.field.press("Enter")
-    expect(panel.root.locator(".taxpr-param .taxpr-failed")).to_have_text(
+    expect(panel.root.locator(".tx-param .tx-error")).to_have_text(
         "'a bit' is not a number: factor is still 0.001"
     )
     panel.field.fill("0.001")
     panel.field.press("Enter")
-    expect(panel.root.locator(".taxpr-param .taxpr-failed")).to_be_hidden()
+    expect(panel.root.locator(".tx-param .tx-error")).to_be_hidden()
     panel.run(1)
     expect(panel.code).to_contain_text("factor=0.001")
     assert book.python(2) == [{"factor": 0.001}, [True, True]]
@@ -394,7 +394,7 @@ def test_an_injector_that_changes_a_shape(opened):
     panel.select(TANH)
     panel.tag("h")
     panel.attach("cut")
-    failure = panel.root.locator(".taxpr-failed")
+    failure = panel.root.locator(".tx-failure")
     expect(failure).to_contain_text("cut")
     expect(failure).to_contain_text("float32[2]")
     expect(panel.node(kind="tx-failed")).to_have_count(1)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr_jupyter import panel
+from taxpr_jupyter import PanelError, panel
 from taxpr_jupyter._runs.run import Phase
 from taxpr_jupyter._view import wire
 from taxpr_jupyter._view.background import TICK
@@ -134,9 +134,9 @@ def test_changes_made_in_python_are_shown(session, view, remote):
     assert tanh_tag(view.graph)["name"] == "h"
     session.attach("h", "scale", factor=0.5)
     assert tanh_tag(view.graph)["injector"] == "scale(factor=0.5)"
-    assert view.injector_controls._injector.value == "scale"
+    assert view.graph.controls["injector"] == "scale"
     session.detach("h")
-    assert view.injector_controls._injector.value == ""
+    assert view.graph.controls["injector"] == ""
 
 
 def test_a_selected_tag_is_followed_when_its_address_moves(session, view, remote):
@@ -186,28 +186,92 @@ def test_folding(session, view, remote):
     assert view.graph.message == {"text": "", "error": False}
 
 
+def the_field(view):
+    """The one parameter that the controls show: its slider's position and end, and its text."""
+    (field,) = view.graph.controls["fields"]
+    return field["position"], field["last"], field["text"]
+
+
 def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     remote.select(TANH)
-    view.injector_controls._injector.value = "scale"
-    assert view.wait(SECONDS)
     key = f"{TANH}.0"
+    remote.send("attach", key, injector="scale")
     assert session.injectors[key].values == {"factor": 1.0}
     assert view.graph.svg == session.svg()
     remote.sent.clear()
-    row = view.injector_controls._rows["factor"]
-    row._slider.value = 50  # of 80
+    remote.send("value", key, param="factor", position=50)  # of 80
     assert session.injectors[key].values == {"factor": 0.5}
-    assert row._field.value == "0.5"
+    assert the_field(view) == (50, 80, "0.5")
     assert "svg" not in remote.sent
     assert "scale(factor=0.5)" in session.text()
-    row._field.value = "9"  # beyond the slider's end
+    remote.send("value", key, param="factor", text="9")  # beyond the slider's end
     assert session.injectors[key].values == {"factor": 9.0}
-    assert (row._slider.value, row._slider.max, row._field.value) == (80, 80, "9")
+    assert the_field(view) == (80, 80, "9")
     session.set_value(key, "factor", -0.25)
-    assert (row._slider.value, row._field.value) == (35, "-0.25")
-    view.injector_controls._injector.value = ""
+    assert the_field(view) == (35, 80, "-0.25")
+    remote.send("attach", key, injector="")
     assert session.injectors == {}
-    assert view.injector_controls._rows == {}
+    assert view.graph.controls["fields"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("abc", "'abc' is not a number: factor is still 1.0"),
+        ("", "'' is not a number: factor is still 1.0"),
+    ],
+)
+def test_what_is_no_number_stays_with_a_message(session, view, remote, text, mistake):
+    remote.select(TANH)
+    key = f"{TANH}.0"
+    remote.send("attach", key, injector="scale")
+    remote.send("value", key, param="factor", text=text)
+    session.attach("sum", "count")  # the controls are shown again
+    (field,) = view.graph.controls["fields"]
+    assert (field["text"], field["mistake"]) == (text, mistake)
+    assert session.injectors[key].values == {"factor": 1.0}
+    remote.send("value", key, param="factor", text="1")
+    (field,) = view.graph.controls["fields"]
+    assert (field["text"], field["mistake"]) == ("1", "")
+
+
+def test_what_cannot_be_set_is_said_beside_the_field(session, view, remote, monkeypatch):
+    remote.select(TANH)
+    remote.send("attach", f"{TANH}.0", injector="scale")
+
+    def refuse(*args):
+        raise PanelError("too large")
+
+    monkeypatch.setattr(session, "set_value", refuse)
+    remote.send("value", f"{TANH}.0", param="factor", text="9")
+    (field,) = view.graph.controls["fields"]
+    assert (field["text"], field["mistake"]) == ("9", "too large: factor is still 1.0")
+
+
+def test_a_value_for_what_is_gone_does_nothing(session, view, remote):
+    remote.select(TANH)
+    remote.send("value", f"{TANH}.0", param="factor", text="9")
+    remote.send("attach", f"{TANH}.0", injector="scale")
+    remote.send("value", f"{TANH}.0", param="value", text="9")
+    assert session.injectors[f"{TANH}.0"].values == {"factor": 1.0}
+    assert view.graph.message == {"text": "", "error": False}
+
+
+def test_messages_are_handled_in_the_order_in_which_they_were_sent(session, view):
+    """Whatever the order and the threads in which the kernel gets them."""
+    session.attach(TANH, "scale")
+    view.graph.set_state({"selected": TANH})
+    key, sent = f"{TANH}.0", {"from": "page"}
+    first = {"do": "value", "address": key, "param": "factor", "text": "2", **sent, "number": 1}
+    take = view.graph._handle_custom_msg
+    take({"do": "run", "device": "cpu:0", **sent, "number": 2}, [])
+    assert view.graph.handled == {}
+    late = threading.Thread(target=take, args=(first, []))
+    late.start()
+    late.join(SECONDS)
+    assert view.wait(SECONDS)
+    assert view.graph.handled == {"page": 2}
+    assert session.last.injectors[key].values == {"factor": 2.0}
 
 
 def test_the_controls_of_a_tag_change_no_other_tag():
@@ -218,35 +282,37 @@ def test_the_controls_of_a_tag_change_no_other_tag():
 
     session = panel(pairs)(1.0)
     view = view_for(session)
+    remote = Remote(view)
     session.attach("first", "scale", factor=5.0)
     session.attach("pair", "scale", factor=2.0)
     session.tag("in0", name="n")
     rows = {row.name: row for row in session.sites()}
-    Remote(view).select(rows["pair"].address)
-    controls = view.injector_controls
-    controls._rows["factor"]._field.value = "7.0"
+    remote.select(rows["pair"].address)
+    address = view.graph.controls["address"]
+    remote.send("value", address, param="factor", text="7.0")
     values = {row.name: row.injector.values for row in session.sites() if row.injector}
     assert values == {"first": {"factor": 5.0}, "pair": {"factor": 7.0}}
-    controls._injector.value = ""
+    remote.send("attach", address, injector="")
     assert [row.name for row in session.sites() if row.injector] == ["first"]
     view.close()
 
 
 def test_where_nothing_can_be_injected_there_are_no_controls(view, remote):
-    assert view.injector_controls.box.layout.display == "none"
+    assert view.graph.controls == {}
     remote.select(TANH)
-    assert view.injector_controls.box.layout.display is None
+    assert view.graph.controls["address"] == f"{TANH}.0"
     remote.select("out0")
-    assert view.injector_controls.box.layout.display == "none"
+    assert view.graph.controls == {}
 
 
 def test_an_equation_with_two_results_asks_which(session, view, remote):
     remote.select("1:scan")
-    places = [label for label, _ in view.injector_controls._place.options]
-    assert len(places) == 2
-    assert places[1].endswith("f32[5]")
-    view.injector_controls._place.value = view.injector_controls._place.options[1][1]
-    view.injector_controls._injector.value = "zero"
+    places = view.graph.controls["places"]
+    assert [address for _, address in places] == ["1:scan.0", "1:scan.1"]
+    assert places[1][0].endswith("f32[5]")
+    remote.send("place", "1:scan.1")
+    assert view.graph.controls["address"] == "1:scan.1"
+    remote.send("attach", "1:scan.1", injector="zero")
     assert set(session.injectors) == {"1:scan.1"}
 
 
@@ -256,33 +322,29 @@ def test_a_derivative_that_stays_as_it_was_is_said_with_the_injector():
 
     session = panel(jax.grad(loss))(3.0)
     view = view_for(session)
-    controls = view.injector_controls
-    Remote(view).select(session.sites()[0].address)
-    assert controls._remark.layout.display == "none"
-    controls._injector.value = "scale"
-    assert view.wait(SECONDS)
-    assert "the program was differentiated before this is changed" in controls._remark.value
-    assert controls._remark.layout.display is None
-    assert controls._failure.value == ""
+    remote = Remote(view)
+    remote.select(session.sites()[0].address)
+    address = view.graph.controls["address"]
+    assert view.graph.controls["note"] == ""
+    remote.send("attach", address, injector="scale")
+    shown = view.graph.controls
+    assert "the program was differentiated before this is changed" in shown["note"]
+    assert shown["failure"] == ""
     assert view.graph.marks == {}
     view.start_run()
     assert view.wait(SECONDS)
     assert view.graph.results["status"] == "done"
     assert view.graph.results["summary"].startswith("Run 1: ")
-    controls._injector.value = "count"
-    assert controls._remark.value == ""
+    remote.send("attach", address, injector="count")
+    assert view.graph.controls["note"] == ""
     view.close()
 
 
 def test_an_injector_that_changes_a_shape_is_marked(session, view, remote):
     remote.select(TANH)
-    assert "cut" in dict(view.injector_controls._injector.options)
-    view.injector_controls._injector.value = "cut"
-    assert view.wait(SECONDS)
-    assert (
-        "f32[2]" in view.injector_controls._failure.value
-        or "float32[2]" in view.injector_controls._failure.value
-    )
+    assert "cut" in view.graph.controls["injectors"]
+    remote.send("attach", f"{TANH}.0", injector="cut")
+    assert re.search(r"f(loat)?32\[2\]", view.graph.controls["failure"])
     (site,) = [site for site in session.sites() if site.injector]
     assert view.graph.marks == {site.address: "failed"}
     view.start_run()
@@ -291,14 +353,13 @@ def test_an_injector_that_changes_a_shape_is_marked(session, view, remote):
     assert "cut" in view.graph.results["error"]
     assert re.match(r"Run \d+: failed: .*", view.graph.results["summary"])
     assert len(view.graph.results["summary"]) < 70
-    view.injector_controls._injector.value = "scale"
+    remote.send("attach", f"{TANH}.0", injector="scale")
     assert view.graph.marks == {}
 
 
 def test_a_run(session, view, remote):
     session.attach(TANH, "scale", factor=0.5)
-    view.run_controls.button.click()
-    assert view.wait(SECONDS)
+    remote.send("run", device="cpu:0")
     assert session.last is not None
     assert session.last.ok
     shown = view.graph.results
@@ -521,7 +582,7 @@ def test_a_closed_session_closes_its_view(session, view):
     session.close()
     assert view.comm is None
     assert view.graph.comm is None
-    assert view.run_controls.button.comm is None
+    assert all(box.comm is None for box in view.children)
     assert view_for(session) is not view
 
 

@@ -29,6 +29,7 @@
 /** @typedef {import("./picture.js").Place} Place */
 
 const SAVE_AFTER = 300; // milliseconds after the last move of the picture
+const SLOW = 500; // milliseconds after which the panel says that the kernel has not answered
 
 /**
  * Makes an element; strings among the children become text nodes.
@@ -50,6 +51,28 @@ function h(name, attributes = {}, ...children) {
 /** @param {HTMLElement} element @param {(Node | string | null)[]} children */
 const fill = (element, children) =>
   element.replaceChildren(...children.filter((child) => child !== null));
+
+/**
+ * Puts other children into an element. What is being typed in there and was not sent stays, found
+ * again by its label.
+ * @param {HTMLElement} element
+ * @param {(Node | string | null)[]} children
+ */
+function redraw(element, children) {
+  const inputs = () => [...element.querySelectorAll("input")];
+  const typed = inputs().filter((input) => input.value !== input.defaultValue);
+  const active = typed.find((input) => input === document.activeElement);
+  const place = active ? [active.selectionStart, active.selectionEnd] : [null, null];
+  fill(element, children);
+  for (const old of typed) {
+    const again = inputs().find((input) => input.ariaLabel === old.ariaLabel);
+    if (!again) continue;
+    again.value = old.value;
+    if (old !== active) continue;
+    again.focus({ preventScroll: true });
+    again.setSelectionRange(place[0], place[1]);
+  }
+}
 
 /** @param {string} label @param {(event: MouseEvent) => void} act @param {Attributes} more */
 const button = (label, act, more = {}) =>
@@ -309,7 +332,15 @@ class Modules {
 
 /** One view of the model. @param {{ model: Model, el: HTMLElement }} context */
 async function render({ model, el }) {
-  const send = (/** @type {object} */ message) => model.send(message);
+  // The kernel may take messages in several threads: by their numbers it handles them in order.
+  const from = Math.random().toString(36).slice(2);
+  let [sent, handled] = [0, 0];
+  const send = (/** @type {object} */ message) => {
+    sent += 1;
+    model.send({ ...message, from, number: sent });
+    setTimeout(showProgress, SLOW);
+    return sent;
+  };
   const set = (/** @type {string} */ trait, /** @type {unknown} */ value) => {
     model.set(trait, value);
     model.save_changes();
@@ -339,6 +370,7 @@ async function render({ model, el }) {
   const { Picture, parseSvg } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
   const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
   const { States } = /** @type {typeof import("./states.js")} */ (await modules.load("states.js"));
+  const { Controls, RunBar } = /** @type {typeof import("./controls.js")} */ (await modules.load("controls.js"));
   const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
   const { Compare } = /** @type {typeof import("./compare.js")} */ (await modules.load("compare.js"));
   const { drawLegend } = /** @type {typeof import("./legend.js")} */ (await modules.load("legend.js"));
@@ -376,7 +408,10 @@ async function render({ model, el }) {
     drawLegend(h, parseSvg, model.get("_legend")),
   );
   const find = new Find({ h, button, send, picture });
-  const states = new States({ h, button, table, send, select });
+  const waits = (/** @type {number} */ number) => number > handled;
+  const controls = new Controls({ h, send, waits });
+  const runBar = new RunBar({ h, send, waits, button });
+  const states = new States({ h, button, table, redraw, send, select });
   const placed = (/** @type {Place} */ { scale: now }) => {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
   };
@@ -417,6 +452,8 @@ async function render({ model, el }) {
     outline.panel,
     compare.panel,
     inspector,
+    controls.element,
+    runBar.element,
     h("div", { class: "tx-status" }, progress, message),
     states.element,
     results,
@@ -436,8 +473,20 @@ async function render({ model, el }) {
     const children = selected
       ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
-    fill(inspector, children);
-    if (focused) inspector.focus({ preventScroll: true });
+    redraw(inspector, children);
+    if (focused && !inspector.contains(document.activeElement)) inspector.focus({ preventScroll: true });
+  };
+
+  const showProgress = () => {
+    const { running, label: doing, fraction, elapsed, cancelling } = model.get("progress");
+    const waiting = !running && waits(sent);
+    progress.hidden = !running && !waiting;
+    cancel.hidden = waiting;
+    cancel.toggleAttribute("disabled", Boolean(cancelling));
+    if (running) label.textContent = `${doing} · ${elapsed.toFixed(1)} s`;
+    else if (waiting) label.textContent = "waiting for the kernel";
+    if (running && fraction !== null) bar.setAttribute("value", String(fraction));
+    else bar.removeAttribute("value");
   };
 
   /** What to draw again when a trait changes. @type {Record<string, (value: any) => void>} */
@@ -485,14 +534,14 @@ async function render({ model, el }) {
       ran.textContent = run.summary ? `${run.summary} ↓` : "";
       ran.classList.toggle("tx-error", run.status === "error");
     },
-    progress: ({ running, label: doing, fraction, elapsed, cancelling }) => {
-      progress.hidden = !running;
-      cancel.toggleAttribute("disabled", Boolean(cancelling));
-      if (!running) return;
-      label.textContent = `${doing} · ${elapsed.toFixed(1)} s`;
-      if (fraction === null) bar.removeAttribute("value");
-      else bar.setAttribute("value", String(fraction));
+    controls: (shown) => controls.show(shown),
+    devices: (names) => runBar.show(names),
+    handled: (numbers) => {
+      handled = numbers[from] ?? handled;
+      controls.handled();
+      showProgress();
     },
+    progress: () => showProgress(),
   };
   const off = Object.entries(draw).map(([trait, redraw]) => {
     const listener = () => redraw(model.get(trait));
@@ -508,8 +557,6 @@ async function render({ model, el }) {
   const claim = (/** @type {Event} */ event) => {
     const target = /** @type {Element} */ (event.target);
     target.setAttribute("data-lm-suppress-shortcuts", "true");
-    const name = target.closest(".taxpr-param")?.querySelector(".widget-label")?.textContent;
-    if (name) target.setAttribute("aria-label", name);
   };
   const keep = (/** @type {KeyboardEvent} */ event) => {
     if (event.ctrlKey || event.metaKey) return;

@@ -13,6 +13,7 @@
  * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
  *   button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
  *   table: (heads: string[], rows: HTMLElement[], label: string) => HTMLElement,
+ *   redraw: (element: HTMLElement, children: (Node | string | null)[]) => void,
  *   send: (message: object) => void, select: (address: string) => void }} Tools
  */
 
@@ -25,11 +26,13 @@ export class States {
 
   /** @param {Shown} shown */
   show({ run = "", states = [] }) {
-    const { h, button, table, send } = this.tools;
+    const { h, button, table, redraw, send } = this.tools;
     const active = /** @type {HTMLElement | null} */ (document.activeElement);
     const focused = this.element.contains(active) ? active?.getAttribute("data-focus") : null;
-    this.element.replaceChildren();
-    if (!states.length) return;
+    if (!states.length) {
+      this.element.replaceChildren();
+      return;
+    }
     const heads = ["state", "begins with", run && `${run} ends with`, run && "with injectors", "each write"];
     const rows = states.flatMap((state) => [
       ...state.leaves.map((leaf, number) => this.#row(state, leaf, number === 0, Boolean(run))),
@@ -39,10 +42,10 @@ export class States {
       title: "Sets the objects in Python to what the last run ended with. A run does not.",
       "data-focus": "write",
     });
-    this.element.append(
+    redraw(this.element, [
       h("header", { class: "tx-head" }, h("h3", {}, "States"), run ? write : ""),
       table(heads, rows, "States"),
-    );
+    ]);
     const again = [...this.element.querySelectorAll("[data-focus]")].find(
       (element) => element.getAttribute("data-focus") === focused,
     );
@@ -84,6 +87,7 @@ export class States {
     if (!leaf.editable) return h("pre", {}, leaf.text);
     const keep = () => send({ do: "keepState", address: leaf.name });
     const sent = () => {
+      field.defaultValue = field.value;
       if (field.value === leaf.text) leaf.error && keep();
       else send({ do: "state", address: leaf.name, value: field.value });
     };
@@ -104,7 +108,7 @@ export class States {
         },
       })
     );
-    field.value = leaf.error ? leaf.typed : leaf.text;
+    field.defaultValue = leaf.error ? leaf.typed : leaf.text;
     if (!leaf.error) return field;
     const back = button("Undo", keep, {
       "aria-label": `Back to the value of ${leaf.name}`,

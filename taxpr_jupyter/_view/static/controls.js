@@ -1,0 +1,215 @@
+// @ts-check
+/**
+ * The injector at the selected value, and its parameters. Which there are, and what a text or a
+ * position of a slider means, is Python's to say (`taxpr_jupyter._view.controls`).
+ *
+ * What the user has set stays as it is until Python has handled it: an answer to something older
+ * does not overwrite it.
+ *
+ * @typedef {{ name: string, help: string, text: string, mistake: string, flag: boolean,
+ *   position: number, last: number }} Param `last`: the slider's last position, from 0
+ * @typedef {{ address?: string, places?: [string, string][], injectors?: string[],
+ *   injector?: string, doc?: string, note?: string, failure?: string, fields?: Param[] }} Shown
+ * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
+ *   send: (message: object) => number, waits: (sent: number) => boolean }} Tools `send` gives the
+ *   number of the message, and `waits` says whether it waits to be handled
+ */
+
+/** @param {HTMLElement} element @param {string} words */
+const say = (element, words) => {
+  element.textContent = words;
+  element.hidden = !words;
+};
+
+/** A select with these options, which are changed only where they are other ones. */
+class Choice {
+  /** @param {Tools} tools @param {string} name @param {(value: string) => number} choose */
+  constructor({ h, waits }, name, choose) {
+    this.h = h;
+    this.waits = waits;
+    this.sent = 0;
+    this.options = "";
+    this.select = /** @type {HTMLSelectElement} */ (
+      h("select", {
+        class: "tx-field",
+        "aria-label": name,
+        change: () => (this.sent = choose(this.select.value)),
+      })
+    );
+    this.element = h("label", { class: "tx-choice" }, h("span", {}, name), this.select);
+  }
+
+  /** @param {[string, string][]} options Text and value. @param {string} value */
+  show(options, value) {
+    const key = JSON.stringify(options);
+    const kept = this.waits(this.sent) ? this.select.value : value;
+    if (key !== this.options) {
+      this.options = key;
+      this.select.replaceChildren(...options.map(([text, one]) => this.h("option", { value: one }, text)));
+    }
+    this.select.value = kept;
+  }
+}
+
+/** One parameter: a slider and a field, or a checkbox. */
+class Field {
+  /**
+   * @param {Tools} tools
+   * @param {string} address Of what the injector is at.
+   * @param {Param} param
+   */
+  constructor({ h, send, waits }, address, { name, help, flag, last }) {
+    this.flag = flag;
+    this.waits = waits;
+    this.send = (/** @type {object} */ value) => send({ do: "value", address, param: name, ...value });
+    this.sent = 0;
+    this.typing = false; // something that is not sent yet
+    this.text = ""; // as Python knows it
+    this.wanted = -1; // a position of the slider that waits until the one before is handled
+    const sendTyped = () => {
+      this.typing = false;
+      this.wanted = -1;
+      this.sent = this.send({ text: flag ? (this.field.checked ? "True" : "False") : this.field.value });
+    };
+    this.field = /** @type {HTMLInputElement} */ (
+      h("input", {
+        class: flag ? "tx-check" : "tx-field",
+        type: flag ? "checkbox" : "text",
+        "aria-label": name,
+        spellcheck: "false",
+        autocomplete: "off",
+        input: () => (this.typing = true),
+        blur: () => (this.typing = false),
+        change: sendTyped, // Enter, or the focus goes elsewhere
+        keydown: (/** @type {KeyboardEvent} */ event) => {
+          if (event.key !== "Escape" || !this.typing) return;
+          event.stopPropagation(); // a second one leaves the panel
+          this.typing = false;
+          this.field.value = this.text;
+        },
+      })
+    );
+    this.slider = /** @type {HTMLInputElement} */ (
+      h("input", {
+        class: "tx-slider",
+        type: "range",
+        min: "0",
+        max: String(last),
+        "aria-label": `${name}, by a slider`,
+        input: () => this.#move(Number(this.slider.value)),
+      })
+    );
+    this.slider.hidden = flag;
+    this.mistake = h("p", { class: "tx-error", role: "alert" });
+    const line = h("div", { class: "tx-param-line" }, h("code", {}, name), this.slider, this.field);
+    const note = help ? h("p", { class: "tx-hint" }, help) : "";
+    this.element = h("div", { class: "tx-param" }, line, this.mistake, note);
+  }
+
+  /** Sends one position at a time, and then the last one. @param {number} position */
+  #move(position) {
+    this.typing = false;
+    this.wanted = position;
+    if (!this.waits(this.sent)) this.#sendWanted();
+  }
+
+  #sendWanted() {
+    if (this.wanted < 0) return;
+    const position = this.wanted;
+    this.wanted = -1;
+    this.sent = this.send({ position });
+  }
+
+  /** @param {Param} param */
+  show({ text, mistake, position }) {
+    this.text = text;
+    if (this.waits(this.sent)) return;
+    if (this.wanted < 0) this.slider.value = String(position);
+    else this.#sendWanted();
+    this.slider.setAttribute("aria-valuetext", text);
+    if (!this.typing) {
+      this.field.value = text;
+      this.field.checked = this.flag && text === "True";
+    }
+    this.field.setAttribute("aria-invalid", String(Boolean(mistake)));
+    say(this.mistake, mistake);
+  }
+}
+
+export class Controls {
+  /** @param {Tools} tools */
+  constructor(tools) {
+    const { h, send } = tools;
+    this.tools = tools;
+    /** @type {Shown} */
+    this.shown = {};
+    this.key = ""; // of what injector the fields are
+    /** @type {Field[]} */
+    this.fields = [];
+    this.place = new Choice(tools, "Value", (address) => send({ do: "place", address }));
+    this.injector = new Choice(tools, "Injector", (injector) =>
+      send({ do: "attach", address: this.shown.address, injector }),
+    );
+    this.doc = h("p", { class: "tx-hint" });
+    this.note = h("p", { class: "tx-hint tx-remark" });
+    this.failure = h("p", { class: "tx-error tx-failure" });
+    this.params = h("div", { class: "tx-params" });
+    this.element = h(
+      "section",
+      { class: "tx-controls", "aria-label": "Injector" },
+      this.place.element,
+      this.injector.element,
+      this.doc,
+      this.note,
+      this.failure,
+      this.params,
+    );
+  }
+
+  /** @param {Shown} shown */
+  show(shown) {
+    const { address = "", places = [], injectors = [], injector = "", fields = [] } = shown;
+    this.shown = shown;
+    this.element.hidden = !address;
+    this.place.element.hidden = places.length < 2;
+    this.place.show(places, address);
+    const names = injectors.map((name) => /** @type {[string, string]} */ ([name, name]));
+    this.injector.show([["none", ""], ...names], injector);
+    say(this.doc, shown.doc ?? "");
+    say(this.note, shown.note ?? "");
+    say(this.failure, shown.failure ?? "");
+    const key = JSON.stringify([address, injector, fields.map(({ name, last }) => [name, last])]);
+    if (key !== this.key) {
+      this.key = key;
+      this.fields = fields.map((field) => new Field(this.tools, address, field));
+      this.params.replaceChildren(...this.fields.map((field) => field.element));
+    }
+    fields.forEach((field, index) => this.fields[index].show(field));
+  }
+
+  /** To be called when Python has handled more of what was sent. */
+  handled() {
+    this.show(this.shown);
+  }
+}
+
+/** Where to run, and the button that does. */
+export class RunBar {
+  /** @param {Tools & { button: (label: string, act: () => void, more?: object) => HTMLElement }} tools */
+  constructor({ h, send, button }) {
+    this.h = h;
+    this.device = /** @type {HTMLSelectElement} */ (
+      h("select", { class: "tx-button tx-device", "aria-label": "Device", title: "Device" })
+    );
+    const run = button("▶ Run", () => send({ do: "run", device: this.device.value }), {
+      class: "tx-button tx-run-button",
+      "aria-label": "Run",
+    });
+    this.element = h("div", { class: "tx-run", role: "group", "aria-label": "Run" }, this.device, run);
+  }
+
+  /** @param {string[]} devices The default first. */
+  show(devices) {
+    this.device.replaceChildren(...devices.map((name) => this.h("option", {}, name)));
+  }
+}
