@@ -7,6 +7,7 @@ the builtin error that a caller would think of first.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,10 @@ class ArgumentError(TaxprError, TypeError):
     """Arguments that do not fit the program that was traced."""
 
 
+class IndexOutOfRangeError(ArgumentError, IndexError):
+    """The number of an input or output that a jaxpr does not have."""
+
+
 class StateError(TaxprError, ValueError):
     """A `State` used where, or as, it cannot be."""
 
@@ -61,12 +66,40 @@ class StaleDerivativeWarning(UserWarning):
     """
 
 
+def say_where(error: Exception, where: str) -> None:
+    """Add to an error of the user's code where it was raised.
+
+    It becomes part of the message, where there is one text to add it to: IPython 7, logs and
+    those who print an error show no notes.
+    """
+    if not error.args:
+        error.args = (where,)
+    elif len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0].rstrip()}\nThis is {where}",)
+    else:
+        error.add_note(f"taxpr: {where}")
+
+
 def refuse_function(what: str, given: Any) -> None:
     """Raise where a function, or a value, is given in the place of a jaxpr or a program of one."""
     if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):
         raise ArgumentError(
             f"{what}: {given!r} is a {type(given).__name__}, not a Program or a jaxpr. "
             + ("Trace it first: trace(fn)(*args)." if callable(given) else "")
+        )
+
+
+def refuse_index(what: str, kind: str, index: Any, count: int) -> None:
+    """Raise where something is no number of an input or output, of which there are ``count``."""
+    try:
+        number = operator.index(index)
+    except TypeError:
+        raise ArgumentError(
+            f"{what}: {index!r} is a {type(index).__name__} and no number of an {kind}."
+        ) from None
+    if not 0 <= number < count:
+        raise IndexOutOfRangeError(
+            f"{what}: there is no {kind} {index}; the jaxpr has {count}, counted from 0."
         )
 
 

@@ -12,7 +12,7 @@ from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.model import HeatKind, checked_heat
+from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._tracing.sources import source_text
@@ -85,6 +85,7 @@ def draw(
         "name": name is not None,
     }
     _check_names(f, [option for option, given in options.items() if given])
+    budget, timeout = checked_limits(budget, timeout)
     notes: tuple[str, ...] = ()
     program = traced_before(f)
     if program is None:

@@ -38,11 +38,11 @@ class Source(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
-def source_of(eqn: JaxprEqn) -> Source | None:
+def source_of(eqn: JaxprEqn | None) -> Source | None:
     """Where the user's code made this equation; None when it is not known.
 
     Args:
-        eqn: An equation of a jaxpr.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
 
     Example:
         >>> import jax.numpy as jnp
@@ -53,19 +53,19 @@ def source_of(eqn: JaxprEqn) -> Source | None:
         >>> source_of(eqn).line, source_of(eqn).function
         (2, 'double')
     """
-    frame = _source_info_util.user_frame(eqn.source_info.traceback)
+    frame = _source_info_util.user_frame(eqn.source_info.traceback) if eqn else None
     if frame is None:
         return None
     return Source(frame.file_name, frame.start_line, frame.function_name)
 
 
-def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
+def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
     """The calls in the user's code that led to this equation, innermost first.
 
     Empty where they are not known. The first one is `source_of`.
 
     Args:
-        eqn: An equation of a jaxpr.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
 
     Example:
         >>> from taxpr import sources_of, trace
@@ -77,7 +77,7 @@ def sources_of(eqn: JaxprEqn) -> tuple[Source, ...]:
         >>> [source.function for source in sources_of(eqn)[:2]]
         ['double', 'outer']
     """
-    traceback = eqn.source_info.traceback
+    traceback = eqn.source_info.traceback if eqn else None
     if traceback is None:
         return ()
     found: list[Source] = []
@@ -115,11 +115,11 @@ class _Lines:
 _known: dict[int, _Lines] = {}
 
 
-def scope_of(eqn: JaxprEqn) -> str:
+def scope_of(eqn: JaxprEqn | None) -> str:
     """The name stack of an equation, such as ``"block_0/attention"``.
 
     Args:
-        eqn: An equation of a jaxpr.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
 
     Example:
         >>> import jax
@@ -131,16 +131,16 @@ def scope_of(eqn: JaxprEqn) -> str:
         >>> scope_of(eqn)
         'block_0/attention'
     """
-    return str(eqn.source_info.name_stack)
+    return str(_stack(eqn))
 
 
-def scopes_of(eqn: JaxprEqn) -> tuple[str, ...]:
+def scopes_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     """The scopes in the name stack of an equation, such as ``("block_0", "attention")``.
 
     Outermost first; without the transformations, which are `transformations_of`.
 
     Args:
-        eqn: An equation of a jaxpr.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
 
     Example:
         >>> import jax
@@ -151,16 +151,16 @@ def scopes_of(eqn: JaxprEqn) -> tuple[str, ...]:
         >>> [scopes_of(eqn) for eqn in trace(jax.grad(f))(1.0).eqns][0]
         ('block_0',)
     """
-    return _names(eqn.source_info.name_stack)[0]
+    return _names(_stack(eqn))[0]
 
 
-def transformations_of(eqn: JaxprEqn) -> tuple[str, ...]:
+def transformations_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     """The transformations in the name stack of an equation, such as ``("transpose", "jvp")``.
 
     Outermost first. JAX notes jvp, transpose and vmap there.
 
     Args:
-        eqn: An equation of a jaxpr.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -172,7 +172,11 @@ def transformations_of(eqn: JaxprEqn) -> tuple[str, ...]:
         >>> last.primitive.name, transformations_of(last)
         ('mul', ('transpose', 'jvp'))
     """
-    return _names(eqn.source_info.name_stack)[1]
+    return _names(_stack(eqn))[1]
+
+
+def _stack(eqn: JaxprEqn | None) -> Any:
+    return eqn.source_info.name_stack if eqn else _source_info_util.NameStack()
 
 
 @functools.lru_cache(maxsize=1 << 12)

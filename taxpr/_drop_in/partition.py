@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
-from taxpr._errors import ArgumentError, refuse_function
+from taxpr._errors import ArgumentError, refuse_function, refuse_index
 from taxpr._hops.protocol import NO_OPTIONS
 from taxpr._injectors.collect import collected, collector
 from taxpr._sites.walk import find_sites, firing
@@ -31,7 +31,7 @@ def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[A
         keeps what `keep` marked, as the whole does.
 
     Raises:
-        ArgumentError: If there is no such output.
+        ArgumentError: If there is no such output; it is an `IndexError`, too.
 
     Example:
         >>> import jax
@@ -44,12 +44,13 @@ def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[A
     outvars = _compat.open_jaxpr(jaxpr).outvars
     parts = []
     for group in outvar_indices:
+        if isinstance(group, str) or not isinstance(group, Iterable):
+            raise ArgumentError(
+                f"partition_out: {group!r} is a {type(group).__name__}. Give for each part a list "
+                "of the numbers of its outputs: [[0, 2], [1]]."
+            )
         for index in group:
-            if not 0 <= index < len(outvars):
-                raise ArgumentError(
-                    f"partition_out: there is no output {index}; the jaxpr has {len(outvars)}, "
-                    "counted from 0."
-                )
+            refuse_index("partition_out", "output", index, len(outvars))
         parts.append(_returning(jaxpr, [outvars[index] for index in group]))
     return parts
 
@@ -104,11 +105,7 @@ def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
     jaxpr = _compat.closed(jaxpr)
     inner = _compat.open_jaxpr(jaxpr)
     for index in args:
-        if not 0 <= index < len(inner.invars):
-            raise ArgumentError(
-                f"partial: there is no input {index}; the jaxpr has {len(inner.invars)}, counted "
-                "from 0."
-            )
+        refuse_index("partial", "input", index, len(inner.invars))
     fixed = {
         index: _fitted(index, value, inner.invars[index].aval) for index, value in args.items()
     }

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._engine.thread import Handled, Handler, thread
-from taxpr._errors import ArgumentError, InjectorError, name_of
+from taxpr._errors import ArgumentError, InjectorError, name_of, say_where
 from taxpr._hops.protocol import Options, Shards
 from taxpr._primitives.tag import tag_params, tag_tree
 from taxpr._sites.site import Site, described
@@ -104,7 +104,7 @@ def handler_for(
         except InjectorError as error:
             raise InjectorError(f"{error} This is at {described(address, eqn)}.") from error
         except Exception as error:
-            error.add_note(f"taxpr: raised by {where}" + _cure(error, token))
+            say_where(error, f"raised by {where}" + _cure(error, token))
             raise
         if not (isinstance(result, tuple) and len(result) == 2):
             raise InjectorError(

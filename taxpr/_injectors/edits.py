@@ -52,6 +52,12 @@ def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
         held, given = jnp.iinfo(x.dtype), jnp.iinfo(value.dtype)
         low, high = max(held.min, given.min), min(held.max, given.max)
         value = jnp.clip(value, jnp.asarray(low, value.dtype), jnp.asarray(high, value.dtype))
+    sizes = zip(value.shape[::-1], x.shape[::-1], strict=False)
+    if value.ndim > x.ndim or any(own not in (1, size) for own, size in sizes):
+        raise InjectorError(
+            f"{name}: {parameter} has shape {value.shape} and the token {x.shape}. Give one number "
+            "for all of it, or an array that broadcasts to the token's shape."
+        )
     return value.astype(x.dtype)
 
 
@@ -85,13 +91,7 @@ def replace(token: Any, value: Any) -> Any:
     def one(x: Any, new: Any) -> Any:
         if _compat.is_extended(x.dtype):
             return jnp.broadcast_to(new, x.shape)
-        new = _fitted("replace", "value", new, x)
-        try:
-            return jnp.broadcast_to(new, x.shape)
-        except ValueError:
-            raise InjectorError(
-                f"replace: the value has shape {new.shape} and the token {x.shape}."
-            ) from None
+        return jnp.broadcast_to(_fitted("replace", "value", new, x), x.shape)
 
     return jax.tree.map(one, token, values)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._errors import InjectorError, name_of
+from taxpr._errors import InjectorError, TaxprError, name_of, say_where
 from taxpr._sites.site import Site
 
 
@@ -77,8 +77,17 @@ class Injector:
         if self.shared:
             state = self.new_state(None)
         else:
-            state = {site.address: self.new_state(site) for site in sites}
+            state = {site.address: self._first_state(site) for site in sites}
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
+
+    def _first_state(self, site: Site) -> Any:
+        try:
+            return self.new_state(site)
+        except InjectorError:
+            raise
+        except Exception as error:
+            say_where(error, f"raised by the state of the injector {self.name!r} for the {site}.")
+            raise
 
     def at(self, sites: Sequence[Site]) -> Injector:
         """The injector for these sites: itself, where its report needs nothing of them.
@@ -127,7 +136,16 @@ class Injector:
         states, before = (
             {"*": one["state"]} if self.shared else one["state"] for one in (ctx, initial or ctx)
         )
-        return {address: self._said(state, before[address]) for address, state in states.items()}
+        said = {}
+        for address, state in states.items():
+            try:
+                said[address] = self._said(state, before[address])
+            except TaxprError:
+                raise
+            except Exception as error:
+                say_where(error, f"raised by the report of {self.name!r} at {address}.")
+                raise
+        return said
 
     def _said(self, state: Any, before: Any) -> Any:
         leaves, tree = jax.tree.flatten(state)
@@ -150,7 +168,7 @@ class Injector:
         A whole float stands for the integer where all tokens are integers: sliders and
         fields give floats.
         """
-        dtypes = {leaf.dtype for site in sites for leaf in jax.tree.leaves(site.avals)}
+        dtypes = {leaf.dtype: site for site in sites for leaf in jax.tree.leaves(site.avals)}
         exact = [
             d for d in dtypes if jnp.issubdtype(d, jnp.bool_) or jnp.issubdtype(d, jnp.integer)
         ]
@@ -162,7 +180,7 @@ class Injector:
             if not low <= value <= high:
                 raise InjectorError(
                     f"{self.name}: {name}={value} does not fit the token, which is {dtype} and "
-                    f"holds {low} to {high}."
+                    f"holds {low} to {high}. This is for the {dtypes[dtype]}."
                 )
         try:
             return jax.tree.map(jnp.asarray, value)

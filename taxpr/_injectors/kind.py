@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
 import jax.core
 
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, name_of
 from taxpr._injectors.injector import Injector
 from taxpr._sites.site import Site
 
@@ -157,6 +157,35 @@ class InjectorKind:
         return self._finish(made) if self._finish else made
 
 
+def _check_call(
+    fn: Callable[..., Any],
+    first: tuple[str, ...],
+    words: Collection[str],
+    what: str = "",
+    name: str = "",
+) -> None:
+    """Raise where a function of a kind cannot be called as it will be."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # it has none
+        return
+    try:
+        signature.bind(*first, **dict.fromkeys(words))
+    except TypeError as error:
+        given = ", ".join((*first, *(f"{word}=" for word in sorted(words))))
+        cure = (
+            "It is given a state by state=lambda site: ..., and gives one back: (token, state)."
+            if "state" in signature.parameters and "state" not in first
+            else "With state= it takes token and state, and gives both back: (token, state)."
+            if "state" in first and not what
+            else "What else it takes is declared: injector(rate=Param(0.5))."
+        )
+        raise InjectorError(
+            f"injector: {what}{name or name_of(fn)}{signature} is called with ({given}), and that "
+            f"does not go: {error}. {cure}"
+        ) from None
+
+
 def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the words that a function takes."""
     names = inspect.signature(fn).parameters
@@ -233,6 +262,11 @@ def injector(
                 "Parameters are taken by the function, options by it or by its state; params is "
                 "what the user gave to tag()."
             )
+        taken = {*params, *_taken(body, {**(options or {}), "params": None})}
+        _check_call(body, ("token",) if state is None else ("token", "state"), taken)
+        for what, fn, needed in (("state", state, ("site",)), ("report", report, ("state",))):
+            if fn is not None:
+                _check_call(fn, needed, set(_taken(fn, options or {})), f"the {what} of ", name)
         return InjectorKind(
             name=name,
             doc=(body.__doc__ or "").strip().split("\n")[0],

@@ -14,6 +14,13 @@ from taxpr._errors import TagError
 
 T = TypeVar("T")
 
+# Words that ask for something else than a tag of a value.
+_NO_PARAMS = {
+    "cotangent": "What flows back to a value is tagged by taxpr.tag_cotangent(x, name=...) in the "
+    "source, and in a traced gradient as any value: trace(jax.grad(f))(x).tag_at(...).",
+    "keep": "A tag that dead code elimination leaves in place is made by taxpr.keep(x, name=...).",
+}
+
 tag_p = _compat.Primitive("tag")
 tag_p.multiple_results = True
 
@@ -108,6 +115,11 @@ def _bind_tag(token: T, params: dict[str, Any], *, keep: bool) -> T:
 def prepared(what: str, token: Any, params: dict[str, Any]) -> tuple[list[Any], Any, Any]:
     """The leaves of a token as arrays, its tree, and the param ``user``; all checked."""
     for name, value in params.items():
+        if isinstance(value, bool) and name in _NO_PARAMS:
+            raise TagError(
+                f"{what}: {name}={value} would be a param of the tag and mean nothing more. "
+                f"{_NO_PARAMS[name]}"
+            )
         try:
             hash(value)
         except TypeError:

@@ -13,7 +13,7 @@ import jax
 import jax.core
 
 from taxpr import _compat
-from taxpr._errors import SelectorError
+from taxpr._errors import SelectorError, name_of
 from taxpr._sites.site import Step
 
 
@@ -174,9 +174,11 @@ def united(things: Sequence[S], where: Any, one: Callable[[Any, bool], Iterable[
     def found(where: Any, may_be_empty: bool) -> dict[str, S]:
         if isinstance(where, Maybe):
             return found(where.where, True)
+        if isinstance(where, (dict, list, tuple)) and not where:
+            if may_be_empty:
+                return {}
+            raise SelectorError(f"where={where!r} is empty and selects nothing.")
         if isinstance(where, (list, tuple)):
-            if not where and not may_be_empty:
-                raise SelectorError(f"where={where!r} is empty and selects nothing.")
             return {key: one for item in where for key, one in found(item, may_be_empty).items()}
         if isinstance(where, jax.core.Tracer):
             raise SelectorError(
@@ -190,8 +192,18 @@ def united(things: Sequence[S], where: Any, one: Callable[[Any, bool], Iterable[
 
 
 def answer(predicate: Callable[..., Any], *args: Any) -> bool:
-    """What a predicate of the user says, which must be known while tracing."""
+    """What a predicate of the user says, which must be known while tracing.
+
+    A text, or another selector, is true of each thing: then a selector was meant, not an answer.
+    """
     result = predicate(*args)
+    if isinstance(result, (str, bytes, Scope, Line, Maybe)) and result:
+        raise SelectorError(
+            f"where: the predicate {name_of(predicate)} returned {result!r}, a "
+            f"{type(result).__name__}. It is asked about each in turn and answers with a bool, as "
+            "lambda site: site.name == 'h' does. Another selector is given itself: "
+            f"where={result!r}."
+        )
     try:
         return bool(result)
     except jax.errors.ConcretizationTypeError:

@@ -182,7 +182,8 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         text = one_line(error)
     except Exception as error:
         line = users_line(error.__traceback__)
-        text = f"The injector {attached.name!r} at the {site} raised {one_line(error)}"
+        said = one_line(error).partition(" This is raised by the injector")[0]  # as is said here
+        text = f"The injector {attached.name!r} at the {site} raised {said}"
         text += f" ({line})" if line else ""
         ctx = attached.injector.new_state(None) if attached.injector.shared else None
         if isinstance(ctx, tuple) and not ctx:

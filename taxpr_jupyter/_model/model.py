@@ -9,6 +9,7 @@ a value from far away, and has the value's address and an id of its own.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -58,6 +59,23 @@ def checked_heat(kind: Any) -> HeatKind | None:
         known = ", ".join(map(repr, HEAT_KINDS))
         raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
     return kind
+
+
+def checked_limits(budget: Any, timeout: Any) -> tuple[int, float]:
+    """About how many nodes to show, and the seconds that a layout may take.
+
+    Raises:
+        PanelError: One of them is no such number.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 1:
+        raise PanelError(
+            f"budget={budget!r} is not about how many nodes to show: give a whole number from 1 on"
+        )
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
+        raise PanelError(
+            f"timeout={timeout!r} is not how many seconds a layout may take: give 0 or more"
+        )
+    return int(budget), float(timeout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from taxpr_jupyter._drawing.compared import Compared
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
-from taxpr_jupyter._model.model import Picture
+from taxpr_jupyter._model.model import Picture, checked_limits
 from taxpr_jupyter._model.stylesheet import for_outputs
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.side_by_side import side_by_side
@@ -107,7 +107,7 @@ class Comparison:
     ) -> None:
         self.before, self.after = before, after
         self.note = ""
-        self._budget, self._timeout = budget, timeout
+        self._budget, self._timeout = checked_limits(budget, timeout)
 
     @functools.cached_property
     def diff(self) -> Diff:

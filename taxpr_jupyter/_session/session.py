@@ -25,7 +25,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.listing import Line
-from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat, count_of
+from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat, checked_limits, count_of
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._runs.devices import devices
@@ -95,6 +95,7 @@ class Session(WithStates):
     ) -> None:
         if device is not None and device not in devices():
             raise PanelError(f"There is no device {device!r}. There are {', '.join(devices())}")
+        budget, timeout = checked_limits(budget, timeout)
         start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
         program = dataclasses.replace(start.program, name=name or start.program.name)
         names = {} if namespace is None else namespace

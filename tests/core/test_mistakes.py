@@ -276,3 +276,98 @@ def test_a_tracer_that_leaves_an_injector():
             jax.errors.UnexpectedTracerError, match=rf"leaky at \S+py:{line} traced"
         ):
             kept[-1] + 1
+
+
+# ---- what has no maker, and what is no param ---------------------------------
+
+
+def test_the_input_of_a_loop_has_no_source_and_no_scope():
+    program = taxpr.trace(lambda xs: lax.map(lambda x: tag(x, name="x"), xs))(XS)
+    [site] = program.tags()
+    assert site.makers == (None,)
+    assert taxpr.source_of(site.makers[0]) is None
+    assert taxpr.sources_of(site.makers[0]) == ()
+    assert taxpr.scope_of(site.makers[0]) == ""
+    assert taxpr.scopes_of(site.makers[0]) == taxpr.transformations_of(site.makers[0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "cure"), [("cotangent", r"taxpr\.tag_cotangent\(x"), ("keep", r"taxpr\.keep\(x")]
+)
+def test_a_word_that_asks_for_another_function(word, cure):
+    for use in (
+        lambda: PROGRAM.tag_at("0:scan.0", name="s", **{word: True}),
+        lambda: taxpr.tag_at(PROGRAM, "0:scan.0", **{word: True}),
+        lambda: tag(1.0, **{word: True}),
+        lambda: taxpr.keep(1.0, **{word: False}),
+        lambda: taxpr.tag_cotangent(1.0, **{word: True}),
+    ):
+        with pytest.raises(taxpr.TagError, match=rf"{word}=\w+ would be a param .*{cure}"):
+            use()
+    assert PROGRAM.tag_at("0:scan.0", keep="a").tags()[-1].params == {"keep": "a"}
+
+
+# ---- numbers of outputs and inputs -------------------------------------------
+
+JAXPR = jax.make_jaxpr(lambda x, y: (x, y + 1))(1.0, 1.0)
+
+
+@pytest.mark.parametrize("index", [2, -1, 10**9])
+def test_an_output_or_input_that_is_not_there(index):
+    for error in (IndexError, ArgumentError):
+        with pytest.raises(error, match=rf"partition_out: there is no output {index}; .* has 2, c"):
+            taxpr.partition_out(JAXPR, [[0], [index]])
+        with pytest.raises(error, match=rf"partial: there is no input {index}; .* has 2, counted"):
+            taxpr.partial(JAXPR, {index: 1.0})
+
+
+def test_what_is_no_number_of_an_output():
+    for wrong in ([0, 1], ["0"], "0"):
+        with pytest.raises(ArgumentError, match=r"a list of the numbers of its outputs: \[\[0"):
+            taxpr.partition_out(JAXPR, wrong)
+    with pytest.raises(ArgumentError, match=r"partition_out: 'a' is a str and no number of an out"):
+        taxpr.partition_out(JAXPR, [["a"]])
+    with pytest.raises(ArgumentError, match=r"partial: 1\.0 is a float and no number of an input"):
+        taxpr.partial(JAXPR, {1.0: 1.0})
+
+
+# ---- kinds that cannot be called as they are declared ------------------------
+
+
+def with_none(token):
+    return token
+
+
+def with_state(token, state):
+    return token, state
+
+
+def with_power(token, power):
+    return token**power
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "message"),
+    [
+        (
+            {"state": lambda site: 0},
+            with_none,
+            r"with_none\(token\) is called with \(token, state\), .* takes token and state, and",
+        ),
+        ({}, with_state, r"with_state\(token, state\) .* given a state by state=lambda site"),
+        ({}, with_power, r"missing a required argument: 'power'\. .*declared: injector\("),
+        (
+            {"state": lambda: 0},
+            with_state,
+            r"the state of with_state\(\) is called with \(site\), .*too many positional",
+        ),
+        (
+            {"state": lambda site: 0, "report": lambda: {}},
+            with_state,
+            r"the report of with_state\(\) is called with \(state\)",
+        ),
+    ],
+)
+def test_a_kind_that_cannot_be_called_as_it_is_declared(declared, body, message):
+    with pytest.raises(taxpr.InjectorError, match=message):
+        taxpr.injector(**declared)(body)

@@ -3,6 +3,7 @@
 import functools
 import operator
 import pathlib
+import re
 
 import jax
 import jax.extend.core as jex
@@ -476,3 +477,42 @@ def test_values_that_there_are_not(where, error, message):
 def test_programs_without_scopes_say_so():
     with pytest.raises(taxpr.SelectorError, match=r"of the 1 tags\. None has a named scope\."):
         taxpr.trace(lambda x: tag(x, name="y"))(1.0).tags(scope("a"))
+
+
+@pytest.mark.parametrize("empty", [{}, [], ()], ids=repr)
+def test_an_empty_selector_selects_nothing(empty):
+    program = taxpr.trace(lambda x: tag(jnp.sin(x), name="s"))(1.0)
+    for use in (
+        lambda where: program.tags(where),
+        lambda where: program.collect(where),
+        lambda where: program.dissolve(where),
+        lambda where: program.inject(taxpr.count(), where=where),
+        lambda where: taxpr.grad_at(program, where)(1.0),
+        lambda where: program.tag_at(where, name="t"),
+        lambda where: taxpr.find_values(program, where),
+    ):
+        with pytest.raises(taxpr.SelectorError, match=r"where=.* is empty and selects nothing"):
+            use(empty)
+        with pytest.raises(taxpr.SelectorError, match=r"where=.* is empty and selects nothing"):
+            use([empty])
+    assert program.tags(taxpr.maybe(empty)) == []
+
+
+@pytest.mark.parametrize("said", ["s", b"s", scope("s"), line(1), maybe("s")], ids=repr)
+def test_a_predicate_that_returns_a_selector(said):
+    program = taxpr.trace(lambda x: tag(jnp.sin(x), name="s"))(1.0)
+    shown = re.escape(repr(said))
+    message = rf"the predicate <lambda> returned {shown}, a \w+\. .* with a bool.* where={shown}\."
+    with pytest.raises(taxpr.SelectorError, match=message):
+        program.tags(lambda site: said)
+    with pytest.raises(taxpr.SelectorError, match=message):
+        taxpr.find_values(program, lambda address, eqn: said)
+
+
+def test_what_counts_as_an_answer():
+    program = taxpr.trace(lambda x: tag(tag(x, name="s"), layer=3))(1.0)
+    for yes, no in ((True, None), (np.bool_(True), ""), (jnp.bool_(True), False), (("s",), ())):
+        found = program.tags(lambda site, yes=yes, no=no: yes if site.name else no)
+        assert [site.name for site in found] == ["s"]
+    found = program.tags(lambda site: site.name and site.name.startswith("s"))
+    assert [site.name for site in found] == ["s"]

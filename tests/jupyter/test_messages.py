@@ -9,7 +9,7 @@ import pytest
 from jupyter_samples import XS, H, W, nested
 
 import taxpr
-from taxpr_jupyter import PanelError, Session, panel
+from taxpr_jupyter import PanelError, Session, compare, draw, panel
 from taxpr_jupyter._tracing.hints import hint
 
 
@@ -306,3 +306,22 @@ def test_no_engine_and_a_layout_that_takes_too_long(monkeypatch):
     with pytest.raises(PanelError, match=r"There is no layout eng"):
         session.save("p.svg")
     assert session.run().ok
+
+
+@pytest.mark.parametrize("budget", [-1, 0, 1.5, "3", None, True])
+def test_a_budget_that_is_no_number_of_nodes(budget):
+    message = rf"budget={budget!r} is not about how many nodes to show: give a whole number from 1"
+    for use in (draw, compare_with_itself, lambda f, x, **options: Session(f, (x,), **options)):
+        with pytest.raises(PanelError, match=message):
+            use(jnp.sin, 1.0, budget=budget)
+
+
+@pytest.mark.parametrize("timeout", [-1, "3", None, float("nan")])
+def test_a_timeout_that_is_no_number_of_seconds(timeout):
+    for use in (draw, compare_with_itself, lambda f, x, **options: Session(f, (x,), **options)):
+        with pytest.raises(PanelError, match=rf"timeout={timeout!r} is not how many seconds"):
+            use(jnp.sin, 1.0, timeout=timeout)
+
+
+def compare_with_itself(f, x, **options):
+    return compare(f, f, x, **options)
