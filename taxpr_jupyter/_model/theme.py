@@ -13,9 +13,8 @@ from taxpr_jupyter._model.model import Node
 
 FONT_SIZE = 10  # points
 TEXT = "#1b2430"
-MUTED = "#76808f"  # texts outside of nodes
-LINE = "#8a94a3"  # edges, borders of clusters
-FAINT = "#b9c0ca"  # edges from the forward to the backward pass
+MUTED = "#6d7684"  # texts outside of nodes; as far from white as from black
+LINE = "#858f9e"  # edges, borders; 3:1 at least on white, and on black
 CONTROL = "#c26a17"
 STATE = "#148f86"  # reads and writes of states
 CLUSTER = "#8080800d"
@@ -46,7 +45,7 @@ class Look:
 
 
 LOOKS: Mapping[str, Look] = {
-    "eqn": Look("box", "#eef1f5", "#8a94a3"),
+    "eqn": Look("box", "#eef1f5", LINE),
     "hop": Look("box3d", "#dde4f2", "#5a6c94", (8, 5)),
     "group": Look("folder", "#ece6da", "#857a66", (8, 6)),
     "tag": Look("hexagon", "#ffd66b", "#a86e00", (4, 5), border=1.2),
@@ -56,7 +55,7 @@ LOOKS: Mapping[str, Look] = {
     "output": Look("box", "#d3f0d6", "#2e8540", (8, 3), rounded=True, border=2),
     "const": Look("note", "#ece2f7", "#7d5ba6", (8, 4)),
     "literal": Look("box", "#f7f7f7", "#b0b0b0", (4, 1)),
-    "result": Look("box", "#eef1f5", "#8a94a3", (8, 3), rounded=True),
+    "result": Look("box", "#eef1f5", LINE, (8, 3), rounded=True),
     "empty": Look("box", "#ffffff00", "#ffffff00", (2, 1)),
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
 }
@@ -108,9 +107,9 @@ def look_of(node: Node) -> Look:
         if change := CHANGES.get(mark):
             return replace(look, fill=change.fill, line=change.line, border=change.border)
     if "rest" in node.marks:
-        return replace(look, shape="box", fill=REST_FILL, line=FAINT)
+        return replace(look, shape="box", fill=REST_FILL, line=LINE)
     if "unused" in node.marks:
-        return replace(look, fill=REST_FILL, line=FAINT)
+        return replace(look, fill=REST_FILL, line=LINE)
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look

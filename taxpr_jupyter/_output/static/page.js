@@ -51,7 +51,7 @@ const button = (label, act, more = {}) =>
 
 /** @param {string} title @param {...(Node | string | null)} children */
 const section = (title, ...children) =>
-  h("section", { class: "tx-section" }, h("h4", {}, title), ...children);
+  h("section", { class: "tx-section" }, h("h4", { "aria-level": "2" }, title), ...children);
 
 const stage = $(".tx-stage");
 const inspector = $(".tx-inspector");
@@ -264,13 +264,13 @@ function inspect() {
       const [, ...rest] = allOf(entry).split("\n");
       const what = rest.map((line) => line.trim().replace(/\s+/g, " ")).filter(Boolean);
       return inspector.replaceChildren(
-        h("header", { class: "tx-head" }, h("h3", {}, selected.split("/").at(-1) ?? ""), close),
+        h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, selected.split("/").at(-1) ?? ""), close),
         h("code", { class: "tx-address" }, selected),
         h("pre", { class: "tx-tip" }, what.join("\n")),
       );
     }
     return inspector.replaceChildren(
-      h("header", { class: "tx-head" }, h("h3", {}, tip || selected), close),
+      h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, tip || selected), close),
       h("code", { class: "tx-address" }, selected),
       section("Made by", listed(makers, 0)),
       section("Used by", listed(leaving, 1)),
@@ -285,7 +285,7 @@ function inspect() {
     h(
       "header",
       { class: "tx-head" },
-      h("h3", {}, title ?? selected),
+      h("h3", { "aria-level": "2" }, title ?? selected),
       h("b", { class: `tx-chip tx-chip-${kind}` }, kind),
       opens ? button("Open", () => open(selected), { title: "Key o, or double-click" }) : null,
       close,

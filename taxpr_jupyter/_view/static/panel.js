@@ -52,9 +52,13 @@ function h(name, attributes = {}, ...children) {
 const fill = (element, children) =>
   element.replaceChildren(...children.filter((child) => child !== null));
 
+/** @param {Element | null} control */
+const nameOf = (control) =>
+  control && `${control.tagName} ${control.getAttribute("aria-label") ?? control.textContent}`;
+
 /**
- * Puts other children into an element. What is being typed in there and was not sent stays, found
- * again by its label.
+ * Puts other children into an element. The focus stays at the control of the same name, and what is
+ * being typed in there and was not sent stays, found again by its label.
  * @param {HTMLElement} element
  * @param {(Node | string | null)[]} children
  */
@@ -63,7 +67,10 @@ function redraw(element, children) {
   const typed = inputs().filter((input) => input.value !== input.defaultValue);
   const active = typed.find((input) => input === document.activeElement);
   const place = active ? [active.selectionStart, active.selectionEnd] : [null, null];
+  const name = element.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   fill(element, children);
+  const same = [...element.querySelectorAll("button, input, select")].find((one) => nameOf(one) === name);
+  if (same instanceof HTMLElement) same.focus({ preventScroll: true });
   for (const old of typed) {
     const again = inputs().find((input) => input.ariaLabel === old.ariaLabel);
     if (!again) continue;
@@ -254,8 +261,8 @@ function drawResults(run) {
       h("td", { class: "tx-hint" }, row.note),
     ),
   );
-  const outputHeads = ["output", "untouched", "injected", "max |Δ|", "mean |Δ|", ""];
-  const recordHeads = ["tag", "statistics", "values", ""];
+  const outputHeads = ["output", "untouched", "injected", "max |Δ|", "mean |Δ|", "note"];
+  const recordHeads = ["tag", "statistics", "values", "note"];
   return [
     h(
       "header",
@@ -573,6 +580,7 @@ async function render({ model, el }) {
       panel.addEventListener("focusin", claim, { signal: ended.signal });
       panel.addEventListener("keydown", keep, { signal: ended.signal });
     }
+    panel?.querySelector(".taxpr-device select")?.setAttribute("aria-label", "Device");
     picture.resized();
   });
   sizes.observe(stage);

@@ -83,6 +83,7 @@ export class Picture {
     const anchors = this.#anchors();
     const all = !this.moved && (this.whole || this.#fitting() >= READABLE);
     const focused = this.stage.contains(document.activeElement);
+    const before = this.#itemAt(document.activeElement); // where the user's keys go
     this.svg?.remove();
     this.svg = parseSvg(text);
     if (!this.svg) return;
@@ -91,12 +92,13 @@ export class Picture {
     this.mark(this.marks);
     this.#pale();
     this.select(this.selected);
-    const [after] = this.#find(this.selected);
     const again = all && (this.whole || this.#fitting() >= READABLE);
     if (again || !(this.moved || anchors.length)) this.fit(this.whole);
     else this.#put(this.place, this.moved);
     if (!again) this.#hold(anchors);
-    if (after && focused) this.#focus(after);
+    const at = before ? addressOf(before) : this.selected;
+    const there = this.#find(at)[0] ?? this.#instead(at);
+    if (there && focused) this.#focus(there);
   }
 
   /** Marks all elements of this address as selected. */
@@ -201,11 +203,13 @@ export class Picture {
   /** Makes the picture usable with keyboard and screen reader. */
   #prepare(/** @type {SVGSVGElement} */ svg) {
     svg.setAttribute("role", "listbox");
-    svg.setAttribute("aria-label", "Picture of the program. Arrow keys move, Enter selects.");
+    svg.setAttribute("aria-label", "Picture of the program. Arrow keys move, Enter selects, O opens and closes.");
     for (const item of svg.querySelectorAll("[data-address]")) {
-      const lines = [...item.querySelectorAll("text")].map((text) => text.textContent?.trim());
+      const texts = [...item.querySelectorAll("text")];
+      const lines = texts.map((text) => text.textContent?.trim());
       item.setAttribute("role", "option");
       item.setAttribute("aria-label", [...lines, addressOf(item)].join(", "));
+      for (const text of texts) text.after(" "); // else its lines are one word for a reader
       item.setAttribute("data-lm-suppress-shortcuts", "true");
     }
   }
@@ -294,7 +298,7 @@ export class Picture {
   /** Moves the picture so that the first of these that it has is where it was. */
   #hold(/** @type {{ address: string, which: number, at: Point }[]} */ anchors) {
     for (const { address, which, at } of anchors) {
-      const item = this.#find(address)[which] ?? this.#related(address);
+      const item = this.#find(address)[which] ?? (address === this.selected ? this.#instead(address) : undefined);
       if (!item) continue;
       const to = this.#middle(item);
       this.#moveBy(at.x - to.x, at.y - to.y);
@@ -302,9 +306,8 @@ export class Picture {
     }
   }
 
-  /** What stands for the selected element once it is folded or unfolded. */
-  #related(/** @type {string} */ address) {
-    if (address !== this.selected) return undefined;
+  /** What stands for an element once it is folded or unfolded. */
+  #instead(/** @type {string} */ address) {
     for (let end = address.lastIndexOf("/"); end > 0; end = address.lastIndexOf("/", end - 1)) {
       const [outer] = this.#find(address.slice(0, end));
       if (outer) return outer;
@@ -386,6 +389,7 @@ export class Picture {
       End: () => go(items.at(-1)),
       Enter: () => item && this.#choose(item, event.shiftKey),
       " ": () => item && this.act.select(addressOf(item)),
+      o: () => item && this.act.toggle(addressOf(item)),
       Escape: () => this.act.select(""),
       "+": () => this.zoomIn(),
       "=": () => this.zoomIn(),
