@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -196,12 +197,18 @@ class Injector:
         return f"{self.name}({shown})"
 
 
-def from_function(fn: Callable[..., Any], ctx: Any = ()) -> Injector:
+def from_function(fn: Callable[..., Any], ctx: Any = (), **values: Any) -> Injector:
     """An `Injector` of a user's function ``(ctx, token, params) -> (token, ctx)``.
 
     Args:
         fn: The function; its name becomes the injector's.
         ctx: The context before the first firing, any PyTree of arrays. All sites share it.
+        **values: Further arguments of the function, by name. They are parameters of the injector:
+            leaves of its context, so that other values do not compile again. A Python number
+            takes the dtype of what it meets, as in the function itself.
+
+    Raises:
+        InjectorError: If the function does not take them.
 
     Example:
         >>> from taxpr import from_function, tag, trace
@@ -212,22 +219,45 @@ def from_function(fn: Callable[..., Any], ctx: Any = ()) -> Injector:
         >>> out, ctx = counted(counted.ctx, 1.0)
         >>> counted.report(ctx)
         {'*': {'*': {'ctx': Array(2, dtype=int32)}}}
+        >>> def shrink(ctx, token, params, factor):
+        ...     return token * factor, ctx
+        >>> shrunk = program.inject({"b": from_function(shrink, factor=0.5)})
+        >>> shrunk(shrunk.ctx_with(factor=0.25), 8.0)[0]
+        Array(4., dtype=float32, weak_type=True)
     """
+    _check_takes(fn, values)
+    weak = {k for k, v in values.items() if type(v) in (bool, int, float, complex)}
 
     @functools.wraps(fn)
     def fire(
         values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
     ) -> tuple[Any, Any]:
-        del values
-        result = fn(state, token, params)
-        given = tuple(map(jax.tree.structure, (state, token)))
-        swapped = isinstance(result, tuple) and tuple(map(jax.tree.structure, result)) == given
-        if swapped and given[0] != given[1]:
+        given = {k: _compat.with_weak_type(v, True) if k in weak else v for k, v in values.items()}
+        result = fn(state, token, params, **given)
+        trees = tuple(map(jax.tree.structure, (state, token)))
+        swapped = isinstance(result, tuple) and tuple(map(jax.tree.structure, result)) == trees
+        if swapped and trees[0] != trees[1]:
             raise InjectorError(
                 f"{name_of(fn)} returned (ctx, token). An injector returns (token, ctx)."
             )
         return result
 
     return Injector(
-        name_of(fn), {}, fire, lambda site: ctx, lambda state: {"ctx": state}, shared=True
+        name_of(fn), values, fire, lambda site: ctx, lambda state: {"ctx": state}, shared=True
     )
+
+
+def _check_takes(fn: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Raise where a function does not take these by name, as far as Python knows."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # one that has none
+        return
+    try:
+        signature.bind(None, None, None, **values)
+    except TypeError as error:
+        if values:
+            raise InjectorError(
+                f"from_function: {name_of(fn)}{signature} is called with (ctx, token, params, "
+                f"{', '.join(f'{name}=' for name in values)}), and that does not go: {error}."
+            ) from None

@@ -21,6 +21,7 @@ import taxpr
 from taxpr_jupyter._code.imports import free_names, import_lines
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines
 from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.functions import is_empty, with_fixed
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._runs.array_diff import is_key
 from taxpr_jupyter._tracing.call_names import expression
@@ -98,7 +99,7 @@ def code_of(
 def _head(body: str, imports: Sequence[str], namespace: Mapping[str, Any]) -> list[str]:
     """The imports: those of the code of ours, and those of the names of the user."""
     ours = ["jax", *(["numpy as np"] if "np.array(" in body else []), "taxpr"]
-    ours += ["dataclasses"] if "dataclasses." in body else []
+    ours += [one for one in ("dataclasses", "functools") if f"{one}." in body]
     # Of two that give one name the later stays: the user's call means the user's `np`.
     lines = [*(f"import {one}" for one in ours), *import_lines(body, namespace), *imports]
     by_name = {line.split()[-1]: line for line in lines}
@@ -146,9 +147,13 @@ def injector_code(attached: Attached, namespace: Mapping[str, Any]) -> str:
             return attached.maker
         values = f"{{**{attached.maker}.values, **dict({_keywords(changed, namespace)})}}"
         return f"dataclasses.replace({attached.maker}, values={values})"
-    ctx = made.new_state(None)
-    given = "" if isinstance(ctx, tuple) and not ctx else f", ctx={value_code(ctx, namespace)}"
-    return f"taxpr.from_function({attached.maker}{given})"
+    words = {} if is_empty(attached.ctx) else {"ctx": attached.ctx}
+    given = _keywords({**words, **made.values}, namespace)
+    fixed = with_fixed(source, made.options)
+    function = attached.maker
+    if fixed is not source:
+        function = f"functools.partial({function}, {_keywords(fixed.keywords, namespace)})"
+    return f"taxpr.from_function({function}{', ' if given else ''}{given})"
 
 
 def _is_open(value: Any, default: Any) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._edits.functions import injector_of, is_empty, is_function, params_of, uses_ctx
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._tracing.call_names import expression, injector_functions
 from taxpr_jupyter._tracing.sources import source_text
@@ -53,6 +54,8 @@ class Attached:
         maker: Python for ``source``, such as ``taxpr.scale``.
         injector: The injector itself, values included.
         source: The kind, function or injector of which it was made.
+        bound: The name of the source in the namespace; empty where it has none.
+        asks_ctx: Whether its ctx is to be given: a function of the user does something with it.
     """
 
     key: str
@@ -66,6 +69,13 @@ class Attached:
     maker: str = ""
     injector: taxpr.Injector = dataclasses.field(default=_NOTHING, repr=False, compare=False)
     source: Any = dataclasses.field(default=None, repr=False, compare=False)
+    bound: str = dataclasses.field(default="", repr=False, compare=False)
+    asks_ctx: bool = False
+
+    @property
+    def ctx(self) -> Any:
+        """The first context of a function; ``()`` for other injectors."""
+        return self.injector.new_state(None) if is_function(self.source) else ()
 
     def with_value(self, param: str, value: Any) -> Attached:
         """The same with another value of one parameter.
@@ -77,12 +87,24 @@ class Attached:
             known = ", ".join(self.values) or "no parameters"
             raise PanelError(f"{self.name} has {known}, and no parameter {param!r} to set")
         number = _number(self.name, param, value, like=self.values[param])
-        values = {**self.injector.values, param: number}
-        return dataclasses.replace(
-            self,
-            values={**self.values, param: number},
-            injector=dataclasses.replace(self.injector, values=values),
-        )
+        values = {**self.values, param: number}
+        if is_function(self.source):
+            made = injector_of(self.source, self.ctx, values)
+        else:
+            given = {**self.injector.values, param: number}
+            made = dataclasses.replace(self.injector, values=given)
+        return dataclasses.replace(self, values=values, injector=made)
+
+    def with_ctx(self, ctx: Any) -> Attached:
+        """The same function with another first context.
+
+        Raises:
+            PanelError: It is no function.
+        """
+        if not is_function(self.source):
+            raise PanelError(f"{self.name} has a context of its own, which is not set")
+        made = injector_of(self.source, ctx, self.values)
+        return dataclasses.replace(self, injector=made, asks_ctx=True)
 
 
 def choices(namespace: Mapping[str, Any]) -> dict[str, Choice]:
@@ -92,8 +114,7 @@ def choices(namespace: Mapping[str, Any]) -> dict[str, Choice]:
         for name, kind in taxpr.ready_injectors().items()
     }
     for name, value in _of_namespace(namespace).items():
-        params = value.params if isinstance(value, taxpr.InjectorKind) else {}
-        found[name] = Choice(name, _doc(value), "function", params)
+        found[name] = Choice(name, _doc(value), "function", _declared(value))
     return found
 
 
@@ -130,12 +151,16 @@ def make(
             return _attached(key, made.name, "injector", f"taxpr.{made.name}", made, kind)
         own = made.name if isinstance(injector, (taxpr.InjectorKind, taxpr.Injector)) else None
         own = own or getattr(injector, "__name__", "")
-        maker = expression(injector, namespace) or (own if own.isidentifier() else "...")
-        return _attached(key, made.name, "injector", maker, made, injector)
+        known = expression(injector, namespace)
+        maker = known or (own if own.isidentifier() else "...")
+        attached = _attached(key, made.name, "injector", maker, made, injector)
+        bound = known if known in namespace else ""
+        return dataclasses.replace(attached, bound=bound)
     found = namespace.get(injector)
     if injector in _of_namespace(namespace) or (callable(found) and injector not in ready):
         made = _made(found, ctx, values)
-        return _attached(key, injector, "function", injector, made, found)
+        attached = _attached(key, injector, "function", injector, made, found)
+        return dataclasses.replace(attached, bound=injector)
     if injector in ready:
         made = _made(ready[injector], (), values)
         return _attached(key, injector, "ready", f"taxpr.{injector}", made, ready[injector])
@@ -148,14 +173,21 @@ def make(
 def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | None:
     """The same with the object that its name means now; None where nothing changed.
 
-    This is how a function that was defined anew in the notebook is taken up.
+    This is how a function that was defined anew in the notebook is taken up. Of its values those
+    are kept that are not what they were by default, as far as there still are such parameters.
     """
-    now = namespace.get(attached.name)
-    if attached.kind != "function" or now is attached.source or now is None:
+    now = namespace.get(attached.bound)
+    if now is attached.source or now is None:
         return None
-    ctx = attached.injector.new_state(None) if attached.injector.shared else ()
+    defaults, there = _defaults(attached.source), _defaults(now)
+    values = {
+        name: value
+        for name, value in attached.values.items()
+        if name in there and value != defaults.get(name)
+    }
+    given = attached.bound if attached.kind == "function" else now
     try:
-        return make(attached.key, attached.name, ctx, attached.values, namespace)
+        return make(attached.key, given, attached.ctx, values, namespace)
     except PanelError:  # the name means something else now
         return None
 
@@ -185,13 +217,19 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         said = one_line(error).partition(" This is raised by the injector")[0]  # as is said here
         text = f"The injector {attached.name!r} at the {site} raised {said}"
         text += f" ({line})" if line else ""
-        ctx = attached.injector.new_state(None) if attached.injector.shared else None
-        if isinstance(ctx, tuple) and not ctx:
-            text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
     finally:
         for one in others:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return dataclasses.replace(attached, error=_in_words(text, site), note="", warned=())
+    asks = attached.asks_ctx
+    if (
+        is_function(attached.source)
+        and is_empty(attached.ctx)
+        and uses_ctx(attached.injector, site)
+    ):
+        asks = True
+        text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
+    text = _in_words(text, site)
+    return dataclasses.replace(attached, error=text, note="", warned=(), asks_ctx=asks)
 
 
 @contextlib.contextmanager
@@ -218,9 +256,10 @@ def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, (taxpr.InjectorKind, taxpr.Injector)) and not name.startswith("_")
     }
     ready = list(taxpr.ready_injectors().values())
+    functions = injector_functions(namespace).items()
     return {
         **{name: value for name, value in objects.items() if value not in ready},
-        **injector_functions(namespace),
+        **{name: value for name, value in functions if is_function(value)},
     }
 
 
@@ -252,30 +291,39 @@ def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
             f"{source!r} is no injector: give the name of one, a taxpr.Injector, or a function "
             "(ctx, token, params) -> (token, ctx)"
         )
-    made = taxpr.from_function(source, ctx)
-    if values:
-        raise PanelError(
-            f"{made.name} is a plain function without a parameter {next(iter(values))!r}. "
-            "The decorator taxpr.injector declares parameters"
-        )
-    return made
+    return injector_of(source, ctx, values)
 
 
 def _attached(
     key: str, name: str, kind: str, maker: str, made: taxpr.Injector, source: Any
 ) -> Attached:
     declared = taxpr.ready_injectors().get(made.name)
-    params = getattr(source, "params", None) or (declared.params if declared else {})
+    params = _declared(source) or (declared.params if declared else {})
+    values = {**made.values, **(made.options if is_function(source) else {})}
     return Attached(
         key=key,
         name=name,
         kind=kind,
-        values={name: value for name, value in made.values.items() if _is_number(value)},
-        params={name: param for name, param in params.items() if name in made.values},
+        values={name: value for name, value in values.items() if _is_number(value)},
+        params={name: param for name, param in params.items() if name in values},
+        asks_ctx=is_function(source) and not is_empty(made.new_state(None)),
         maker=maker,
         injector=made,
         source=source,
     )
+
+
+def _declared(source: Any) -> Mapping[str, taxpr.Param]:
+    if is_function(source):
+        return params_of(source)
+    return getattr(source, "params", {})
+
+
+def _defaults(source: Any) -> dict[str, Any]:
+    """The values that an injector has where none are given."""
+    if isinstance(source, taxpr.Injector):
+        return dict(source.values)
+    return {name: param.default for name, param in _declared(source).items()}
 
 
 def _is_number(value: Any) -> bool:

@@ -240,6 +240,22 @@ class Editor:
                 new = _attach.tried(new, self.edited, site.site)
             self._set(attached={**self._edited.edits.attached, site.key: new})
 
+    def set_ctx(self, address: str, ctx: Any) -> None:
+        """Sets the first context of a function that is attached.
+
+        Args:
+            address: Of the tag or its value, or the tag's name.
+            ctx: A PyTree of arrays and numbers.
+
+        Raises:
+            PanelError: If there is no such function.
+        """
+        with self._change("injectors"):
+            site = self._attached(address)
+            assert site.injector is not None
+            new = _attach.tried(site.injector.with_ctx(ctx), self.edited, site.site)
+            self._set(attached={**self._edited.edits.attached, site.key: new})
+
     def fold(self, address: str) -> None:
         """Draws an equation, or a group of equations, closed.
 

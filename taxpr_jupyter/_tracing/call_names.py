@@ -57,23 +57,25 @@ def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:
 
 
 def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """The functions whose arguments begin with ``ctx, token, params`` and need no others."""
+    """The functions that can be called with ``(ctx, token, params)``.
+
+    Of those that were not written in this notebook, only those whose arguments are called so:
+    else each function that is imported by name would be one.
+    """
     found = {}
     for name, value in list(namespace.items()):
         if name.startswith("_") or not callable(value) or inspect.isclass(value):
             continue
         try:
-            arguments = list(inspect.signature(value).parameters.values())
+            signature = inspect.signature(value)
+            signature.bind(None, None, None)
         except (TypeError, ValueError):
             continue
-        names = tuple(argument.name for argument in arguments[:3])
-        needed = [a for a in arguments[3:] if a.default is a.empty and a.kind not in _REST]
-        if names == _INJECTOR_ARGUMENTS and not needed:
+        written = getattr(getattr(value, "func", value), "__module__", None)
+        own = "__name__" not in namespace or written == namespace["__name__"]
+        if own or tuple(signature.parameters)[:3] == _INJECTOR_ARGUMENTS:
             found[name] = value
     return found
-
-
-_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _name(value: Any, namespace: Mapping[str, Any]) -> str | None:

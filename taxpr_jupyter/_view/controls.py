@@ -10,7 +10,7 @@ from taxpr_jupyter._edits.attach import noted_already
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.session import Attached, Session
-from taxpr_jupyter._view.params import ParamField
+from taxpr_jupyter._view.params import CtxField, ParamField
 
 
 class InjectorControls:
@@ -26,8 +26,9 @@ class InjectorControls:
         self._show = show
         self._places: list[tuple[str, str]] = []  # text and address
         self._address = ""  # the chosen one of them
-        self._shown: tuple[str, ...] = ()  # of what injector the fields are
+        self._shown: tuple[Any, ...] = ()  # of what injector the fields are
         self._fields: dict[str, ParamField] = {}
+        self._ctx: CtxField | None = None  # of a function that needs one
 
     def show(self, node: Inspection | None) -> None:
         """Shows the controls for this node; none where no injector can go."""
@@ -40,10 +41,15 @@ class InjectorControls:
     def refresh(self) -> None:
         """Takes over from the session which injector there is, and its values."""
         attached = self._attached()
-        shown = (attached.key, attached.name, *attached.values) if attached else ()
+        shown = (
+            (attached.key, attached.name, id(attached.source), *attached.values) if attached else ()
+        )
         if shown != self._shown:
             self._shown = shown
             self._fields = _fields(attached) if attached else {}
+            self._ctx = None
+        if attached and attached.asks_ctx and self._ctx is None:
+            self._ctx = CtxField(attached.ctx, self._read)
         for name, field in self._fields.items():
             field.show(attached.values[name] if attached else None)
         self._show(self._state(attached) if self._address else {})
@@ -70,7 +76,7 @@ class InjectorControls:
             "doc": choice.doc if choice else "",
             "note": attached.note if attached else "",
             "failure": (attached.error or "") if attached else "",
-            "fields": [field.state() for field in self._fields.values()],
+            "fields": [field.state() for field in (self._ctx, *self._fields.values()) if field],
         }
 
     def _attached(self) -> Attached | None:
@@ -99,7 +105,7 @@ class InjectorControls:
             return  # it was taken away meanwhile
         fields = self._fields if address == self._address else _fields(attached)
         if name not in fields:
-            return
+            return self._set_ctx(address, str(content.get("text"))) if name == "ctx" else None
         field, text = fields[name], content.get("text")
         value = field.moved(int(content["position"])) if text is None else field.typed(str(text))
         if value is not None:
@@ -108,6 +114,21 @@ class InjectorControls:
             except PanelError as error:
                 field.refuse(str(error))
         self.refresh()
+
+    def _set_ctx(self, address: str, text: str) -> None:
+        """Sets the context of a function to what was typed."""
+        field = self._ctx if address == self._address else None
+        ctx = field.typed(text) if field else None
+        if field and ctx is not None:
+            try:
+                self._session.set_ctx(address, ctx)
+            except PanelError as error:
+                field.refuse(str(error))
+        self.refresh()
+
+    def _read(self, text: str) -> Any:
+        """The value of an expression that the user has typed, as in a cell of the notebook."""
+        return eval(text, dict(self._session.namespace))
 
 
 def _fields(attached: Attached) -> dict[str, ParamField]:

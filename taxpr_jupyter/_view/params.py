@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._edits.functions import is_empty
 
 FINER = 4  # digits that are kept of a slider's value, beyond those of its step
 LARGEST = 10**300  # that a slider reaches, so that its length is a float, too
@@ -78,6 +80,41 @@ class ParamField:
             "position": self._scale.position(self._value) if self._scale else 0,
             "last": self._scale.last if self._scale else 0,
         }
+
+
+class CtxField:
+    """The first context of a function as the panel asks for it: Python, read in the notebook.
+
+    Args:
+        ctx: The present one.
+        read: Gives the value of an expression.
+    """
+
+    name = "ctx"
+    _help = "What the context begins with, in Python: 0.0, or jnp.zeros(3)."
+
+    def __init__(self, ctx: Any, read: Callable[[str], Any]) -> None:
+        self._read = read
+        self._text = "" if is_empty(ctx) else " ".join(str(ctx).split())
+        self._mistake = ""
+
+    def typed(self, text: str) -> Any:
+        """The value of the expression; None where it has none, and then the field says so."""
+        self._text, self._mistake = text, ""
+        try:
+            return self._read(text)
+        except Exception as error:
+            self.refuse(f"{type(error).__name__}: {error}")
+            return None
+
+    def refuse(self, why: str) -> None:
+        """Says what is wrong with what was typed."""
+        self._mistake = why
+
+    def state(self) -> dict[str, Any]:
+        """What `static/controls.js` draws."""
+        shown = {"name": self.name, "help": self._help, "text": self._text}
+        return {**shown, "mistake": self._mistake, "flag": False, "position": 0, "last": 0}
 
 
 class Scale:

@@ -2,9 +2,12 @@
 
 import math
 
+import jax.numpy as jnp
 import pytest
 
 import taxpr
+from taxpr_jupyter import Session
+from taxpr_jupyter._view.controls import InjectorControls
 from taxpr_jupyter._view.params import ParamField, Scale, slider_range, slider_step
 
 
@@ -143,3 +146,55 @@ def test_an_infinite_value_stands_at_the_declared_end():
     field.show(0.0)
     field.show(-math.inf)
     assert (field.state()["position"], field.state()["text"]) == (0, "-inf")
+
+
+# ---- functions of the notebook ---------------------------------------------------
+
+
+def total(seen, value, about, factor=(0.0, 2.0)):
+    """Add up."""
+    return value * factor, seen + value
+
+
+@pytest.fixture
+def panel():
+    names = {"total": total, "start": 5.0}
+    session = Session(lambda x: taxpr.tag(x, name="x"), (jnp.float32(3),), namespace=names)
+    shown = {}
+    controls = InjectorControls(session, lambda state: (shown.clear(), shown.update(state)))
+    controls.show(session.inspect("t0"))
+
+    def send(do, **content):
+        controls.actions(content)[do]("in0")
+        return shown
+
+    return session, send
+
+
+def test_a_ctx_is_asked_for_where_one_is_needed(panel):
+    session, send = panel
+    shown = send("attach", injector="total")
+    assert shown["doc"] == "Add up."
+    assert "Its ctx is ()" in shown["failure"]
+    ctx, factor = shown["fields"]
+    assert (ctx["name"], ctx["text"], ctx["last"]) == ("ctx", "", 0)
+    assert (factor["name"], factor["text"]) == ("factor", "1.0")
+    for text, mistake in (("1 +", "SyntaxError"), ("stat", "name 'stat' is not defined")):
+        [ctx, _] = send("value", param="ctx", text=text)["fields"]
+        assert mistake in ctx["mistake"]
+        assert ctx["text"] == text
+    shown = send("value", param="ctx", text="start + 1.0")
+    assert (shown["failure"], shown["fields"][0]["mistake"]) == ("", "")
+    assert session.injectors["in0"].ctx == 6.0
+    run = session.run()
+    assert (float(run.outputs), float(run.records["in0"].report["ctx"])) == (3.0, 9.0)
+    shown = send("value", param="factor", position=shown["fields"][1]["last"])
+    assert (session.injectors["in0"].values, shown["fields"][0]["text"]) == (
+        {"factor": 2.0},
+        "start + 1.0",
+    )
+    # What is no context is told where it was typed.
+    shown = send("value", param="ctx", text="'no'")
+    assert "'no'" in shown["failure"]
+    assert [field["name"] for field in send("attach", injector="scale")["fields"]] == ["factor"]
+    assert send("attach", injector="")["fields"] == []

@@ -624,3 +624,141 @@ def test_where_a_tag_and_its_value_come_from():
     session.untag("mine")
     assert eval(added.added_by, {"session": session}) == "1:mul.0"
     assert session.inspect("0:sin").added_by == ""
+
+
+# ---- functions of the notebook -------------------------------------------------
+
+
+def shrink(c, value, p, factor=0.5, share=(0.0, 2.0), times=1, axes=(0, 1)):
+    """Shrink the value."""
+    for _ in range(times):  # a Python number
+        value = value * factor * share
+    return value, c
+
+
+def total(seen, value, about):
+    return value, seen + value
+
+
+def broken(ctx, token, params):
+    raise ValueError("of my own")
+
+
+def remembers(ctx, token, params):
+    return token, token
+
+
+def tagged(x):
+    return taxpr.tag(x, name="x")
+
+
+def session_of(**names):
+    return Session(tagged, (jnp.float32(3),), call="tagged(x)", namespace=names)
+
+
+def test_the_menu_offers_what_can_be_called_with_three_arguments():
+    class Halve:
+        def __call__(self, a, b, c):
+            return b / 2, a
+
+    foreign = jnp.where
+    names = {
+        "__name__": __name__,
+        "shrink": shrink,
+        "double": lambda c, t, p: (t * 2, c),
+        "any_number": lambda *args: (args[1], args[0]),
+        "halve": Halve(),
+        "twice": jax.jit(double),
+        "partly": functools.partial(shrink, factor=2.0),
+        "two": lambda c, t: (t, c),
+        "four": lambda a, b, c, d: (b, a),
+        "where": foreign,
+        "scale": taxpr.scale,
+        "Halve": Halve,
+    }
+    found = [name for name, one in session_of(**names).choices().items() if one.kind == "function"]
+    assert found == ["shrink", "double", "any_number", "halve", "twice", "partly"]
+
+
+def test_numbers_among_the_defaults_are_parameters():
+    session = session_of(shrink=shrink, tagged=tagged, x=jnp.float32(3))
+    choice = session.choices()["shrink"]
+    assert choice.doc == "Shrink the value."
+    assert {k: (p.default, p.low, p.high) for k, p in choice.params.items()} == {
+        "factor": (0.5, None, None),
+        "share": (1.0, 0.0, 2.0),
+        "times": (1, None, None),
+    }
+    attached = session.attach("x", "shrink")
+    assert (attached.error, attached.values) == (None, {"factor": 0.5, "share": 1.0, "times": 1})
+    assert float(session.run().outputs) == 1.5
+    session.set_value("x", "factor", 0.25)
+    run = session.run()
+    assert (float(run.outputs), run.reused) == (0.75, True)
+    session.set_value("x", "times", 2)
+    assert float(session.run().outputs) == 3 * 0.25**2
+    code = session.code()
+    made = "taxpr.from_function(functools.partial(shrink, times=2), factor=0.25, share=1.0)"
+    assert made in code
+    assert "import functools\n" in code
+    namespace = {"shrink": shrink, "tagged": tagged, "x": jnp.float32(3)}
+    exec(code, namespace)
+    assert float(namespace["out"]) == 3 * 0.25**2
+    with pytest.raises(PanelError, match=r"parameter 'axes'\. It has factor, share, times"):
+        session.attach("x", "shrink", axes=3)
+    assert session.attach("x", shrink, share=2.0).values["share"] == 2.0
+
+
+def test_a_parameter_takes_the_dtype_of_what_it_meets():
+    session = Session(tagged, (jnp.bfloat16(3),), namespace={"shrink": shrink})
+    assert session.attach("x", "shrink").error is None
+
+
+def test_a_function_that_needs_a_ctx_asks_for_it():
+    session = session_of(total=total, broken=broken, remembers=remembers, double=double)
+    for name in ("total", "remembers"):
+        attached = session.attach("x", name)
+        assert attached.asks_ctx
+        assert "Its ctx is (): give another by session.attach(" in attached.error
+    assert not session.attach("x", "double").asks_ctx
+    attached = session.attach("x", "broken")
+    assert not attached.asks_ctx
+    assert "ValueError: of my own" in attached.error
+    assert "ctx" not in attached.error.replace("(ctx", "")
+    session.attach("x", "total")
+    session.set_ctx("x", 1.0)
+    attached = session.injectors["in0"]
+    assert (attached.error, attached.asks_ctx, attached.ctx) == (None, True, 1.0)
+    assert float(session.run().records["in0"].report["ctx"]) == 4.0
+    assert "taxpr.from_function(total, ctx=1.0)" in session.code()
+    session.attach("x", "scale")
+    with pytest.raises(PanelError, match="scale has a context of its own"):
+        session.set_ctx("x", 1.0)
+
+
+def test_a_function_defined_anew_has_its_new_defaults_and_docstring():
+    def first(ctx, token, params, factor=0.5, power=2.0):
+        """The first text."""
+        return token * factor**power, ctx
+
+    def second(ctx, token, params, factor=0.25, more=1.0):
+        """The second text."""
+        return token * factor + more, ctx
+
+    for given in ("edit", first):
+        names = {"edit": first}
+        session = session_of(**names)
+        session.namespace = names
+        session.attach("x", given)
+        session.set_value("x", "power", 1.0)
+        assert float(session.run().outputs) == 1.5
+        names["edit"] = second
+        assert session.choices()["edit"].doc == "The second text."
+        assert float(session.run().outputs) == 1.75
+        assert session.injectors["in0"].values == {"factor": 0.25, "more": 1.0}
+        session.set_value("x", "factor", 1.0)  # what the user has set stays
+        names["edit"] = lambda ctx, token, params, factor=0.5: (token * factor, ctx)
+        assert float(session.run().outputs) == 3.0
+        names["edit"] = first
+        assert session.run().error is None
+        assert session.injectors["in0"].values == {"factor": 1.0, "power": 2.0}

@@ -99,7 +99,7 @@ class Field {
         input: () => this.#move(Number(this.slider.value)),
       })
     );
-    this.slider.hidden = flag;
+    this.slider.hidden = flag || !last; // what is no number has none
     this.mistake = h("p", { class: "tx-error", role: "alert" });
     const line = h("div", { class: "tx-param-line" }, h("code", {}, name), this.slider, this.field);
     const note = help ? h("p", { class: "tx-hint" }, help) : "";

@@ -1,0 +1,139 @@
+"""Plain functions as injectors: numbers among their defaults are parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+import taxpr
+from taxpr_jupyter._errors import PanelError
+
+
+def is_function(source: Any) -> bool:
+    """Whether it is a plain function ``(ctx, token, params)``, and no injector or kind of one."""
+    return callable(source) and not isinstance(source, (taxpr.Injector, taxpr.InjectorKind))
+
+
+def is_empty(ctx: Any) -> bool:
+    """Whether it is the context of a function for which none was given."""
+    return isinstance(ctx, tuple) and not ctx
+
+
+def params_of(function: Any) -> dict[str, taxpr.Param]:
+    """The parameters that a function takes besides ctx, token and params: what has a number.
+
+    A float, an integer or a bool is the default of a field. Two numbers in a tuple, one of them a
+    float, are the ends of a slider, which begins in the middle.
+
+    >>> def shift(ctx, token, params, by=0.5, share=(0.0, 2.0), mode="add"):
+    ...     return token + by * share, ctx
+    >>> {name: (param.default, param.low, param.high) for name, param in params_of(shift).items()}
+    {'by': (0.5, None, None), 'share': (1.0, 0.0, 2.0)}
+    """
+    try:
+        arguments = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return {}
+    found = {}
+    for argument in arguments:
+        default = argument.default
+        if argument in arguments[:3] or argument.kind is argument.POSITIONAL_ONLY:
+            continue
+        if isinstance(default, numbers.Real):
+            found[argument.name] = taxpr.Param(default)
+        elif _is_range(default):
+            low, high = sorted(map(float, default))
+            found[argument.name] = taxpr.Param((low + high) / 2, low, high)
+    return found
+
+
+def _is_range(default: Any) -> bool:
+    # Of integers it may be axes or a shape.
+    return (
+        isinstance(default, tuple)
+        and len(default) == 2
+        and all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in default)
+        and any(isinstance(end, float) for end in default)
+    )
+
+
+def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
+    """A function with these values of its parameters, and its defaults for the others.
+
+    Floats are leaves of the context. Integers and bools are fixed when tracing, since a function
+    may need them as Python values, as it does an axis.
+
+    Raises:
+        PanelError: There is no such parameter.
+    """
+    params = params_of(function)
+    name = taxpr.from_function(function).name
+    unknown = next((word for word in values if word not in params), None)
+    if unknown is not None:
+        has = (
+            f"It has {', '.join(params)}" if params else "Numbers as keyword defaults declare some"
+        )
+        raise PanelError(f"{name} is a plain function without a parameter {unknown!r}. {has}")
+    whole = {word: values.get(word, param.default) for word, param in params.items()}
+    traced = {word: value for word, value in whole.items() if isinstance(value, float)}
+    fixed = {word: value for word, value in whole.items() if word not in traced}
+    made = taxpr.from_function(with_fixed(function, fixed), ctx, **traced)
+    return dataclasses.replace(made, options=fixed)
+
+
+def with_fixed(function: Any, fixed: Mapping[str, Any]) -> Any:
+    """The function with these arguments, as far as they are not its defaults."""
+    params = params_of(function)
+    changed = {k: v for k, v in fixed.items() if repr(v) != repr(params[k].default)}
+    return functools.partial(function, **changed) if changed else function
+
+
+class _TouchedError(Exception):
+    """Something was done with a ctx."""
+
+
+class _Untouched:
+    """Stands for a ctx that a function hands on as it is."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "touched", False)
+
+    def __getattr__(self, name: str) -> Any:
+        object.__setattr__(self, "touched", True)
+        raise AttributeError(name)
+
+
+def _touch(ctx: _Untouched, *_: Any, **__: Any) -> Any:
+    object.__setattr__(ctx, "touched", True)
+    raise _TouchedError
+
+
+for _name in (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"),
+    *("radd", "rsub", "rmul", "rtruediv", "rpow", "rmatmul", "lt", "le", "gt", "ge"),
+    *("neg", "abs", "getitem", "iter", "len", "contains", "bool", "int", "float", "index", "call"),
+):
+    setattr(_Untouched, f"__{_name}__", _touch)
+
+
+def uses_ctx(injector: taxpr.Injector, site: taxpr.Site) -> bool:
+    """Whether a function does anything with its ctx but hand it on, at a site."""
+    ctx, handed_on = _Untouched(), True
+
+    def call(values: Any, token: Any) -> int:
+        nonlocal handed_on
+        result = injector.fire(values, ctx, token, site.params)
+        handed_on = not isinstance(result, tuple) or any(part is ctx for part in result)
+        return 0
+
+    try:
+        jax.eval_shape(call, dict(injector.values), site.avals)
+    except Exception:
+        return ctx.touched  # else what it raises has nothing to do with the ctx
+    return ctx.touched or not handed_on
