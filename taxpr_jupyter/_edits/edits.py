@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.index import Index
@@ -14,6 +14,7 @@ from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._analysis.stateful import injected_program
 from taxpr_jupyter._edits import outline
 from taxpr_jupyter._edits.attach import Attached, noted_already, refreshed, tried
+from taxpr_jupyter._edits.carried import carried, line_text
 from taxpr_jupyter._edits.inspect import Inspector
 from taxpr_jupyter._edits.sites import SiteRow, site_rows
 from taxpr_jupyter._errors import PanelError, nearest
@@ -35,6 +36,8 @@ class Edits:
         only: The part that is drawn; None for all.
         note: What the user should know of the last change of the picture.
         states: The initial values that were set, by the name of the state.
+        lines: The line in the source that makes a tagged value, by the key of its tag: the user
+            may edit it.
         watched: By the name of a state what is written to it: for each place the array of its
             value, such as `norm['mean']`, and the key of the tag there.
     """
@@ -46,6 +49,7 @@ class Edits:
     only: Only | None = None
     note: str = ""
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    lines: Mapping[str, str] = dataclasses.field(default_factory=dict)
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
 
@@ -74,6 +78,12 @@ class Edited:
 
     def changed(self, **changes: Any) -> Edited:
         """The program with other edits; what they ask for and cannot be is found out here."""
+        if (
+            keys := {*changes.get("tags", ()), *changes.get("attached", ())}
+            - self.edits.lines.keys()
+        ):
+            lines = {key: line_text(self.index, key) for key in keys}
+            changes["lines"] = {**self.edits.lines, **lines}
         new = Edited(self.base, dataclasses.replace(self.edits, **changes), self)
         _ = new.sites
         return new
@@ -218,31 +228,65 @@ class Edited:
         return name
 
 
-def adopted(edited: Edited, old: Edits, namespace: Mapping[str, Any]) -> tuple[Edited, list[str]]:
-    """Edits made to an older program, made to this one as far as their addresses still exist.
+class Adopted(NamedTuple):
+    """What became of edits in another program.
 
-    Returns:
-        The program with the edits, and what had to be dropped, in words.
+    Attributes:
+        edited: The program with those that could be made there.
+        moved: What is elsewhere now, in words.
+        dropped: What could not be made, in words.
     """
-    dropped = []
-    for key, params in old.tags.items():
-        if edited.site(key) is not None:
+
+    edited: Edited
+    moved: list[str]
+    dropped: list[str]
+
+
+def adopted(edited: Edited, old: Edited, namespace: Mapping[str, Any]) -> Adopted:
+    """Edits made to an older program, made to this one where their values are found again."""
+    moved, dropped, keys = [], [], {}
+    for key, params in old.edits.tags.items():
+        there = _there(edited, old, key)
+        keys[key] = there
+        if there is None:
+            dropped.append(f"the tag {params['name']!r} at {key}")
+            continue
+        if there != key:
+            moved.append(f"the tag {params['name']!r} from {key} to {there}")
+        if edited.site(there) is not None:
             continue  # the source has a tag there now
         taken = {site.name for site in edited.sites}
         name = edited.new_name(None if params["name"] in taken else params["name"])
         try:
-            edited = edited.changed(tags={**edited.edits.tags, key: {**params, "name": name}})
+            edited = edited.changed(tags={**edited.edits.tags, there: {**params, "name": name}})
         except taxpr.TaxprError:
             dropped.append(f"the tag {params['name']!r} at {key}")
-    for key, attached in old.attached.items():
-        site = next((site for site in edited.sites if site.key == key), None)
+    for key, attached in old.edits.attached.items():
+        site = _same_tag(edited, old, key, keys)
         try:
             if site is None:
                 raise PanelError(f"There is no tag at {key}")
             new = refreshed(attached, namespace) or attached
-            new = tried(new, edited.program, site.site)
-            edited = edited.changed(attached={**edited.edits.attached, key: new})
+            new = tried(dataclasses.replace(new, key=site.key), edited.program, site.site)
+            edited = edited.changed(attached={**edited.edits.attached, site.key: new})
         except PanelError:
             dropped.append(f"the injector {attached.name} at {key}")
-    same = {"unfolded": old.unfolded, "by_hand": old.by_hand, "only": old.only}
-    return edited.changed(**same), dropped
+    same = {"unfolded": old.edits.unfolded, "by_hand": old.edits.by_hand, "only": old.edits.only}
+    return Adopted(edited.changed(**same), moved, dropped)
+
+
+def _there(edited: Edited, old: Edited, key: str) -> str | None:
+    return carried(old.index, edited.index, key, old.edits.lines.get(key, ""))
+
+
+def _same_tag(
+    edited: Edited, old: Edited, key: str, keys: Mapping[str, str | None]
+) -> SiteRow | None:
+    """The tag that an injector of the older program goes to; one of the source by its name."""
+    before = next((site for site in old.sites if site.key == key), None)
+    if before is not None and not before.added and before.name is not None:
+        named = [site for site in edited.sites if site.name == before.name and not site.added]
+        if len(named) == 1:
+            return named[0]
+    there = keys[key] if key in keys else _there(edited, old, key) or key
+    return next((site for site in edited.sites if site.key == there), None)

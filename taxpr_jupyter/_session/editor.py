@@ -284,16 +284,16 @@ class Editor:
             self._set(unfolded=None, by_hand=frozenset(), note="")
 
     def take_over(self, old: Editor) -> None:
-        """Takes over what an older session has, as far as addresses still exist.
+        """Takes over what an older session has, where its values are found again.
 
         These are tags, injectors, folding, and the initial values of states that were set. What
-        was taken over, and what could not be, is said in `notes`.
+        was taken over, what is elsewhere now, and what could not be found, is said in `notes`.
 
         Args:
             old: The older session.
         """
         with self._change("tags"):
-            self._edited, dropped = adopted(self._edited, old._edited.edits, self.namespace)
+            self._edited, moved, dropped = adopted(self._edited, old._edited, self.namespace)
             self.view_state = dict(old.view_state)
             self._drawn.heat = self._drawn.heat or old.heat
             kept, ways = self._kept(self._take_states(old))
@@ -302,6 +302,8 @@ class Editor:
                     f"Kept from the last run of this cell: {'; '.join(kept)}. "
                     f"{_listed(ways)}, or the panel, {'drops' if len(ways) == 1 else 'drop'} them.",
                 )
+            if moved:
+                self.notes += (f"Moved, since the program has changed: {', '.join(moved)}.",)
             if dropped:
                 self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
 

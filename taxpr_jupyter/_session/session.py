@@ -31,6 +31,7 @@ from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor, OnPhase, Plan
 from taxpr_jupyter._runs.run import Run
+from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.states import WithStates
 from taxpr_jupyter._tracing.call_names import call_text
 from taxpr_jupyter._tracing.trace import traced
@@ -147,6 +148,11 @@ class Session(WithStates):
             edits = self._edited.edits
             states = StatesOf(self._pure, edits.states) if self._pure else None
             return _code.code_of(self._source, edits.tags, self._edited.sites, states)
+
+    def take_over(self, old: Editor) -> None:
+        super().take_over(old)
+        if isinstance(old, Session):
+            self._count = old._count  # so that no two runs of a cell have one number
 
     # ---- running -----------------------------------------------------------------
 
