@@ -96,7 +96,7 @@ def replace(token: Any, value: Any) -> Any:
     return jax.tree.map(one, token, values)
 
 
-@injector(factor=Param(1.0, -2.0, 2.0, "What the token is multiplied by."))
+@injector(factor=Param(0.5, -2.0, 2.0, "What the token is multiplied by."))
 def scale(token: Any, factor: Any) -> Any:
     """Multiply the token.
 

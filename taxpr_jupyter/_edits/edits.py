@@ -67,7 +67,7 @@ class Edited:
         self.edits = edits
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
-            kept = ("index", "finder", "slices", "_letters", "_length")
+            kept = ("index", "finder", "slices", "_rows", "_letters", "_length")
             self.__dict__.update(
                 (name, known) for name, known in vars(before).items() if name in kept
             )
@@ -106,9 +106,15 @@ class Edited:
     @functools.cached_property
     def sites(self) -> tuple[SiteRow, ...]:
         """All tags, in program order."""
+        attached = self.edits.attached
+        return tuple(dataclasses.replace(row, injector=attached.get(row.key)) for row in self._rows)
+
+    @functools.cached_property
+    def _rows(self) -> tuple[SiteRow, ...]:
+        """The tags without their injectors."""
         if not self.program.tags():  # then nobody need know all places
             return ()
-        return site_rows(self.program, self.index, self.edits.tags, self.edits.attached)
+        return site_rows(self.program, self.index, self.edits.tags)
 
     @functools.cached_property
     def inspector(self) -> Inspector:

@@ -59,15 +59,13 @@ def site_rows(
     program: taxpr.Program,
     index: Index,
     added: Mapping[str, Any],
-    attached: Mapping[str, Attached],
 ) -> tuple[SiteRow, ...]:
-    """The tags of a program in program order.
+    """The tags of a program in program order, without their injectors.
 
     Args:
         program: The program with the added tags.
         index: Its places.
         added: The added tags by value address.
-        attached: The injectors by key.
     """
     rows = []
     for site, key, is_added in _keyed(program, added):
@@ -80,7 +78,7 @@ def site_rows(
                 params=dict(site.params),
                 avals=", ".join(aval_text(aval) for aval in jax.tree.leaves(site.avals)),
                 added=is_added,
-                injector=attached.get(key),
+                injector=None,
                 trips=site.trips,
                 where=_where(home, index),
                 source=source_text(site.source),

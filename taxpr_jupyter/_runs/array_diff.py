@@ -17,6 +17,7 @@ import numpy as np
 from taxpr_jupyter._text.short import aval_text
 
 _SHOWN = 6  # elements of an array in a short text
+_COPIED = 2**16  # bytes of an array that a glance copies to the host
 NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # what `stats` counts, the last one is the sum
 
 
@@ -34,6 +35,7 @@ class Difference:
         note: What max and mean leave out, such as NaN on one side only; may be empty.
         before: Short text of the untouched value.
         after: Short text of the value with injectors.
+        compared: Whether all of it was compared; else ``equal`` is about the short texts only.
     """
 
     name: str
@@ -44,6 +46,37 @@ class Difference:
     note: str
     before: str
     after: str
+    compared: bool = True
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it is a single number."""
+        return self.aval.endswith("[]")
+
+
+def glance(name: str, before: Any, after: Any) -> Difference:
+    """As `compare` for a single number; of a larger array only its first elements are looked at."""
+    if getattr(after, "size", 1) == 1:
+        return compare(name, before, after)
+    texts = [_first_elements(value) for value in (before, after)]
+    return Difference(
+        name=name,
+        aval=aval_text(jax.typeof(after)),
+        max=None,
+        mean=None,
+        equal=texts[0] == texts[1],
+        note="only glanced at",
+        before=texts[0],
+        after=texts[1],
+        compared=False,
+    )
+
+
+def _first_elements(value: Any) -> str:
+    """The short text; nothing of what would have to be copied from an accelerator first."""
+    large = getattr(value, "nbytes", 0) > _COPIED and isinstance(value, jax.Array)
+    on_host = not large or all(device.platform == "cpu" for device in value.devices())
+    return value_text(value) if on_host else "…"
 
 
 def compare(name: str, before: Any, after: Any) -> Difference:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
-from taxpr_jupyter._runs.array_diff import compare
+from taxpr_jupyter._runs.array_diff import compare, glance
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_name, devices, placed_on
@@ -87,19 +88,25 @@ class Executor:
         device: str | None,
         on_phase: OnPhase | None,
         cancel: threading.Event | None,
+        live: bool = False,
     ) -> Run:
-        """Runs both programs. Errors of programs and injectors end up in the run."""
-        clock = _Clock(on_phase, cancel)
+        """Runs both programs. Errors of programs and injectors end up in the run.
+
+        ``live`` looks at the results as little as it can; `Run.whole` does the rest.
+        """
+        clock = _Clock(on_phase, cancel, 1 if not plan.attached else 2)
         run = Run(plan.number, device or next(iter(devices())), plan.code, plan.attached)
         try:
-            run = self._run(plan, run, device, clock)
+            computed = self._computed(plan, device, clock)
+            look = functools.partial(_looked_at, plan, run, computed)
+            run = look(live=True, finish=look) if live else look()
         except CancelledError:
             run = dataclasses.replace(run, cancelled=True)
         except Exception as error:
             run = dataclasses.replace(run, error=_message(error), exception=error)
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
-    def _run(self, plan: Plan, run: Run, device: str | None, clock: _Clock) -> Run:
+    def _computed(self, plan: Plan, device: str | None, clock: _Clock) -> _Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
         if broken is not None:
             raise PanelError(f"Nothing was run. {broken.error}")
@@ -121,13 +128,16 @@ class Executor:
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
-            if target not in self._baselines:
+            # With nothing attached the program that records its tags is the untouched one.
+            if target not in self._baselines and (plan.attached or not watched):
                 key = ("untouched", target)
                 untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
-                outputs = clock.timed(lambda: untouched(args, kwargs))
-                self._baselines[target] = outputs, compiled_totals(untouched)
-            baseline, of_untouched = self._baselines[target]
-            clock.program = "injected"
+                outputs = clock.timed(lambda: untouched.call(args, kwargs))
+                self._baselines[target] = outputs, untouched.totals
+            if not watched:
+                outputs, of_untouched = self._baselines[target]
+                return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched})
+            clock.program = "injected" if plan.attached else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
             key = ("injected", target, plan.tags, _structure(plan.attached, ctx))
             injected = self._ready(
@@ -137,38 +147,14 @@ class Executor:
                 clock,
                 alive=plan.attached,
             )
-            outputs, ctx = clock.timed(lambda: injected(args, kwargs, ctx))
-        xla = {"untouched": of_untouched, "injected": compiled_totals(injected)}
-        (before, before_states), (after, after_states) = (
-            parts(plan.program, found) for found in (baseline, outputs)
-        )
-        leaves = jax.tree.leaves(before), jax.tree.leaves(after)
-        reports = {
-            site.address: list(map(_said, row, ctx[site.address])) for site, row in watched.items()
-        }
-        where = ", ".join(sorted(device_name(d) for d in placed_on((outputs, ctx))))
-        records = {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
-        return dataclasses.replace(
-            run,
-            device=where or run.device,
-            outputs=after,
-            baseline=before,
-            differences=tuple(map(compare, plan.program.out_names[: len(leaves[0])], *leaves)),
-            states=state_runs(
-                plan.program,
-                (plan.states, before_states, after_states),
-                written(plan.watched, plan.sites, records),
-            ),
-            final_states=after_states,
-            baseline_states=before_states,
-            records=records,
-            ctx={
-                site.key: _own(site.injector, ctx[site.address])
-                for site in plan.sites
-                if site.injector
-            },
-            xla={name: totals for name, totals in xla.items() if totals is not None},
-        )
+            outputs, ctx = clock.timed(lambda: injected.call(args, kwargs, ctx))
+            if target not in self._baselines:
+                self._baselines[target] = outputs, injected.totals
+        baseline, of_untouched = self._baselines[target]
+        xla = {"untouched": of_untouched}
+        if plan.attached:
+            xla["injected"] = injected.totals
+        return _Computed(baseline, outputs, ctx, watched, xla)
 
     def _inputs_with(self, plan: Plan) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The arguments, behind the states; forgets the outputs for other states."""
@@ -198,14 +184,14 @@ class Executor:
         inputs: tuple[Any, ...],
         clock: _Clock,
         alive: Any = None,
-    ) -> Any:
+    ) -> _Ready:
         """The program compiled ahead of time for these inputs.
 
         ``alive`` is kept with it: the key holds ids of things in there.
         """
         if key in self._compiled:
             self._compiled.move_to_end(key)
-            return self._compiled[key][0]
+            return self._compiled[key]
         clock.reused = False
         with clock.phase("trace"):
             traced = jax.jit(_called(program())).trace(*inputs)
@@ -213,21 +199,99 @@ class Executor:
             lowered = traced.lower()
         with clock.phase("compile"):
             compiled = lowered.compile()
-        self._compiled[key] = compiled, alive
+        ready = self._compiled[key] = _Ready(compiled, compiled_totals(compiled), alive)
         while len(self._compiled) > _KEPT:
             self._compiled.popitem(last=False)
-        return compiled
+        return ready
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ready:
+    """A compiled program, what XLA says of it, and what must live as long."""
+
+    call: Any
+    totals: Compiled | None
+    alive: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Computed:
+    """What the programs gave. The injectors at each tag are ``watched``."""
+
+    baseline: Any
+    outputs: Any
+    ctx: Mapping[str, Any]
+    watched: Mapping[taxpr.Site, list[taxpr.Injector]]
+    xla: Mapping[str, Compiled | None]
+
+
+def _looked_at(
+    plan: Plan,
+    run: Run,
+    computed: _Computed,
+    live: bool = False,
+    finish: Callable[[], Run] | None = None,
+) -> Run:
+    """The run with what was computed, compared and with its records; ``live``: glanced at."""
+    (before, before_states), (after, after_states) = (
+        parts(plan.program, found) for found in (computed.baseline, computed.outputs)
+    )
+    leaves = jax.tree.leaves(before), jax.tree.leaves(after)
+    compared = glance if live else compare
+    records = {} if live else _records(plan, computed)
+    where = ", ".join(sorted(device_name(d) for d in placed_on((computed.outputs, computed.ctx))))
+    return dataclasses.replace(
+        run,
+        device=where or run.device,
+        outputs=after,
+        baseline=before,
+        differences=tuple(map(compared, plan.program.out_names[: len(leaves[0])], *leaves)),
+        states=state_runs(
+            plan.program,
+            (plan.states, before_states, after_states),
+            {} if live else written(plan.watched, plan.sites, records),
+            compared,
+        ),
+        final_states=after_states,
+        baseline_states=before_states,
+        records=records,
+        ctx={
+            site.key: _own(site.injector, computed.ctx[site.address])
+            for site in plan.sites
+            if site.injector
+        },
+        xla={name: totals for name, totals in computed.xla.items() if totals is not None},
+        live=live,
+        finish=finish,
+    )
+
+
+def _records(plan: Plan, computed: _Computed) -> dict[str, Record]:
+    reports = {
+        site.address: list(map(_said, row, computed.ctx[site.address]))
+        for site, row in computed.watched.items()
+    }
+    return {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
 
 
 class _Clock:
-    """Measures phases, tells about them, and stops between them when asked to."""
+    """Measures phases, tells about them, and stops between them when asked to.
 
-    def __init__(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> None:
+    Args:
+        on_phase: Told of each phase.
+        cancel: Looked at before each phase.
+        programs: How many programs there are to run.
+    """
+
+    def __init__(
+        self, on_phase: OnPhase | None, cancel: threading.Event | None, programs: int
+    ) -> None:
         self.times: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self.reused = True
         self.program = "untouched"
         self._on_phase = on_phase
         self._cancel = cancel
+        self._steps = programs * len(PHASES)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -235,9 +299,7 @@ class _Clock:
             raise CancelledError
         if self._on_phase is not None:
             done = len(PHASES) * (self.program == "injected")
-            self._on_phase(
-                Phase(self.program, name, done + PHASES.index(name) + 1, 2 * len(PHASES))
-            )
+            self._on_phase(Phase(self.program, name, done + PHASES.index(name) + 1, self._steps))
         start = time.perf_counter()
         try:
             yield

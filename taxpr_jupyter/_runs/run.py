@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -98,7 +98,10 @@ class Run:
         cancelled: Whether it was stopped.
         ctx: The contexts of the injectors after the run, by key.
         xla: What XLA says of each compiled program, ``"untouched"`` and ``"injected"``, which has
-            what records values besides; without those of which it says nothing.
+            what records values besides, as the untouched one has where it ran with nothing
+            attached; without those of which it says nothing.
+        live: Whether it was only glanced at: no records, and arrays are not compared.
+        finish: Of such a run, what `whole` calls.
     """
 
     number: int
@@ -119,6 +122,19 @@ class Run:
     final_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     baseline_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
+    live: bool = False
+    finish: Callable[[], Run] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def whole(self) -> Run:
+        """The same run with all that `Session.run` gives, computed nothing again."""
+        if self.finish is None:
+            return self
+        return dataclasses.replace(self.finish(), times=self.times, reused=self.reused)
+
+    @property
+    def by_interest(self) -> tuple[Difference, ...]:
+        """The differences: what changed first, and of these single numbers first."""
+        return tuple(sorted(self.differences, key=lambda row: (row.equal, not row.scalar)))
 
     @property
     def ok(self) -> bool:
@@ -141,7 +157,7 @@ class Run:
             f"{count_of(len(self.injectors), 'injector')} ({seconds})"
         ]
         lines += [f"  {line}" for line in self.xla_lines]
-        lines += [f"  {_difference_text(difference)}" for difference in self.differences]
+        lines += [f"  {_difference_text(difference)}" for difference in self.by_interest]
         lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
         if self.records:
             lines.append("Values at the tags, after their injectors")

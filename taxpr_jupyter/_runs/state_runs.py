@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -120,6 +120,7 @@ def state_runs(
     program: taxpr.Program,
     values: tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]],
     writes: Mapping[str, tuple[WriteRun, ...]],
+    compared: Callable[[str, Any, Any], Difference] = compare,
 ) -> tuple[StateRun, ...]:
     """What became of the states.
 
@@ -127,12 +128,13 @@ def state_runs(
         program: The program.
         values: Their values by name: at first, after the untouched run, and after the other.
         writes: What was written to them.
+        compared: How their last values are compared.
     """
     found = []
     for ends in states_of(program):
         leaves = (jax.tree.leaves(of_all[ends.name]) for of_all in values)
         rows = tuple(
-            LeafRun(value_text(first), compare(name, untouched, injected))
+            LeafRun(value_text(first), compared(name, untouched, injected))
             for name, first, untouched, injected in zip(ends.leaves, *leaves, strict=True)
         )
         found.append(StateRun(ends.name, ends.written, rows, writes.get(ends.name, ())))

@@ -177,11 +177,13 @@ class Session(WithStates):
         device: str | None = None,
         on_phase: OnPhase | None = None,
         cancel: threading.Event | None = None,
+        live: bool = False,
     ) -> Run:
         """Runs the program with the injectors, beside the untouched program.
 
         The untouched program runs once per device, with its debug prints and callbacks, since
-        the arguments of a session never change; later runs compare with those outputs.
+        the arguments of a session never change; later runs compare with those outputs. With
+        nothing attached one program runs, which records its tags and is the untouched one, too.
 
         What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
         `Run.exception` is the exception itself.
@@ -190,6 +192,9 @@ class Session(WithStates):
             device: One of `devices`; by default where JAX would run it.
             on_phase: Called before each phase.
             cancel: Looked at between phases.
+            live: Only glance at the results, for an answer at once: no records, and no comparison
+                of arrays; `Run.whole` makes up for it. Such a run takes the place and the number
+                of the live one before it.
 
         Returns:
             Outputs with and without the injectors, differences, records of the tags, times, what
@@ -210,17 +215,29 @@ class Session(WithStates):
         if not self._under_way.acquire(blocking=False):
             raise PanelError("A run is under way: wait for it, or cancel it")
         try:
-            run = self._executor.run(self._plan(), device or self._device, on_phase, cancel)
+            again = live and self.last is not None and self.last.live
+            plan = self._plan(again)
+            run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
         finally:
             self._under_way.release()
         with self._change("run"):
+            if again:
+                self._runs.pop()
             self._runs.append(run)
             return run
 
-    def _plan(self) -> Plan:
+    def finish(self, run: Run) -> Run:
+        """Looks at all of a live run, and puts what it found in its place; see `run`."""
+        whole = run.whole()
+        with self._change("run"):
+            if whole is not run and self.last is run:
+                self._runs[-1] = whole
+        return whole
+
+    def _plan(self, again: bool) -> Plan:
         with self._lock:
             self._refresh()
-            self._count += 1
+            self._count += not again
             return Plan(
                 number=self._count,
                 program=self.program,

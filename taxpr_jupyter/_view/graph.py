@@ -31,9 +31,9 @@ class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
     The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
-    "text", "outline" or "compare"), and sends messages `{"do": action, "address": …}`; all else
-    goes from Python to the browser. The picture is sent only when it is another one, and the other
-    views only while they are looked at.
+    "text", "outline" or "compare") and `live`, and sends messages `{"do": action, "address": …}`;
+    all else goes from Python to the browser. The picture is sent only when it is another one, and
+    the other views only while they are looked at.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -68,6 +68,7 @@ class Graph(anywidget.AnyWidget):
     message = traitlets.Dict().tag(sync=True)
     progress = traitlets.Dict({"running": False}).tag(sync=True)
     results = traitlets.Dict().tag(sync=True)
+    live = traitlets.Bool(False).tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)
 

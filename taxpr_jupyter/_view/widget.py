@@ -20,9 +20,10 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.inbox import Inbox
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
-KEPT = ("selected", "place", "view")  # when a cell is run again
+KEPT = ("selected", "place", "view", "live")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
 CANCELLED = "Cancelled."
+REST = 0.5  # seconds without another value, after which a live run is looked at as a whole
 TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
 
 
@@ -40,6 +41,8 @@ class PanelView(ipywidgets.VBox):
         self._lock = threading.RLock()
         self._layout_task: Task | None = None
         self._run_task: Task | None = None
+        self._wanted = False  # whether Live has to run once more
+        self._device: str | None = None  # where it ran last
         self._selected_key = ""  # of the selected tag, whose address can move
         self._refused = states.Refused(session)
         self._instead = False  # whether the outline is shown because there is no picture
@@ -54,6 +57,7 @@ class PanelView(ipywidgets.VBox):
         self.add_class("taxpr-panel")
         self.graph.observe(self._on_selected, "selected")
         self.graph.observe(self._on_view, "view")
+        self.graph.observe(self._run_live, "live")
         self.graph.observe(self._keep, KEPT)
         inbox = Inbox(self._on_message)
         self.graph.on_msg(lambda _, content, buffers: inbox.take(content))
@@ -84,6 +88,8 @@ class PanelView(ipywidgets.VBox):
                 self.comparing.changed()
             if change in ("tags", "injectors", "values", "states") and self.graph.results:
                 self.graph.stale = True
+            if change in ("values", "states"):
+                self._run_live()
             if not self.session.error:
                 self._say("")
 
@@ -236,28 +242,65 @@ class PanelView(ipywidgets.VBox):
         There is one run at a time: the one that is under way is not disturbed.
         """
         with self._lock:
+            self._device = device
             if self._run_task is not None:
                 self._say("A run is under way.")
                 return self._run_task
-            task = Task(lambda task: self._run_on(task, device), self._report, "starting")
-            self._run_task = task
-            self._say("")
-            self._report(task)
-            task.start()
-            return task
+            return self._start_run(live=False)
 
-    def _run_on(self, task: Task, device: str | None) -> None:
+    def _run_live(self, change: Any = None) -> None:
+        """Runs what is there now if Live is on; the run under way is followed by another one."""
+        with self._lock:
+            if self.graph.live and self.session.injectors:
+                self._wanted = True
+                if self._run_task is None:
+                    self._start_run(live=True)
+
+    def _start_run(self, live: bool) -> Task:
+        task = Task(lambda task: self._run_on(task, live), self._report, "starting")
+        self._run_task = task
+        self._say("")
+        if not live:  # else it is over before it could be read
+            self._report(task)
+        task.start()
+        return task
+
+    def _run_on(self, task: Task, live: bool) -> None:
         def on_phase(phase: Any) -> None:
             task.label = f"{phase.program} · {phase.name}"
             task.fraction = (phase.step - 1) / phase.steps
 
-        run = self._attempt(self.session.run, device, on_phase=on_phase, cancel=task.cancelled)
+        while True:
+            with self._lock:
+                self._wanted = False
+            run = self._attempt(
+                self.session.run,
+                self._device,
+                on_phase=on_phase,
+                cancel=task.cancelled,
+                **({"live": True} if live else {}),
+            )
+            with self._lock:
+                if self._wanted and self.graph.live and not task.cancelled.is_set():
+                    live = True
+                    continue
+                self._run_task = None
+                self._report_idle()
+                if task.cancelled.is_set() and not self.graph.message.get("error"):
+                    late = run is not None and not run.cancelled
+                    self._say("The run ended before it was cancelled." if late else CANCELLED)
+                break
+        if run is not None and run.finish:
+            rest = threading.Timer(REST, self._finish, (run,))
+            rest.daemon = True
+            rest.start()
+
+    def _finish(self, run: Any) -> None:
+        """Shows all of a live run, unless another one has come since."""
         with self._lock:
-            self._run_task = None
-            self._report_idle()
-            if task.cancelled.is_set() and not self.graph.message.get("error"):
-                came_too_late = run is not None and not run.cancelled
-                self._say("The run ended before it was cancelled." if came_too_late else CANCELLED)
+            current = self._run_task is None and self.comm is not None
+        if current and self.session.last is run:
+            self._attempt(self.session.finish, run)
 
     def cancel(self) -> None:
         """Asks the run or the layout that is under way to stop."""

@@ -83,7 +83,8 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
         ],
         "xla": list(run.xla_lines),
         "times": [[phase, seconds] for phase, seconds in run.times.items()],
-        "outputs": [_output(row) for row in run.differences],
+        "outputs": [_output(row) for row in run.by_interest],
+        "unchanged": _unchanged(run),
         "records": [_record(record) for record in run.records.values()],
     }
 
@@ -102,6 +103,14 @@ def summary(run: Run) -> str:
     numbers = [row.max for row in changed if row.max is not None and not math.isnan(row.max)]
     by = f", by {max(numbers):.3g} at most" if numbers else ""
     return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}"
+
+
+def _unchanged(run: Run) -> str:
+    """What is said of the outputs that are folded, after those that changed."""
+    count = sum(row.equal for row in run.differences)
+    if run.live:
+        return f"{count_of(count, 'output')} with the same first elements, not compared while Live"
+    return f"{count_of(count, 'output')} unchanged"
 
 
 def describe(injector: Attached) -> str:

@@ -147,7 +147,7 @@ def _no_kernels_left(server: Server) -> Iterator[None]:
 
 def wait_until_up(url: str, process: subprocess.Popen, log: Path) -> None:
     """Waits until the server answers."""
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 240
     while True:
         try:
             with urllib.request.urlopen(url, timeout=5):

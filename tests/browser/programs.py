@@ -46,12 +46,12 @@ def whole_way(page: Any, url: Any, screenshot: Path) -> None:
     panel.tag("sum")
     panel.attach("scale")
     panel.slider.focus()
-    for _ in range(10):
+    for _ in range(5):
         page.keyboard.press("ArrowLeft")
-    expect(panel.field).to_have_value("0.5")
+    expect(panel.field).to_have_value("0.25")
     panel.run_button.click()
     chips = panel.results.locator(".tx-chip-injected")
-    expect(chips.filter(has_text="sum: scale(factor=0.5)")).to_be_visible(timeout=60 * SECONDS)
+    expect(chips.filter(has_text="sum: scale(factor=0.25)")).to_be_visible(timeout=60 * SECONDS)
     expect(panel.root.locator(".tx-progress")).to_be_hidden()
     before, after, largest, _ = panel.output("out[0]")
     assert abs(float(after) - float(before)) > 0.5
@@ -66,6 +66,6 @@ def whole_way(page: Any, url: Any, screenshot: Path) -> None:
     book.add_below(in_python(f"[session.tags, {values}, {outputs}]"))
     tags, injectors, injected, untouched = book.python(values)
     assert tags[f"{carried}.0"] == {"name": "sum"}
-    assert injectors[f"{carried}.0"] == ["scale", {"factor": 0.5}]
+    assert injectors[f"{carried}.0"] == ["scale", {"factor": 0.25}]
     assert abs(injected - float(after)) < 1e-3
     assert abs(untouched - float(before)) < 1e-3

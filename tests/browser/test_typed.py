@@ -69,4 +69,4 @@ def test_what_is_being_typed_stays_while_the_panel_changes(page, server):
     expect(panel.field).to_have_value("2")
     expect(panel.field).to_be_focused()
     panel.field.press("Escape")
-    expect(panel.field).to_have_value("1.0")
+    expect(panel.field).to_have_value("0.5")

@@ -14,7 +14,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._runs.array_diff import compare, stats
+from taxpr_jupyter._runs.array_diff import compare, glance, stats
 from taxpr_jupyter._view.wire import results_state
 
 
@@ -290,12 +290,79 @@ def test_structure_is_more_than_names(session):
     assert not session.run().reused
 
 
+def test_with_nothing_attached_one_program_is_compiled(session, work):
+    phases = []
+    run = session.run(on_phase=phases.append)
+    assert [(p.program, p.step, p.steps) for p in phases] == [
+        ("untouched", step, 4) for step in (1, 2, 3, 4)
+    ]
+    assert run.outputs is run.baseline
+    assert set(run.xla) <= {"untouched"}
+    assert run.records[H].stats  # of the same program
+    assert session.run().reused
+    plain = Session(lambda x: x + 1.0, (1.0,))
+    assert plain.run().ok
+    work.compiles = 0
+    assert plain.run().reused
+    assert work.compiles == 0
+
+
 def test_phases_in_order(session):
+    session.attach("h", "scale")
     phases = []
     session.run(on_phase=phases.append)
     assert [p.step for p in phases] == list(range(1, 9))
     assert {p.steps for p in phases} == {8}
     assert [p.name for p in phases] == ["trace", "lower", "compile", "run"] * 2
+
+
+def test_a_live_run_only_runs(work):
+    def f(x):
+        h = taxpr.tag(jnp.sin(x), name="h")
+        return {"b": h * 2, "a": jnp.cos(x), "loss": h.sum()}
+
+    session = Session(f, (jnp.arange(4.0),))
+    loss_before = float(jnp.sin(jnp.arange(4.0)).sum())
+    session.attach("h", "scale")
+    assert session.injectors[session.sites()[0].key].values == {"factor": 0.5}  # which shows
+    assert session.run().ok
+    session.run(live=True)
+    work.compiles = work.traces = 0
+    for factor in (0.1, 0.2, 0.3):
+        session.set_value("h", "factor", factor)
+        run = session.run(live=True)
+        assert (run.number, run.live, run.reused, run.records) == (2, True, True, {})
+        rows = {row.name: row for row in run.differences}
+        loss = rows["out['loss']"]
+        assert loss.compared
+        assert loss.max == pytest.approx((1 - factor) * abs(loss_before), rel=1e-5)
+        assert not rows["out['b']"].compared
+        assert rows["out['b']"].max is None
+        assert [row.name for row in run.by_interest] == ["out['loss']", "out['b']", "out['a']"]
+    assert work.compiles == 0
+    assert len(session.runs) == 2
+    whole = session.finish(run)
+    assert session.last is whole
+    assert not whole.live
+    assert whole.number == 2
+    assert all(row.compared for row in whole.differences)
+    assert whole.records[session.sites()[0].key].stats
+    assert session.finish(whole) is whole
+    assert session.run().number == 3
+
+
+def test_a_glance_reads_only_what_is_shown():
+    before, after = jnp.zeros(10), jnp.zeros(10).at[9].set(1.0)
+    found = glance("out", before, after)
+    assert (found.equal, found.compared, found.max, found.note) == (
+        True,
+        False,
+        None,
+        "only glanced at",
+    )
+    assert glance("out", jnp.float32(1), jnp.float32(3)) == compare(
+        "out", jnp.float32(1), jnp.float32(3)
+    )
 
 
 # ---- what the tags saw ---------------------------------------------------------
@@ -493,6 +560,7 @@ def test_an_interrupt_leaves_the_session_usable(session):
 
 @pytest.mark.parametrize("program", ["untouched", "injected"])
 def test_cancelling_between_phases(session, program):
+    session.attach("h", "scale")
     cancel = threading.Event()
 
     def on_phase(phase):
@@ -509,6 +577,7 @@ def test_cancelling_between_phases(session, program):
 
 
 def test_one_run_at_a_time(session):
+    session.attach("h", "scale")
     mistakes = []
 
     def again(phase):
@@ -522,6 +591,8 @@ def test_one_run_at_a_time(session):
 
 
 def test_the_session_can_be_changed_while_it_runs(session):
+    session.attach("h", "scale")
+
     def change(phase):
         if phase.name == "compile" and phase.program == "injected":
             thread = threading.Thread(target=session.tag, args=("in0", "w"))

@@ -605,6 +605,19 @@ def test_a_function_that_needs_a_ctx_is_told_how_to_get_one(session):
     assert session.run().ok
 
 
+def test_an_error_that_has_nothing_to_do_with_the_ctx_asks_for_none(session):
+    def refuses(ctx, token, params):
+        raise ValueError("a tuple of two is wanted")
+
+    def of_shapes(ctx, token, params):
+        return token * (token.shape + 1), ctx
+
+    for function in (refuses, of_shapes):
+        attached = session.attach("h", function)
+        assert "raised" in attached.error
+        assert "Its ctx is ()" not in attached.error
+
+
 def test_where_a_tag_and_its_value_come_from():
     def f(x):
         y = jnp.sin(x)

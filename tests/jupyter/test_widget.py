@@ -196,14 +196,14 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     remote.select(TANH)
     key = f"{TANH}.0"
     remote.send("attach", key, injector="scale")
-    assert session.injectors[key].values == {"factor": 1.0}
+    assert session.injectors[key].values == {"factor": 0.5}
     assert view.graph.svg == session.svg()
     remote.sent.clear()
-    remote.send("value", key, param="factor", position=50)  # of 80
-    assert session.injectors[key].values == {"factor": 0.5}
-    assert the_field(view) == (50, 80, "0.5")
+    remote.send("value", key, param="factor", position=45)  # of 80
+    assert session.injectors[key].values == {"factor": 0.25}
+    assert the_field(view) == (45, 80, "0.25")
     assert "svg" not in remote.sent
-    assert "scale(factor=0.5)" in session.text()
+    assert "scale(factor=0.25)" in session.text()
     remote.send("value", key, param="factor", text="9")  # beyond the slider's end
     assert session.injectors[key].values == {"factor": 9.0}
     assert the_field(view) == (80, 80, "9")
@@ -217,8 +217,8 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ("abc", "'abc' is not a number: factor is still 1.0"),
-        ("", "'' is not a number: factor is still 1.0"),
+        ("abc", "'abc' is not a number: factor is still 0.5"),
+        ("", "'' is not a number: factor is still 0.5"),
     ],
 )
 def test_what_is_no_number_stays_with_a_message(session, view, remote, text, mistake):
@@ -229,10 +229,10 @@ def test_what_is_no_number_stays_with_a_message(session, view, remote, text, mis
     session.attach("sum", "count")  # the controls are shown again
     (field,) = view.graph.controls["fields"]
     assert (field["text"], field["mistake"]) == (text, mistake)
-    assert session.injectors[key].values == {"factor": 1.0}
-    remote.send("value", key, param="factor", text="1")
+    assert session.injectors[key].values == {"factor": 0.5}
+    remote.send("value", key, param="factor", text=".5")
     (field,) = view.graph.controls["fields"]
-    assert (field["text"], field["mistake"]) == ("1", "")
+    assert (field["text"], field["mistake"]) == (".5", "")
 
 
 def test_what_cannot_be_set_is_said_beside_the_field(session, view, remote, monkeypatch):
@@ -245,7 +245,7 @@ def test_what_cannot_be_set_is_said_beside_the_field(session, view, remote, monk
     monkeypatch.setattr(session, "set_value", refuse)
     remote.send("value", f"{TANH}.0", param="factor", text="9")
     (field,) = view.graph.controls["fields"]
-    assert (field["text"], field["mistake"]) == ("9", "too large: factor is still 1.0")
+    assert (field["text"], field["mistake"]) == ("9", "too large: factor is still 0.5")
 
 
 def test_a_value_for_what_is_gone_does_nothing(session, view, remote):
@@ -253,7 +253,7 @@ def test_a_value_for_what_is_gone_does_nothing(session, view, remote):
     remote.send("value", f"{TANH}.0", param="factor", text="9")
     remote.send("attach", f"{TANH}.0", injector="scale")
     remote.send("value", f"{TANH}.0", param="value", text="9")
-    assert session.injectors[f"{TANH}.0"].values == {"factor": 1.0}
+    assert session.injectors[f"{TANH}.0"].values == {"factor": 0.5}
     assert view.graph.message == {"text": "", "error": False}
 
 
@@ -373,6 +373,81 @@ def test_a_run(session, view, remote):
     assert not view.graph.stale
     session.set_value("tag1", "factor", 0.25)
     assert view.graph.stale
+
+
+def settled(view, seconds=SECONDS):
+    """Waits until a live run is looked at as a whole."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if view.wait(SECONDS) and view.session.last and not view.session.last.live:
+            return
+        time.sleep(0.02)
+    raise AssertionError("it is live still")
+
+
+def test_live_runs_with_each_value_and_then_looks_at_all(session, view, remote):
+    key = f"{TANH}.0"
+    remote.select(TANH)
+    remote.send("attach", key, injector="scale")
+    remote.send("run", device="cpu:0")
+    assert session.last.number == 1
+    remote.send("value", key, param="factor", text="0.25")
+    assert session.last.number == 1  # Live is off
+    view.graph.set_state({"live": True})
+    assert view.wait(SECONDS)
+    remote.send("value", key, param="factor", text="0.125")
+    assert session.last.number == 2
+    assert session.last.reused
+    assert session.last.injectors[key].values == {"factor": 0.125}
+    assert not view.graph.stale
+    settled(view)
+    assert view.graph.results["records"]
+    assert session.last.number == 2
+    view.graph.set_state({"live": False})
+    remote.send("value", key, param="factor", text="0.5")
+    assert view.graph.stale
+    assert session.last.injectors[key].values == {"factor": 0.125}
+
+
+def test_of_the_values_that_come_during_a_live_run_the_latest_wins(session, view, monkeypatch):
+    session.attach(TANH, "scale")
+    key, used = f"{TANH}.0", []
+    begun, go_on = threading.Event(), threading.Event()
+    run = session.run
+
+    def slow(*args, **more):
+        used.append(session.injectors[key].values["factor"])
+        begun.set()
+        assert go_on.wait(SECONDS)
+        return run(*args, **more)
+
+    monkeypatch.setattr(session, "run", slow)
+    view.graph.set_state({"live": True})
+    assert begun.wait(SECONDS)
+    for factor in (0.1, 0.2, 0.3):
+        session.set_value(key, "factor", factor)
+    go_on.set()
+    settled(view)
+    assert used == [0.5, 0.3]
+    assert session.last.injectors[key].values == {"factor": 0.3}
+
+
+def test_results_begin_with_what_changed():
+    def f(x):
+        h = taxpr.tag(x * 2, name="h")
+        return {"a": x, "b": h, "c": jnp.sin(x), "loss": h.sum()}
+
+    session = panel(f)(jnp.arange(3.0))
+    view = view_for(session)
+    session.attach("h", "zero")
+    assert view.start_run().wait(SECONDS)
+    shown = view.graph.results
+    assert [row["name"] for row in shown["outputs"]] == [
+        f"out['{name}']" for name in ("loss", "b", "a", "c")
+    ]
+    assert [row["same"] for row in shown["outputs"]] == [False, False, True, True]
+    assert shown["unchanged"] == "2 outputs unchanged"
+    view.close()
 
 
 def test_a_run_made_in_python_is_shown(session, view):
@@ -575,7 +650,7 @@ def test_closing_the_view_loses_nothing(session, view, remote):
     again = view_for(session)
     assert again is not view
     assert again.graph.selected == TANH
-    assert tanh_tag(again.graph)["injector"] == "scale(factor=1)"
+    assert tanh_tag(again.graph)["injector"] == "scale(factor=0.5)"
 
 
 def test_a_closed_session_closes_its_view(session, view):

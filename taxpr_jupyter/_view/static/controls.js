@@ -195,8 +195,11 @@ export class Controls {
 
 /** Where to run, and the button that does. */
 export class RunBar {
-  /** @param {Tools & { button: (label: string, act: () => void, more?: object) => HTMLElement }} tools */
-  constructor({ h, send, button }) {
+  /**
+   * @param {Tools & { button: (label: string, act: () => void, more?: object) => HTMLElement,
+   *   setLive: (live: boolean) => void }} tools
+   */
+  constructor({ h, send, button, setLive }) {
     this.h = h;
     this.device = /** @type {HTMLSelectElement} */ (
       h("select", { class: "tx-button tx-device", "aria-label": "Device", title: "Device" })
@@ -205,7 +208,13 @@ export class RunBar {
       class: "tx-button tx-run-button",
       "aria-label": "Run",
     });
-    this.element = h("div", { class: "tx-run", role: "group", "aria-label": "Run" }, this.device, run);
+    this.live = /** @type {HTMLInputElement} */ (
+      h("input", { type: "checkbox", change: () => setLive(this.live.checked) })
+    );
+    const title = "Run again whenever a parameter or the initial value of a state changes";
+    const live = h("label", { class: "tx-live", title }, this.live, "Live");
+    const group = { class: "tx-run", role: "group", "aria-label": "Run" };
+    this.element = h("div", group, this.device, live, run);
   }
 
   /** @param {string[]} devices The default first. */

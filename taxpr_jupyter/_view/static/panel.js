@@ -23,12 +23,16 @@
  *   mean: string, same: boolean, note: string }} Output
  * @typedef {{ name: string, address: string, facts: Facts, values: string, note: string }} Recorded
  * @typedef {{ title: string, summary: string, status: string, error: string, times: [string, number][],
- *   xla: string[], injectors: { address: string, text: string }[], outputs: Output[], records: Recorded[] }} Results
+ *   xla: string[], injectors: { address: string, text: string }[], outputs: Output[],
+ *   unchanged: string, records: Recorded[] }} Results
  */
 
 /** @typedef {import("./picture.js").Place} Place */
 
 const SAVE_AFTER = 300; // milliseconds after the last move of the picture
+const ORPHAN =
+  "No kernel is behind this panel: it was restarted, or the notebook was opened without one. " +
+  "Run the cell again; this is what was there before.";
 const SLOW = 500; // milliseconds after which the panel says that the kernel has not answered
 
 /**
@@ -237,11 +241,26 @@ function drawTimes(times) {
   );
 }
 
+let unchangedOpen = false; // as the user left it
+
+/** @param {string} words @param {HTMLElement} content */
+const fold = (words, content) =>
+  h(
+    "details",
+    {
+      class: "tx-unchanged",
+      ...(unchangedOpen ? { open: "" } : {}),
+      toggle: (event) => (unchangedOpen = event.target.open),
+    },
+    h("summary", {}, words),
+    content,
+  );
+
 /** @param {Results} run */
 function drawResults(run) {
   const named = (/** @type {string} */ name, /** @type {string} */ detail) =>
     h("th", { scope: "row" }, name, h("code", {}, detail));
-  const outputs = run.outputs.map((row) =>
+  const drawOutput = (/** @type {Output} */ row) =>
     h(
       "tr",
       { class: row.same ? "tx-same" : "tx-changed" },
@@ -249,8 +268,9 @@ function drawResults(run) {
       ...[row.before, row.after].map((text) => h("td", {}, h("pre", {}, text))),
       ...[row.largest, row.mean].map((text) => h("td", { class: "tx-number" }, text)),
       h("td", { class: "tx-hint" }, row.note),
-    ),
-  );
+    );
+  const changed = run.outputs.filter((row) => !row.same).map(drawOutput);
+  const same = run.outputs.filter((row) => row.same).map(drawOutput);
   const records = run.records.map((row) =>
     h(
       "tr",
@@ -279,7 +299,8 @@ function drawResults(run) {
     run.status === "cancelled" ? h("p", { class: "tx-note" }, "This run was cancelled.") : null,
     drawTimes(run.times),
     ...run.xla.map((words) => h("p", { class: "tx-hint" }, words)),
-    outputs.length ? table(outputHeads, outputs, "Outputs") : null,
+    changed.length ? table(outputHeads, changed, "Outputs") : null,
+    same.length ? fold(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
     records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
   ];
@@ -362,6 +383,8 @@ async function render({ model, el }) {
   const label = h("span", {});
   const cancel = button("Cancel", () => send({ do: "cancel" }));
   const progress = h("div", { class: "tx-progress" }, bar, label, cancel);
+  const orphan = h("p", { class: "tx-error tx-orphan", role: "status" }, ORPHAN);
+  orphan.hidden = true;
   const note = h("p", { class: "tx-hint tx-picture-note" });
   const stage = h("div", { class: "tx-stage" }, note);
   const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
@@ -417,7 +440,7 @@ async function render({ model, el }) {
   const find = new Find({ h, button, send, picture });
   const waits = (/** @type {number} */ number) => number > handled;
   const controls = new Controls({ h, send, waits });
-  const runBar = new RunBar({ h, send, waits, button });
+  const runBar = new RunBar({ h, send, waits, button, setLive: (live) => set("live", live) });
   const states = new States({ h, button, table, redraw, send, select });
   const placed = (/** @type {Place} */ { scale: now }) => {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
@@ -461,7 +484,7 @@ async function render({ model, el }) {
     inspector,
     controls.element,
     runBar.element,
-    h("div", { class: "tx-status" }, progress, message),
+    h("div", { class: "tx-status" }, orphan, progress, message),
     states.element,
     results,
     h("div", { class: "tx-more" }, legend, code),
@@ -543,6 +566,7 @@ async function render({ model, el }) {
     },
     controls: (shown) => controls.show(shown),
     devices: (names) => runBar.show(names),
+    live: (live) => (runBar.live.checked = live),
     handled: (numbers) => {
       handled = numbers[from] ?? handled;
       controls.handled();
@@ -573,6 +597,22 @@ async function render({ model, el }) {
       outside.focus({ preventScroll: true });
     }
   };
+  // The notebook marks a widget without a kernel, such as after a restart, by a class.
+  const orphaned = () => {
+    if (!el.classList.contains("jupyter-widgets-disconnected")) return;
+    orphan.hidden = false;
+    inspector.inert = true;
+    for (const part of [controls.element, runBar.element, states.element, find.element, heat, progress]) {
+      for (const one of [part, ...part.querySelectorAll("button, input, select")]) {
+        one.toggleAttribute("disabled", true);
+      }
+    }
+    progress.hidden = true;
+  };
+  const marks = new MutationObserver(orphaned);
+  marks.observe(el, { attributes: true, attributeFilter: ["class"] });
+  orphaned();
+
   const ended = new AbortController();
   const sizes = new ResizeObserver(() => {
     if (!panel && el.isConnected) {
@@ -590,6 +630,7 @@ async function render({ model, el }) {
     find.stop();
     compare.stop();
     sizes.disconnect();
+    marks.disconnect();
     ended.abort();
     off.forEach((stop) => stop());
   };

@@ -1,0 +1,38 @@
+"""Live, and a panel whose kernel is gone."""
+
+import pytest
+from browser.notebook_page import NotebookPage, expect, in_python, notebook
+from browser.programs import IMPORTS, SCAN, TANH
+
+
+@pytest.mark.parametrize("place", ["lab/tree", "notebooks"])
+def test_a_slider_runs_while_live_is_on_and_a_restart_is_said(page, server, place):
+    used = in_python("[p.last.number, p.last.reused, *p.last.injectors.values()][2].values")
+    book = NotebookPage(page, f"{server.url}/{place}/{server.add(notebook(IMPORTS, SCAN, used))}")
+    book.run(0)
+    book.run(1)
+    panel = book.panel(1)
+    panel.select(TANH)
+    panel.attach("scale")
+    panel.run(1)
+    panel.root.get_by_label("Live", exact=True).check()
+    panel.slider.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    expect(panel.field).to_have_value("0.3")
+    chips = panel.results.locator(".tx-chip-injected")
+    expect(chips).to_have_text(["tag1: scale(factor=0.3)"])
+    assert book.python(2) == {"factor": 0.3}
+    orphan = panel.root.locator(".tx-orphan")
+    expect(orphan).to_be_hidden()
+    page.evaluate(
+        """async () => {
+          const kernels = await (await fetch("/api/kernels")).json();
+          for (const { id } of kernels)
+            await fetch(`/api/kernels/${id}/restart`, { method: "POST" });
+        }"""
+    )
+    expect(orphan).to_contain_text("Run the cell again", timeout=60_000)
+    expect(panel.run_button).to_be_disabled()
+    expect(panel.slider).to_be_disabled()
+    expect(panel.injector).to_be_disabled()
