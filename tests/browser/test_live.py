@@ -32,7 +32,8 @@ def test_a_slider_runs_while_live_is_on_and_a_restart_is_said(page, server, plac
             await fetch(`/api/kernels/${id}/restart`, { method: "POST" });
         }"""
     )
-    expect(orphan).to_contain_text("Run the cell again", timeout=60_000)
+    expect(orphan).to_be_visible(timeout=120_000)
+    expect(orphan).to_contain_text("Run the cell again")
     expect(panel.run_button).to_be_disabled()
     expect(panel.slider).to_be_disabled()
     expect(panel.injector).to_be_disabled()

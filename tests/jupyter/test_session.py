@@ -212,7 +212,7 @@ def test_choices_are_the_ready_ones_and_functions_of_the_namespace():
     assert list(choices) == [*ready, "fade", "double", "optional"]
     assert choices["double"].doc == "Twice the token."
     assert choices["double"].kind == "function"
-    assert choices["scale"].params["factor"].default == 1.0
+    assert choices["scale"].params["factor"].default == 0.5
     assert choices["fade"].params["rate"].high == 1.0
 
 

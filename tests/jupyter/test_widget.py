@@ -365,7 +365,7 @@ def test_a_run(session, view, remote):
     shown = view.graph.results
     assert shown["title"] == "Run 1 on cpu:0"
     assert shown["injectors"] == [{"address": f"{TANH}.0", "text": "tag1: scale(factor=0.5)"}]
-    assert [row["name"] for row in shown["outputs"]] == ["out['h']", "out['total']"]
+    assert [row["name"] for row in shown["outputs"]] == ["out['total']", "out['h']"]
     assert not any(row["same"] for row in shown["outputs"])
     assert {row["name"] for row in shown["records"]} == {"tag1", "sum"}
     assert [phase for phase, _ in shown["times"]] == ["trace", "lower", "compile", "run"]
