@@ -25,13 +25,9 @@ def test_a_slider_runs_while_live_is_on_and_a_restart_is_said(page, server, plac
     assert book.python(2) == {"factor": 0.3}
     orphan = panel.root.locator(".tx-orphan")
     expect(orphan).to_be_hidden()
-    page.evaluate(
-        """async () => {
-          const kernels = await (await fetch("/api/kernels")).json();
-          for (const { id } of kernels)
-            await fetch(`/api/kernels/${id}/restart`, { method: "POST" });
-        }"""
-    )
+    page.locator(".lm-MenuBar-item", has_text="Kernel").click()
+    page.locator(".lm-Menu-item[data-command='kernelmenu:restart']").click()
+    page.locator(".jp-Dialog .jp-mod-accept").click()
     expect(orphan).to_be_visible(timeout=120_000)
     expect(orphan).to_contain_text("Run the cell again")
     expect(panel.run_button).to_be_disabled()
