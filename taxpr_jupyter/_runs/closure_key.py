@@ -47,7 +47,7 @@ def reads(source: Any) -> tuple[Any, ...]:
         False
     """
     found: list[Any] = []
-    todo, seen = list(_functions(source)), set()
+    todo, seen = list(functions_of(source)), set()
     while todo:
         function = todo.pop()
         if id(function) in seen:
@@ -56,25 +56,25 @@ def reads(source: Any) -> tuple[Any, ...]:
         for name, value, near in _outer(function):
             found.append((name, _token(value)))
             if near or getattr(value, "__globals__", None) is function.__globals__:
-                todo += _functions(value)
+                todo += functions_of(value)
     return tuple(found)
 
 
-def _functions(value: Any) -> Iterator[types.FunctionType]:
+def functions_of(value: Any) -> Iterator[types.FunctionType]:
     """The Python functions that run when this is called."""
     if isinstance(value, types.FunctionType):
         yield value
     elif isinstance(value, functools.partial):
         for part in (value.func, *value.args, *value.keywords.values()):
-            yield from _functions(part)
+            yield from functions_of(part)
     elif isinstance(value, types.MethodType):
-        yield from _functions(value.__func__)
+        yield from functions_of(value.__func__)
     elif isinstance(value, (taxpr.Injector, taxpr.InjectorKind)):
         for part in vars(value).values():
-            yield from _functions(part)
+            yield from functions_of(part)
     elif callable(value) and not isinstance(value, type):
         own = vars(type(value)).get("__call__")
-        yield from _functions(own) if isinstance(own, types.FunctionType) else ()
+        yield from functions_of(own) if isinstance(own, types.FunctionType) else ()
 
 
 def _outer(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:

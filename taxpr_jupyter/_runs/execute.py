@@ -20,6 +20,7 @@ from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._runs.array_diff import compare, glance
+from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_name, devices, placed_on
@@ -103,7 +104,8 @@ class Executor:
         except CancelledError:
             run = dataclasses.replace(run, cancelled=True)
         except Exception as error:
-            run = dataclasses.replace(run, error=_message(error), exception=error)
+            message = callback_message(error, plan.sites) or _message(error)
+            run = dataclasses.replace(run, error=message, exception=error)
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
     def _computed(self, plan: Plan, device: str | None, clock: _Clock) -> _Computed:

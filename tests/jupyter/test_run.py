@@ -629,6 +629,23 @@ def test_an_error_while_running_is_in_the_run():
     assert Session(tagged, (1.0,)).run().exception is None
 
 
+def test_a_callback_of_an_injector_that_raises_names_its_tag_and_line():
+    def edit(ctx, token, params):
+        def host(x):
+            raise ValueError("of mine")
+
+        return jax.pure_callback(host, jax.typeof(token), token), ctx
+
+    session = Session(tagged, (jnp.float32(1.0),))
+    session.attach("x", edit)
+    error = session.run().error
+    title = session.sites()[0].title
+    assert error.startswith(
+        f"A callback of the injector at the tag {title} raised ValueError: of mine"
+    )
+    assert error.endswith(" of host)")
+
+
 def test_the_exception_leads_to_the_line():
     def edit(ctx, token, params):
         if fail:
