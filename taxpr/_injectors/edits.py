@@ -55,8 +55,8 @@ def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
     sizes = zip(value.shape[::-1], x.shape[::-1], strict=False)
     if value.ndim > x.ndim or any(own not in (1, size) for own, size in sizes):
         raise InjectorError(
-            f"{name}: {parameter} has shape {value.shape} and the token {x.shape}. Give one number "
-            "for all of it, or an array that broadcasts to the token's shape."
+            f"{name}: the {parameter} has shape {value.shape} and the token {x.shape}. Give one "
+            "number for all of it, or an array that broadcasts to the token's shape."
         )
     return value.astype(x.dtype)
 

@@ -264,9 +264,10 @@ def injector(
             )
         taken = {*params, *_taken(body, {**(options or {}), "params": None})}
         _check_call(body, ("token",) if state is None else ("token", "state"), taken)
-        for what, fn, needed in (("state", state, ("site",)), ("report", report, ("state",))):
-            if fn is not None:
-                _check_call(fn, needed, set(_taken(fn, options or {})), f"the {what} of ", name)
+        if state is not None:
+            _check_call(state, ("site",), _taken(state, options or {}), "the state of ", name)
+        if report is not None:
+            _check_call(report, ("state",), (), "the report of ", name)
         return InjectorKind(
             name=name,
             doc=(body.__doc__ or "").strip().split("\n")[0],

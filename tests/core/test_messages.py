@@ -120,12 +120,12 @@ def test_an_error_of_several_parts_keeps_them():
 @pytest.mark.parametrize(
     ("injector", "parameter"),
     [
-        (taxpr.scale(jnp.ones(4)), "scale: factor"),
-        (taxpr.add(jnp.ones(4)), "add: value"),
-        (taxpr.replace(jnp.ones(4)), "replace: value"),
-        (taxpr.clip(low=jnp.ones(4)), "clip: low"),
-        (taxpr.clip(high=jnp.ones((1, 3))), "clip: high"),
-        (taxpr.noise(0, jnp.ones((2, 3))), "noise: stddev"),
+        (taxpr.scale(jnp.ones(4)), "scale: the factor"),
+        (taxpr.add(jnp.ones(4)), "add: the value"),
+        (taxpr.replace(jnp.ones(4)), "replace: the value"),
+        (taxpr.clip(low=jnp.ones(4)), "clip: the low"),
+        (taxpr.clip(high=jnp.ones((1, 3))), "clip: the high"),
+        (taxpr.noise(0, jnp.ones((2, 3))), "noise: the stddev"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )

@@ -371,3 +371,9 @@ def with_power(token, power):
 def test_a_kind_that_cannot_be_called_as_it_is_declared(declared, body, message):
     with pytest.raises(taxpr.InjectorError, match=message):
         taxpr.injector(**declared)(body)
+
+
+def test_a_report_may_be_a_type_that_has_no_signature():
+    kind = taxpr.injector(state=lambda site: {"n": 0}, report=dict)(with_state)
+    counted = PROGRAM.inject(kind())
+    assert int(counted.report(counted.ctx)["0:scan/body/t0"]["n"]) == 0
