@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import broken
-from taxpr_jupyter._svg.geometry import Box, Curves, Lines, Point, flattened
-from taxpr_jupyter._svg.label_places import Places
+from taxpr_jupyter._svg.geometry import Box, Curves, Point, flattened
+from taxpr_jupyter._svg.label_places import Places, Text
 from taxpr_jupyter._svg.raw import Raw
 from taxpr_jupyter._svg.titles import Titles
 
@@ -45,27 +46,32 @@ def placed(picture: Picture, raw: Raw) -> Placed:
         raw: Its layout.
     """
     curves = [raw.curves(edge) for edge in picture.edges]
-    paths = [flattened(curve) for curve in curves]
+    paths = [
+        _to_the_tip(flattened(curves[k]), raw.tips(edge)) for k, edge in enumerate(picture.edges)
+    ]
     nodes = [raw.bounds(node) for node in picture.nodes]
     titles = _titles(picture, raw, paths, nodes)
     across = [box for boxes in titles.values() for box in boxes]
-    places = Places([*nodes, *across], _inner(raw), EDGE_FONT, Lines(paths))
-    labels: dict[str, list[tuple[str, Point]]] = {}
-    taken: list[tuple[int, Box]] = []
+    places = Places([*nodes, *across], _inner(raw), EDGE_FONT, paths)
+    texts, named = [], []
     for number, edge in enumerate(picture.edges):
         for text, path in ((edge.head, paths[number][::-1]), (edge.tail, paths[number])):
             if text:
-                wide = text_width(text, EDGE_FONT)
-                x, y = places.take(path, wide, number)
-                labels.setdefault(edge.id, []).append((text, (x, y)))
-                half = wide / 2, EDGE_FONT / 2
-                taken.append((number, (x - half[0], y - half[1], x + half[0], y + half[1])))
-    # A text stands beside its own line.
+                texts.append(Text(text_width(text, EDGE_FONT), number, path))
+                named.append((edge.id, text))
+    labels: dict[str, list[tuple[str, Point]]] = {}
+    taken: list[tuple[int, Box]] = []
+    for (edge_id, name), text, middle in zip(named, texts, places.of(texts), strict=True):
+        if middle:
+            (x, y), half = middle, (text.width / 2, EDGE_FONT / 2)
+            labels.setdefault(edge_id, []).append((name, middle))
+            taken.append((text.edge, (x - half[0], y - half[1], x + half[0], y + half[1])))
+    # A text stands beside its own line, or upon it.
     lines = {
         edge.id: broken(
             curves[number],
             [_with_room(box) for box in across]
-            + [_with_room(box) for owner, box in taken if owner != number],
+            + [box if owner == number else _with_room(box) for owner, box in taken],
         )
         for number, edge in enumerate(picture.edges)
     }
@@ -89,6 +95,12 @@ def _titles(
         by = titles.left_of(around, raw.bounds(cluster)) - around[0]
         found[cluster.id] = [(a + by, top, b + by, bottom) for a, top, b, bottom in lines]
     return found
+
+
+def _to_the_tip(path: list[Point], tips: Sequence[Sequence[Point]]) -> list[Point]:
+    """A path with the point of its arrow."""
+    end = path[-1]
+    return [*path, *(max(tip, key=lambda point: math.dist(point, end)) for tip in tips[:1])]
 
 
 def _inner(raw: Raw) -> Box:

@@ -1,6 +1,8 @@
-"""Finds places for the texts at the ends of edges, where they cover nothing.
+"""Finds places for the texts at the ends of edges: each beside its own end, covering nothing.
 
 Layout engines put such a text at a fixed distance from the end of its edge, whatever else is there.
+But a text is read as that of the line that is nearest to it: where that would be another one's, it
+has no place.
 """
 
 from __future__ import annotations
@@ -8,16 +10,62 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from taxpr_jupyter._svg.geometry import Box, Lines, Point
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
-_ALONG = (5.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 70.0, 85.0, 100.0)
+_ALONG = (
+    1.0,
+    3.0,
+    5.0,
+    8.0,
+    11.0,
+    14.0,
+    18.0,
+    22.0,
+    27.0,
+    32.0,
+    38.0,
+    45.0,
+    52.0,
+    60.0,
+    70.0,
+    85.0,
+)
+_ASIDE = 1.0  # points between a text and its line
+_OWN = 0.4  # so much more where the line bends
+_CLEAR = 3.0  # points between a text and other lines
+_COVERED = 0.2  # of a text may lie on something else
+_TOGETHER = 8.0  # ends so near to each other are one to the eye: there the lines tell them apart
+_REACH = 120.0  # what is farther from an end cannot be in the way
+_ENOUGH = 8  # good places for a text
 # What a place costs
 _OVER = 4.0  # for each square point that is something else's
 _FAR = 0.2  # for each point of that distance
-_LINE = 8.0  # for each line through it
-_REACH = 120.0  # what is farther from an end cannot be in the way
+_TURNED = 1.0  # not in the direction of the line
+_ON_LINE = 6.0  # upon its own line
+_TIP = 12.0  # points from an end: nearer to it a text upon the line would cover the arrow
+
+
+class Text(NamedTuple):
+    """A text at an end of an edge.
+
+    Attributes:
+        width: In points.
+        edge: The number of the edge.
+        path: The points on its line, from that end on.
+    """
+
+    width: float
+    edge: int
+    path: Sequence[Point]
+
+
+class _Place(NamedTuple):
+    cost: float
+    box: Box
+    upon: bool = False  # the line
 
 
 class Places:
@@ -27,75 +75,104 @@ class Places:
         taken: What is there already.
         bounds: The picture.
         height: Of a text.
-        lines: What a text should not lie on, where there is another place nearby.
+        paths: The points on each line, to the point of its arrow.
     """
 
-    def __init__(self, taken: Sequence[Box], bounds: Box, height: float, lines: Lines):
-        self._taken = list(taken)
+    def __init__(
+        self, taken: Sequence[Box], bounds: Box, height: float, paths: Sequence[Sequence[Point]]
+    ):
+        self._taken = taken
         self._bounds = bounds
         self._height = height
-        self._lines = lines
+        self._lines = Lines(paths)
+        self._ends = [(k, end) for k, path in enumerate(paths) for end in (path[0], path[-1])]
 
-    def take(self, path: Sequence[Point], width: float, number: int) -> Point:
-        """The middle of a free place for a text this wide, near the first point of a path.
+    def of(self, texts: Sequence[Text]) -> list[Point | None]:
+        """The middle of each text; None where none would be read as its own edge's."""
+        good = [list(itertools.islice(self._good(text), _ENOUGH)) for text in texts]
+        found: list[Point | None] = [None] * len(texts)
+        taken: list[Box] = []
+        # Those with the fewest places first.
+        for k in sorted(range(len(texts)), key=lambda k: len(good[k])):
+            free = [p for p in good[k] if not any(_overlap(_grown(p.box, 1), o) for o in taken)]
+            if free:
+                box = min(free, key=lambda place: place.cost).box
+                taken.append(box)
+                found[k] = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+        return found
 
-        Where there is none, the place that covers least.
-
-        Args:
-            path: Of the edge.
-            width: Of the text.
-            number: That of the edge among the lines.
-        """
-        x, y = path[0]
-        near = [
-            box
-            for box in self._taken
-            if box[0] - _REACH < x < box[2] + _REACH and box[1] - _REACH < y < box[3] + _REACH
+    def _good(self, text: Text) -> Iterator[_Place]:
+        """Places where a text is read as its own edge's, the nearest ones first."""
+        end = text.path[0]
+        near = [box for box in self._taken if _distance(box, end) < _REACH]
+        others = [
+            point
+            for k, point in self._ends
+            if k != text.edge and _TOGETHER < math.dist(point, end) < _REACH
         ]
-        best, least = path[0], math.inf
-        for distance, middle in self._candidates(path, width):
-            far = _FAR * distance
-            if far >= least:
-                break
-            box = self._box(middle, width)
+        others.append(text.path[-1])
+        for place in self._candidates(text):
+            box = place.box
             over = sum(_overlap(box, other) for other in near) + self._outside(box)
-            cost = far + _OVER * over
-            if cost < least:
-                cost += _LINE * len(self._lines.through(box) - {number})
-            if cost < least:
-                best, least = middle, cost
-        self._taken.append(self._box(best, width))
-        return best
+            if over > _COVERED * text.width * self._height:
+                continue
+            if not place.upon and any(_distance(box, o) < _distance(box, end) for o in others):
+                continue
+            if self._beside(box, _ASIDE + _OWN) == self._beside(box, _CLEAR) == {text.edge}:
+                yield place._replace(cost=place.cost + _OVER * over)
 
-    def _candidates(self, path: Sequence[Point], width: float) -> Iterator[tuple[float, Point]]:
+    def _beside(self, box: Box, reach: float) -> set[int]:
+        """The lines in a box, or not farther from it than this."""
+        return self._lines.through(_grown(box, reach))
+
+    def _candidates(self, text: Text) -> Iterator[_Place]:
+        path = text.path
+        half = sum(itertools.starmap(math.dist, itertools.pairwise(path))) / 2
         for distance in _ALONG:
-            found = _at(path, distance)
-            if found is None:
+            if distance > half:
                 return
-            (x, y), (dx, dy) = found
+            (x, y), (dx, dy) = _at(path, distance)
+            cost = _FAR * distance
             # Beside the line: as far as the text reaches in that direction.
-            aside = 1.5 + abs(dy) * width / 2 + abs(dx) * self._height / 2
+            aside = _ASIDE + abs(dy) * text.width / 2 + abs(dx) * self._height / 2
             for side in (aside, -aside):
-                yield distance, (x - dy * side, y + dx * side)
+                yield _Place(cost, self._box((x - dy * side, y + dx * side), text.width))
+            # Left or right of that point, where the line turns there.
+            for side in (1, -1):
+                for down in (0.0, 0.5, -0.5):
+                    across = side * (_ASIDE + text.width / 2)
+                    middle = x + across, y + down * self._height
+                    yield _Place(cost + _TURNED, self._box(middle, text.width))
+            if distance >= _TIP:
+                yield _Place(cost + _ON_LINE, self._box((x, y), text.width), True)
 
     def _box(self, middle: Point, width: float) -> Box:
         x, y = middle
-        wide = width / 2 + 1  # not to touch each other
-        return x - wide, y - self._height / 2, x + wide, y + self._height / 2
+        return x - width / 2, y - self._height / 2, x + width / 2, y + self._height / 2
 
     def _outside(self, box: Box) -> float:
         return (box[2] - box[0]) * (box[3] - box[1]) - _overlap(box, self._bounds)
 
 
-def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point] | None:
-    """The point so far along a path, and the direction there; None where it is not that long."""
+def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point]:
+    """The point so far along a path, and the direction there."""
     for (x, y), (to_x, to_y) in itertools.pairwise(path):
         length = math.hypot(to_x - x, to_y - y)
         if length and distance <= length:
             dx, dy = (to_x - x) / length, (to_y - y) / length
             return (x + dx * distance, y + dy * distance), (dx, dy)
         distance -= length
-    return None
+    raise ValueError("the path is shorter")
+
+
+def _distance(box: Box, point: Point) -> float:
+    """From a point to a box."""
+    x, y = point
+    return math.hypot(max(box[0] - x, 0, x - box[2]), max(box[1] - y, 0, y - box[3]))
+
+
+def _grown(box: Box, by: float) -> Box:
+    return box[0] - by, box[1] - by, box[2] + by, box[3] + by
 
 
 def _overlap(a: Box, b: Box) -> float:
