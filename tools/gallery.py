@@ -34,6 +34,7 @@ import documented_programs  # noqa: E402
 import real_programs  # noqa: E402
 from drawn_hops import HOPS  # noqa: E402
 from drawn_programs import PROGRAMS  # noqa: E402
+from line_ends import misread  # noqa: E402
 from picture_quality import Quality, quality_of  # noqa: E402
 
 import taxpr  # noqa: E402
@@ -57,6 +58,7 @@ class Drawn:
     seconds: tuple[float, float, float]  # to trace, to build, to lay out
     engine: str
     quality: Quality
+    misread: list[str]  # texts of edges
 
     @property
     def caption(self) -> str:
@@ -78,6 +80,8 @@ class Drawn:
             words.append(f"{len(quality.overlaps)} texts overlap")
         if quality.crossed:
             words.append(f"{len(quality.crossed)} texts are crossed")
+        if self.misread:
+            words.append(f"{len(self.misread)} texts of edges are misread")
         return " · ".join(words)
 
 
@@ -109,7 +113,8 @@ def drawn(part: str, name: str, make: Callable[[], Any]) -> Drawn:
     laid_out = drawing.layouts.last
     assert laid_out is not None
     seconds = (trace, build, laid_out.seconds)
-    return Drawn(part, name, drawing, svg, seconds, laid_out.engine, quality_of(svg))
+    wrong = misread(drawing.picture, svg)
+    return Drawn(part, name, drawing, svg, seconds, laid_out.engine, quality_of(svg), wrong)
 
 
 def primitives(program: taxpr.Program) -> set[str]:
@@ -193,7 +198,7 @@ def page(done: list[Drawn], missing: list[str]) -> str:
 
 
 def figure(one: Drawn) -> str:
-    ugly = one.quality.aspect > 3 or one.quality.overlaps
+    ugly = one.quality.aspect > 3 or one.quality.overlaps or one.misread
     name = html.escape(one.name)
     return (
         f'<figure id="{name}"><figcaption><b>{name}</b> '

@@ -66,17 +66,6 @@ def css(heated: bool) -> str:
     for kind, fill in theme.BACKWARD_FILLS.items():
         node = f".node.{kind}.backward"
         rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
-    for step, fill in enumerate(theme.HEATS if heated else ()):
-        # Twice the class, to come before the colour of the kind.
-        selector = f".heat-{step}.heat-{step}"
-        rules[f"{selector} rect,{selector} path,rect{selector}"] = _colour(
-            "fill", f"heat-{step}", fill
-        )
-    if heated:
-        rules |= {
-            ".legend text": _colour("fill", "muted", theme.MUTED),
-            ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", theme.LINE),
-        }
     rules[".effect rect,.effect path"] = "stroke-width:2px"
     rest = ".node.rest.rest rect,.node.rest.rest path"
     rules[rest] = _colour("fill", "literal-fill", theme.REST_FILL) + _colour(
@@ -86,6 +75,15 @@ def css(heated: bool) -> str:
     rules[unused] = rules[rest]
     rules[".node.unused text"] = _colour("fill", "muted", theme.MUTED)
     rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
+    # As specific as those for marks, and after them: a cost has its colour on every node.
+    for step, fill in enumerate(theme.HEATS if heated else ()):
+        node = f".node.heat-{step}.heat-{step}"
+        rules[f"{node} rect,{node} path,rect.heat-{step}"] = _colour("fill", f"heat-{step}", fill)
+    if heated:
+        rules |= {
+            ".legend text": _colour("fill", "muted", theme.MUTED),
+            ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", theme.LINE),
+        }
     return _sheet(rules)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -58,8 +58,15 @@ class Legend:
     def _lefts(self) -> Iterator[float]:
         return (_GAP + step * _SWATCH for step in range(len(self.numbers)))
 
-    def drawn_at(self, x: float, y: float) -> str:
-        """It as SVG, with its upper left corner there."""
+    def drawn_at(self, x: float, y: float, graph: Sequence[float]) -> str:
+        """It as SVG, with its upper left corner there.
+
+        Args:
+            x: From the left.
+            y: From above.
+            graph: Left, top, width and height of what it stands above, for a page that moves them
+                apart.
+        """
         parts = [
             f'<rect class="heat-{step}" x="{x + left:.1f}" y="{y + top:.1f}" '
             f'width="{right - left:.1f}" height="{bottom - top:.1f}"/>'
@@ -70,9 +77,14 @@ class Legend:
             for left, base, words in self.texts()
         ]
         return (
-            f'<g class="legend" font-family="monospace" font-size="{FONT_SIZE}">'
+            f'<g class="legend" font-family="monospace" font-size="{FONT_SIZE}" '
+            f'data-box="{_view(x, y, self.width, self.height)}" data-graph="{_view(*graph)}">'
             f"{''.join(parts)}</g>"
         )
+
+
+def _view(*numbers: float) -> str:
+    return " ".join(f"{number:.1f}" for number in numbers)
 
 
 def legend_of(heat: Heat) -> Legend:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._model import theme
@@ -24,17 +24,39 @@ BELOW = 2.0  # points of a line of text that are below its base
 _ROOM = (1.5, 0.5)  # points left and right of a text, and above and below it, that are kept free
 
 
+class Label(NamedTuple):
+    """A text at an end of an edge.
+
+    Attributes:
+        end: Which one.
+        text: The text.
+        middle: Where it stands; None where it would be read as another edge's.
+    """
+
+    end: Literal["head", "tail"]
+    text: str
+    middle: Point | None
+
+    @property
+    def box(self) -> Box | None:
+        """The room that it takes."""
+        if self.middle is None:
+            return None
+        (x, y), half = self.middle, (text_width(self.text, EDGE_FONT) / 2, EDGE_FONT / 2)
+        return x - half[0], y - half[1], x + half[0], y + half[1]
+
+
 class Placed(NamedTuple):
     """Where the parts of a picture are that its layout leaves open.
 
     Attributes:
         titles: For each cluster the boxes of the lines of its title.
-        labels: For each edge the texts at its head and tail, with their middles.
+        labels: For each edge its texts.
         lines: For each edge what is drawn of its line, in parts.
     """
 
     titles: dict[str, list[Box]]
-    labels: dict[str, list[tuple[str, Point]]]
+    labels: dict[str, list[Label]]
     lines: dict[str, list[Curves]]
 
 
@@ -52,30 +74,35 @@ def placed(picture: Picture, raw: Raw) -> Placed:
     nodes = [raw.bounds(node) for node in picture.nodes]
     titles = _titles(picture, raw, paths, nodes)
     across = [box for boxes in titles.values() for box in boxes]
-    places = Places([*nodes, *across], _inner(raw), EDGE_FONT, paths)
-    texts, named = [], []
-    for number, edge in enumerate(picture.edges):
-        for text, path in ((edge.head, paths[number][::-1]), (edge.tail, paths[number])):
-            if text:
-                texts.append(Text(text_width(text, EDGE_FONT), number, path))
-                named.append((edge.id, text))
-    labels: dict[str, list[tuple[str, Point]]] = {}
-    taken: list[tuple[int, Box]] = []
-    for (edge_id, name), text, middle in zip(named, texts, places.of(texts), strict=True):
-        if middle:
-            (x, y), half = middle, (text.width / 2, EDGE_FONT / 2)
-            labels.setdefault(edge_id, []).append((name, middle))
-            taken.append((text.edge, (x - half[0], y - half[1], x + half[0], y + half[1])))
+    labels = _labels(picture, Places([*nodes, *across], _inner(raw), EDGE_FONT, paths), paths)
+    taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
     # A text stands beside its own line, or upon it.
     lines = {
         edge.id: broken(
             curves[number],
             [_with_room(box) for box in across]
-            + [box if owner == number else _with_room(box) for owner, box in taken],
+            + [box if name == edge.id else _with_room(box) for name, box in taken],
         )
         for number, edge in enumerate(picture.edges)
     }
     return Placed(titles, labels, lines)
+
+
+def _labels(
+    picture: Picture, places: Places, paths: Sequence[Sequence[Point]]
+) -> dict[str, list[Label]]:
+    """The texts of each edge that has some."""
+    found = []
+    for number, edge in enumerate(picture.edges):
+        if edge.head:
+            found.append((edge.id, "head", Text(edge.head, number, paths[number][::-1])))
+        if edge.tail:
+            found.append((edge.id, "tail", Text(edge.tail, number, paths[number])))
+    middles = places.of([text for _, _, text in found])
+    labels: dict[str, list[Label]] = {}
+    for (name, end, text), middle in zip(found, middles, strict=True):
+        labels.setdefault(name, []).append(Label(end, text.text, middle))
+    return labels
 
 
 def _titles(

@@ -12,34 +12,18 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._svg.geometry import Box, Lines, Point
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
-_ALONG = (
-    1.0,
-    3.0,
-    5.0,
-    8.0,
-    11.0,
-    14.0,
-    18.0,
-    22.0,
-    27.0,
-    32.0,
-    38.0,
-    45.0,
-    52.0,
-    60.0,
-    70.0,
-    85.0,
-)
+_ALONG = (1.0, 4.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 80.0, 110.0)
 _ASIDE = 1.0  # points between a text and its line
 _OWN = 0.4  # so much more where the line bends
-_CLEAR = 3.0  # points between a text and other lines
+_CLEAR = 2.5  # points between a text and other lines
 _COVERED = 0.2  # of a text may lie on something else
 _TOGETHER = 8.0  # ends so near to each other are one to the eye: there the lines tell them apart
 _REACH = 120.0  # what is farther from an end cannot be in the way
-_ENOUGH = 8  # good places for a text
+_ENOUGH = 12  # places to choose from
 # What a place costs
 _OVER = 4.0  # for each square point that is something else's
 _FAR = 0.2  # for each point of that distance
@@ -52,12 +36,12 @@ class Text(NamedTuple):
     """A text at an end of an edge.
 
     Attributes:
-        width: In points.
+        text: The text.
         edge: The number of the edge.
         path: The points on its line, from that end on.
     """
 
-    width: float
+    text: str
     edge: int
     path: Sequence[Point]
 
@@ -74,16 +58,16 @@ class Places:
     Args:
         taken: What is there already.
         bounds: The picture.
-        height: Of a text.
+        size: Of the letters.
         paths: The points on each line, to the point of its arrow.
     """
 
     def __init__(
-        self, taken: Sequence[Box], bounds: Box, height: float, paths: Sequence[Sequence[Point]]
+        self, taken: Sequence[Box], bounds: Box, size: float, paths: Sequence[Sequence[Point]]
     ):
         self._taken = taken
         self._bounds = bounds
-        self._height = height
+        self._size = size
         self._lines = Lines(paths)
         self._ends = [(k, end) for k, path in enumerate(paths) for end in (path[0], path[-1])]
 
@@ -114,7 +98,7 @@ class Places:
         for place in self._candidates(text):
             box = place.box
             over = sum(_overlap(box, other) for other in near) + self._outside(box)
-            if over > _COVERED * text.width * self._height:
+            if over > _COVERED * _area(box):
                 continue
             if not place.upon and any(_distance(box, o) < _distance(box, end) for o in others):
                 continue
@@ -126,7 +110,7 @@ class Places:
         return self._lines.through(_grown(box, reach))
 
     def _candidates(self, text: Text) -> Iterator[_Place]:
-        path = text.path
+        path, width = text.path, text_width(text.text, self._size)
         half = sum(itertools.starmap(math.dist, itertools.pairwise(path))) / 2
         for distance in _ALONG:
             if distance > half:
@@ -134,24 +118,24 @@ class Places:
             (x, y), (dx, dy) = _at(path, distance)
             cost = _FAR * distance
             # Beside the line: as far as the text reaches in that direction.
-            aside = _ASIDE + abs(dy) * text.width / 2 + abs(dx) * self._height / 2
+            aside = _ASIDE + abs(dy) * width / 2 + abs(dx) * self._size / 2
             for side in (aside, -aside):
-                yield _Place(cost, self._box((x - dy * side, y + dx * side), text.width))
+                yield _Place(cost, self._box((x - dy * side, y + dx * side), width))
             # Left or right of that point, where the line turns there.
             for side in (1, -1):
                 for down in (0.0, 0.5, -0.5):
-                    across = side * (_ASIDE + text.width / 2)
-                    middle = x + across, y + down * self._height
-                    yield _Place(cost + _TURNED, self._box(middle, text.width))
+                    across = side * (_ASIDE + width / 2)
+                    middle = x + across, y + down * self._size
+                    yield _Place(cost + _TURNED, self._box(middle, width))
             if distance >= _TIP:
-                yield _Place(cost + _ON_LINE, self._box((x, y), text.width), True)
+                yield _Place(cost + _ON_LINE, self._box((x, y), width), True)
 
     def _box(self, middle: Point, width: float) -> Box:
         x, y = middle
-        return x - width / 2, y - self._height / 2, x + width / 2, y + self._height / 2
+        return x - width / 2, y - self._size / 2, x + width / 2, y + self._size / 2
 
     def _outside(self, box: Box) -> float:
-        return (box[2] - box[0]) * (box[3] - box[1]) - _overlap(box, self._bounds)
+        return _area(box) - _overlap(box, self._bounds)
 
 
 def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point]:
@@ -173,6 +157,10 @@ def _distance(box: Box, point: Point) -> float:
 
 def _grown(box: Box, by: float) -> Box:
     return box[0] - by, box[1] - by, box[2] + by, box[3] + by
+
+
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
 
 
 def _overlap(a: Box, b: Box) -> float:

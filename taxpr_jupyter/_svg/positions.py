@@ -56,11 +56,10 @@ def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterat
             bold = {"fontname": f"{dot.GRAPH['fontname']}-Bold"}
             yield f"  {_text(f'{cluster.id} title {k}', line, box, bold)}"
     for edge in picture.edges:
-        for k, (text, (x, y)) in enumerate(where.labels.get(edge.id, ())):
-            half = dot.text_width(text, EDGE_FONT) / 2, EDGE_FONT / 2
-            box = x - half[0], y - half[1], x + half[0], y + half[1]
-            small = {"fontsize": f"{EDGE_FONT}"}
-            yield f"  {_text(f'{edge.id} text {k}', text, box, small)}"
+        for k, label in enumerate(where.labels.get(edge.id, ())):
+            if label.box:
+                small = {"fontsize": f"{EDGE_FONT}"}
+                yield f"  {_text(f'{edge.id} text {k}', label.text, label.box, small)}"
     if legend:
         yield from (f"  {line}" for line in _legend(legend, *_corner(raw, legend)))
     yield "}"

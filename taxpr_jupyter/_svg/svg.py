@@ -57,7 +57,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         *(_edge(edge, raw, where) for edge in picture.edges),
         *(_node(node, raw) for node in picture.nodes),
         "</g>",
-        *([legend.drawn_at(left, top)] if legend else []),
+        *([legend.drawn_at(left, top, raw.view)] if legend else []),
         "</svg>",
     ]
     return "\n".join(lines)
@@ -101,11 +101,15 @@ def _edge(edge: Edge, raw: Raw, where: Placed) -> str:
     tips = [f"M{_pairs(tip[:-1])}z" for tip in raw.tips(edge)]
     arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""
     value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
-    texts = "".join(_text(text, *middle) for text, middle in where.labels.get(edge.id, ()))
-    return (
-        f'<g class="edge {edge.kind}"{value}>{_title(edge.tooltip)}<path d="{line}"/>'
-        f"{arrow}{texts}</g>"
-    )
+    labels = where.labels.get(edge.id, ())
+    texts = "".join(_text(label.text, *label.middle) for label in labels if label.middle)
+    # What found no place in the picture is told to who points at the line.
+    unplaced = [f"{_ENDS[label.end]}: {label.text}" for label in labels if not label.middle]
+    tip = "\n".join(filter(None, [edge.tooltip, *unplaced]))
+    return f'<g class="edge {edge.kind}"{value}>{_title(tip)}<path d="{line}"/>{arrow}{texts}</g>'
+
+
+_ENDS = {"head": "at its end", "tail": "at its start"}
 
 
 def _text(text: str, x: float, y: float) -> str:

@@ -33,6 +33,17 @@ SCANNED = "1:scan"
 ADD = "1:scan/body/1:add"
 TANH = "1:scan/body/2:tanh"
 
+# For each node that is coloured by cost its classes, and whether the legend has that colour.
+HEAT = """() => {
+  const swatches = [...document.querySelectorAll(".legend rect")];
+  const wanted = swatches.map((rect) => getComputedStyle(rect).fill);
+  return [...document.querySelectorAll(".tx-stage g.node[class*=heat-]")].map((node) => {
+    const step = Number(node.getAttribute("class").match(/heat-(\\d)/)[1]);
+    const drawn = getComputedStyle(node.querySelector("rect, path")).fill;
+    return [node.getAttribute("class"), drawn === wanted[step]];
+  });
+}"""
+
 
 def whole_way(page: Any, url: Any, screenshot: Path) -> None:
     """From opening the quickstart to the value in Python that clicks have changed."""

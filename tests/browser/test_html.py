@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from browser.conftest import BUILD, MISSING
+from browser.programs import HEAT
 from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
@@ -487,3 +488,32 @@ def test_it_can_be_seen_without_scripts(browser, tmp_path):
     expect(page.locator(".tx-stage svg g.node").first).to_be_visible()
     expect(page.locator(".tx-outline")).to_contain_text("tanh")
     context.close()
+
+
+def test_colours_of_costs_are_those_of_the_legend_which_stays_in_sight(opened):
+    drawing = draw(PROGRAMS["mlp_step"](), heat="flops")
+    walked = opened(drawing)
+    nodes = dict(walked.page.evaluate(HEAT))
+    assert any("backward" in kinds for kinds in nodes)
+    assert any("unused" in kinds for kinds in nodes)
+    assert [kinds for kinds, same in nodes.items() if not same] == []
+    legend = walked.page.locator(".tx-stage .legend")
+    before = legend.bounding_box()
+    expect(legend).to_be_in_viewport(ratio=1)
+    for _ in range(4):
+        walked.page.get_by_role("button", name="Zoom in").click()
+    walked.page.mouse.move(700, 500)
+    walked.page.mouse.down()
+    walked.page.mouse.move(500, 200, steps=3)
+    walked.page.mouse.up()
+    expect(legend).to_be_in_viewport(ratio=1)
+    assert legend.bounding_box() == before
+
+
+def test_shift_and_a_click_select_as_a_click_does(walked):
+    walked.node(SCAN).locator("text").first.click()
+    walked.node("2:reduce_sum").locator("text").first.click(modifiers=["Shift"])
+    expect(walked.inspector.locator(".tx-address")).to_have_text("2:reduce_sum")
+    walked.node(SCAN).focus()
+    walked.page.keyboard.press("Shift+Enter")
+    expect(walked.inspector.locator(".tx-address")).to_have_text(SCAN)

@@ -5,7 +5,7 @@ import re
 import pytest
 from browser.conftest import BUILD
 from browser.notebook_page import NotebookPage, Panel, expect, in_python, notebook
-from browser.programs import IMPORTS
+from browser.programs import HEAT, IMPORTS
 
 MODULES = """\
 %%taxpr --name p
@@ -265,3 +265,19 @@ AXE = """root => {
   if (new Set(ids).size < ids.length) bad.push('an id twice');
   return bad;
 }"""
+
+
+def test_nodes_of_a_backward_pass_have_the_colours_of_their_costs(page, opened):
+    _, panel = opened()
+    panel.root.get_by_label("Colour by").select_option("flops")
+    legend = panel.stage.locator(".legend")
+    expect(legend).to_contain_text("operations (FLOP)")
+    nodes = dict(page.evaluate(HEAT))
+    assert any("backward" in kinds for kinds in nodes)
+    assert [kinds for kinds, same in nodes.items() if not same] == []
+    panel.stage.scroll_into_view_if_needed()
+    for _ in range(6):
+        panel.button("Zoom in").click()
+    expect(legend).to_be_in_viewport(ratio=1)
+    panel.root.get_by_label("Colour by").select_option("")
+    expect(legend).to_have_count(0)

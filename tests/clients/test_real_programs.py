@@ -1,22 +1,25 @@
-"""The programs of the gallery of pictures: drawn in whole, within the budget."""
+"""The programs of the gallery of pictures: drawn in whole, within the budget, and read as it is."""
 
 import pytest
 from client_checks import check_identity
+from line_ends import misread
 from real_programs import PROGRAMS
 
 import taxpr
-from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter import draw
 from taxpr_jupyter._tree.fold import BUDGET
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_drawn_within_the_budget(name):
     fn, args = PROGRAMS[name]()
-    picture = build_picture(taxpr.trace(fn)(*args))
+    drawing = draw(taxpr.trace(fn)(*args))
+    picture = drawing.picture
     counts = picture.counts
     assert counts.drawn + sum(counts.folded.values()) == counts.total > 0
     assert len(picture.nodes) <= BUDGET
     assert picture.note == ""
+    assert misread(picture, drawing.svg()) == []
 
 
 @pytest.mark.parametrize(

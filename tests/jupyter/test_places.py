@@ -1,18 +1,22 @@
-"""Texts at the ends of edges cover nothing."""
+"""Texts at the ends of edges stand at their own edge's end, and cover nothing."""
 
-import math
 import re
 from xml.etree import ElementTree
 
+import jax
+import jax.numpy as jnp
 import pytest
 from drawn_programs import PROGRAMS
+from line_ends import misread
 
 from taxpr_jupyter import draw
-from taxpr_jupyter._svg.geometry import Lines, flattened
-from taxpr_jupyter._svg.label_places import Places
+from taxpr_jupyter._svg.geometry import flattened
+from taxpr_jupyter._svg.label_places import Places, Text
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOUNDS = (0.0, 0.0, 200.0, 200.0)
+WORD = "0123"  # 19 points wide
+UP = [(100.0, 100.0), (100.0, 10.0)]
 
 
 def meets(a, b):
@@ -24,37 +28,51 @@ def around(middle, width, height=8.0):
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
-def places(taken=(), lines=()):
-    return Places(taken, BOUNDS, 8.0, Lines(lines))
-
-
-def test_texts_at_one_point_do_not_cover_each_other():
-    free = places()
-    path = [(100.0, 100.0), (100.0, 10.0)]
-    boxes = [around(free.take(path, 20.0, 0), 20.0) for _ in range(8)]
-    assert not [1 for i, a in enumerate(boxes) for b in boxes[:i] if meets(a, b)]
-    assert all(math.dist((100, 100), (b[0] + 10, b[1] + 4)) < 90 for b in boxes)
+def places(*paths, taken=()):
+    """The places of texts at the beginnings of these lines."""
+    texts = [Text(WORD, number, path) for number, path in enumerate(paths)]
+    return Places(taken, BOUNDS, 8.0, paths).of(texts)
 
 
 def test_a_text_goes_where_nothing_is_and_stays_in_the_picture():
-    left = (0.0, 0.0, 99.0, 200.0)
-    x, _ = places([left]).take([(100.0, 100.0), (100.0, 10.0)], 20.0, 0)
+    ((x, _),) = places(UP, taken=[(0.0, 0.0, 99.0, 200.0)])
     assert x > 100
-    x, _ = places().take([(195.0, 100.0), (195.0, 10.0)], 20.0, 0)
+    ((x, _),) = places([(195.0, 100.0), (195.0, 10.0)])
     assert x < 195
 
 
-def test_a_text_avoids_the_lines_of_other_edges():
-    own, other = [(100.0, 100.0), (100.0, 10.0)], [(110.0, 200.0), (110.0, 0.0)]
-    at = {k: places(lines=[own, other]).take(own, 20.0, k) for k in (0, 1)}
-    assert at[0][0] < 100  # on the side where the other is not
-    assert at[1][0] > 100  # the other is its own line, so nothing is in the way
+def test_a_text_stands_on_the_side_where_no_other_line_is():
+    (left, _), (right, _) = places(UP, [(104.0, 200.0), (104.0, 0.0)])
+    assert left < 100
+    assert right > 104
 
 
-def test_where_everything_is_full_it_still_finds_a_place():
-    x, y = places([BOUNDS]).take([(100.0, 100.0), (100.0, 90.0)], 20.0, 0)
-    assert math.dist((100, 100), (x, y)) < 90
-    assert places().take([(1.0, 2.0)], 20.0, 0) == (1.0, 2.0)
+def test_between_two_lines_it_stands_upon_its_own():
+    left, right = ([(x, 100.0), (x, 10.0)] for x in (86.0, 114.0))
+    _, (x, y), _ = places(left, UP, right)
+    assert x == 100
+    assert 55 <= y <= 88  # not upon the point of the arrow, and in the half of this end
+
+
+def test_where_it_would_be_read_as_another_lines_it_has_no_place():
+    left, right = ([(x, 100.0), (x, 10.0)] for x in (97.0, 103.0))
+    outer, middle, other = places(left, UP, right)
+    assert middle is None
+    assert outer[0] < 97
+    assert other[0] > 103
+
+
+def test_where_everything_is_full_it_has_no_place():
+    assert places(UP, taken=[BOUNDS]) == [None]
+    assert places([(1.0, 2.0)]) == [None]
+
+
+def test_texts_do_not_cover_each_other_nor_stand_at_the_other_end():
+    short = [(100.0, 100.0), (100.0, 80.0)]
+    both = [Text(WORD, 0, short), Text(WORD, 0, short[::-1])]
+    (_, first), (_, second) = Places([], BOUNDS, 8.0, [short]).of(both)
+    assert first >= second + 8
+    assert (first > 90, second < 90) == (True, True)
 
 
 def test_flattened_goes_through_the_ends_of_the_curves():
@@ -87,3 +105,45 @@ def test_in_a_picture(name):
     assert texts
     assert not [1 for text in texts for node in nodes if meets(text, node)]
     assert not [1 for i, a in enumerate(texts) for b in texts[:i] if meets(a, b)]
+
+
+def while_with_constants(W, start):
+    made = jnp.zeros((4, 12), jnp.int32).at[:, 0].set(start)
+    state = (jnp.zeros(4, bool), jnp.arange(4.0), made, 1)
+
+    def step(s):
+        return s[0], s[1] + W.sum(), s[2], s[3] + 1
+
+    return jax.lax.while_loop(lambda s: s[3] < 12, step, state)
+
+
+def beam_search(W, start):
+    """Carries that cross each other on their way out."""
+
+    def step(s):
+        seq, scores, t = s["seq"], s["scores"], s["t"]
+        logits = scores[:, None] + jax.nn.log_softmax(W)[seq[:, -1]]
+        best, at = jax.lax.top_k(logits.reshape(-1), 4)
+        seq = jnp.concatenate([seq[at // 50, 1:], (at % 50)[:, None]], axis=1)
+        return {"seq": seq, "scores": best, "t": t + 1}
+
+    begin = {"seq": jnp.full((4, 6), start), "scores": jnp.zeros(4), "t": 0}
+    return jax.lax.while_loop(lambda s: s["t"] < 12, step, begin)
+
+
+@pytest.mark.parametrize("fn", [while_with_constants, beam_search])
+@pytest.mark.parametrize("folded", [True, False])
+def test_carries_of_a_loop_are_read_as_they_are(fn, folded):
+    drawing = draw(fn, jnp.ones((50, 50)), jnp.int32(7))
+    loop = next(address for address in drawing.picture.unfolded if address.endswith(":while"))
+    drawing = drawing.fold(loop) if folded else drawing
+    assert misread(drawing.picture, drawing.svg()) == []
+
+
+def test_what_has_no_place_is_told_who_points_at_the_line():
+    drawing = draw(PROGRAMS["operand_order"]())
+    svg = drawing.svg()
+    shown = re.findall(r"<text[^>]*>([012])</text>", svg)
+    told = re.findall(r"at its end: ([012])\b", svg)
+    assert told
+    assert sorted(shown + told) == sorted(edge.head for edge in drawing.picture.edges if edge.head)

@@ -11,6 +11,7 @@ from documented_programs import PROGRAMS as DOCUMENTED
 from drawn_hops import HOPS
 from drawn_programs import HOSTILE
 from drawn_programs import PROGRAMS as HARD
+from line_ends import misread
 
 import taxpr
 from taxpr_jupyter import draw
@@ -55,7 +56,18 @@ def elements(svg, kind):
 
 
 def canonical(svg):
-    """All but coordinates."""
+    """All but coordinates, and but what depends on them: which texts of edges have a place."""
+    root = ElementTree.fromstring(svg)
+    for edge in [g for g in root.iter(f"{NS}g") if "edge" in (g.get("class") or "").split()]:
+        texts = edge.findall(f"{NS}text")
+        title = edge.find(f"{NS}title")
+        lines = [] if title is None else (title.text or "").split("\n")
+        told = [line.partition(": ")[2] for line in lines if line.startswith("at its ")]
+        edge.set("data-texts", repr(sorted([*told, *(text.text or "" for text in texts)])))
+        for text in texts:
+            edge.remove(text)
+        if title is not None:
+            title.text = "\n".join(line for line in lines if not line.startswith("at its "))
     return [
         (
             element.tag.removeprefix(NS),
@@ -63,7 +75,7 @@ def canonical(svg):
             (element.text or "").strip(),
             [child.tag.removeprefix(NS) for child in element],
         )
-        for element in ElementTree.fromstring(svg).iter()
+        for element in root.iter()
     ]
 
 
@@ -75,6 +87,11 @@ def test_both_engines_give_the_same_but_for_coordinates(name):
     first, second = lay_out(dot).svg, by_wasm(dot)
     one, other = (canonical(finish_svg(svg, picture)) for svg in (first, second))
     assert one == other
+
+
+@every_program
+def test_each_text_of_an_edge_is_read_as_its_own(name):
+    assert misread(*finished(name)) == []
 
 
 @every_program

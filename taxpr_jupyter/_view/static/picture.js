@@ -13,6 +13,7 @@ const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
 const ZOOM_RANGE = [0.05, 8];
 const READABLE = 0.75; // big pictures start no smaller than this, at their top
+const PIXELS = 4 / 3; // in a point
 const MARGIN = 16; // pixels around a fitted picture
 const ROW = 32; // pixels at scale 1: nodes nearer to the topmost one are beside it
 const BORDER = 64; // an element nearer to the edge than this is moved into sight
@@ -66,6 +67,9 @@ export class Picture {
     this.marks = {};
     /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
     this.lit = null;
+    this.legend = document.createElement("div"); // of colours; it stays while the picture moves
+    this.legend.className = "tx-heat-legend taxpr-svg";
+    stage.append(this.legend);
     stage.addEventListener("keydown", (event) => this.#key(event));
     stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     stage.addEventListener("pointerdown", (event) => this.#press(event));
@@ -86,8 +90,10 @@ export class Picture {
     const before = this.#itemAt(document.activeElement); // where the user's keys go
     this.svg?.remove();
     this.svg = parseSvg(text);
+    this.legend.replaceChildren();
     if (!this.svg) return;
     this.#prepare(this.svg);
+    this.#liftLegend(this.svg);
     this.stage.prepend(this.svg);
     this.mark(this.marks);
     this.#pale();
@@ -212,6 +218,23 @@ export class Picture {
       for (const text of texts) text.after(" "); // else its lines are one word for a reader
       item.setAttribute("data-lm-suppress-shortcuts", "true");
     }
+  }
+
+  /** Takes the legend of colours out of the picture, and the room that it has there. */
+  #liftLegend(/** @type {SVGSVGElement} */ svg) {
+    const legend = svg.querySelector(".legend[data-box]");
+    if (!legend) return;
+    const own = document.createElementNS(svg.namespaceURI ?? "", "svg");
+    const view = (/** @type {Element} */ element, /** @type {string} */ box) => {
+      const [, , width, height] = box.split(" ").map(Number);
+      element.setAttribute("viewBox", box);
+      element.setAttribute("width", `${Math.round(width * PIXELS)}`);
+      element.setAttribute("height", `${Math.round(height * PIXELS)}`);
+    };
+    view(own, legend.getAttribute("data-box") ?? "");
+    view(svg, legend.getAttribute("data-graph") ?? "");
+    own.append(legend);
+    this.legend.append(own);
   }
 
   #items() {
