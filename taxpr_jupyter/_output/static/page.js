@@ -117,13 +117,13 @@ function draw(address) {
   selected = "";
   picture.mark({});
   picture.selected = "";
-  picture.moved = false;
-  picture.svg?.remove();
-  picture.svg = null;
+  picture.clear();
   const page = data.pages[address];
   picture.show(page.svg ?? "");
-  nodes = [...(picture.svg?.querySelectorAll("g.node") ?? [])];
-  edges = [...(picture.svg?.querySelectorAll("g.edge") ?? [])];
+  const groups = (/** @type {string} */ kind) =>
+    /** @type {SVGGElement[]} */ ([...(picture.svg?.querySelectorAll(kind) ?? [])]);
+  nodes = groups("g.node");
+  edges = groups("g.edge");
   for (const edge of edges) {
     const line = edge.querySelector("path")?.cloneNode();
     if (!(line instanceof Element)) continue;
@@ -422,6 +422,7 @@ function why(entry) {
   return line ? `It matches in: ${line.trim()}` : "";
 }
 
+/** @returns {void} */
 function search() {
   clearTimeout(typing);
   typing = 0;
@@ -460,7 +461,7 @@ function searchedPart(/** @type {string[]} */ words) {
     : "";
 }
 
-/** @param {number} by */
+/** @param {number} by @returns {void} */
 function step(by) {
   if (typing) return search();
   if (!found.length) return;

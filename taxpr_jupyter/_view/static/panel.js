@@ -620,7 +620,6 @@ async function render({ model, el }) {
       panel.addEventListener("focusin", claim, { signal: ended.signal });
       panel.addEventListener("keydown", keep, { signal: ended.signal });
     }
-    panel?.querySelector(".taxpr-device select")?.setAttribute("aria-label", "Device");
     picture.resized();
   });
   sizes.observe(stage);

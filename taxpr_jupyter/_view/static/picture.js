@@ -187,6 +187,13 @@ export class Picture {
     this.#put({ x, y, scale }, false);
   }
 
+  /** Takes the picture away: the next one is another, and stands where it fits. */
+  clear() {
+    this.moved = false;
+    this.svg?.remove();
+    this.svg = null;
+  }
+
   /** Moves the picture if the element of this address is out of sight. */
   reveal(/** @type {string} */ address) {
     const [first] = this.#shown(address);

@@ -20,7 +20,7 @@ let made = 0;
 /** An id that no other element of the page has: each panel loads this module anew. */
 const newId = () => `tx-${Math.random().toString(36).slice(2)}-${made++}`;
 
-/** @param {string} name @param {Record<string, string>} attributes */
+/** @param {string} name @param {Record<string, string>} attributes @param {...(Node | string)} children */
 function make(name, attributes, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
