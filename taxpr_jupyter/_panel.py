@@ -30,7 +30,7 @@ def panel(
         name: Its name in the panel.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
-        **options: ``budget``, ``timeout``, ``device`` and ``heat`` of `Session`.
+        **options: ``budget``, ``timeout``, ``device``, ``heat`` and ``kept_bytes`` of `Session`.
 
     Returns:
         The function from arguments to the session.

@@ -111,8 +111,9 @@ class _Sketch:
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if not is_jaxpr(value):
             return value
-        new = self._jaxpr(open_jaxpr(value))
-        return new if isinstance(value, Jaxpr) else value.replace(jaxpr=new)
+        stored: Any = value
+        new = self._jaxpr(open_jaxpr(stored))
+        return new if isinstance(stored, Jaxpr) else stored.replace(jaxpr=new)
 
 
 def _prints_plainly(eqn: JaxprEqn) -> bool:

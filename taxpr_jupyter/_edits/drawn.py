@@ -68,9 +68,10 @@ class Drawn:
 
     def builder(self, edited: Edited) -> Builder:
         """What draws a program; the last one is kept."""
-        if self._builder is None or self._builder.program is not edited.program:
-            self._builder = Builder(edited.program, self.budget, source_text)
-        return self._builder
+        builder = self._builder  # another thread may put its own there
+        if builder is None or builder.program is not edited.program:
+            builder = self._builder = Builder(edited.program, self.budget, source_text)
+        return builder
 
     def svg(self, edited: Edited, cancel: threading.Event | None = None) -> str | None:
         """The picture as SVG; None where there is no layout, and `note` says why."""

@@ -68,9 +68,8 @@ class Edited:
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
             kept = ("index", "finder", "slices", "_rows", "_letters", "_length")
-            self.__dict__.update(
-                (name, known) for name, known in vars(before).items() if name in kept
-            )
+            known = dict(vars(before))  # another thread may add to it
+            self.__dict__.update((name, known[name]) for name in kept if name in known)
             return
         for address, params in edits.tags.items():
             program = program.tag_at(address, **params)

@@ -20,6 +20,7 @@ from taxpr_jupyter._ipython import complete
 from taxpr_jupyter._ipython import options as _options
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._panel import open_session
+from taxpr_jupyter._runs.released import KEPT_BYTES
 from taxpr_jupyter._session.cells import CELLS
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._tracing.trace import static_words
@@ -43,6 +44,9 @@ class TaxprMagics(Magics):
     budget = Int(BUDGET, help="Draw at most about this many nodes.").tag(config=True)
     timeout = Float(TIMEOUT, help="Seconds that a layout may take.").tag(config=True)
     text = Bool(False, help="Show text and a table of the tags, no picture.").tag(config=True)
+    kept_bytes = Float(
+        KEPT_BYTES, help="How large the results of runs before the last one may be, in bytes."
+    ).tag(config=True)
     device = Unicode("", help="Where Run runs, such as cpu:0; empty: JAX's default.").tag(
         config=True
     )
@@ -103,6 +107,7 @@ class TaxprMagics(Magics):
             device=options.device or self.device or None,
             text_only=options.text or self.text,
             heat=options.heat or None,
+            kept_bytes=self.kept_bytes,
         )
         for address in options.unfold:
             session.unfold(address)

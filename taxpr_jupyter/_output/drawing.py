@@ -32,24 +32,24 @@ Outline = Callable[[int | None], Sequence[tuple[str, str]]]
 
 
 class Layouts:
-    """Lays out DOT text, and keeps the last layout.
-
-    Attributes:
-        last: What came of the last layout that was not cancelled, or None.
-    """
+    """Lays out DOT text, and keeps the last layout."""
 
     def __init__(self) -> None:
-        self._dot = ""
-        self.last: LaidOut | None = None
+        self._last: tuple[str, LaidOut] | None = None  # one thing, for several threads
+
+    @property
+    def last(self) -> LaidOut | None:
+        """What came of the last layout that was not cancelled, or None."""
+        return self._last[1] if self._last else None
 
     def of(self, dot: str, timeout: float, cancel: threading.Event | None) -> LaidOut:
         """What came of the layout of this text."""
-        last = self.last
-        if last is not None and self._dot == dot:
-            return last
+        last = self._last
+        if last is not None and last[0] == dot:
+            return last[1]
         laid_out = lay_out(dot, timeout, cancel)
         if cancel is None or not cancel.is_set():
-            self._dot, self.last = dot, laid_out
+            self._last = dot, laid_out
         return laid_out
 
 

@@ -78,7 +78,7 @@ class Executor:
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))
-        # The outputs and totals of the untouched program, by device.
+        # The outputs and totals of the untouched program, by device, the last one last.
         self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
         self._states: Mapping[str, Any] = {}  # of these outputs
         self._compiled: collections.OrderedDict[Any, Any] = collections.OrderedDict()
@@ -108,6 +108,18 @@ class Executor:
             run = dataclasses.replace(run, error=message, exception=error)
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
+    def trimmed(self, kept_bytes: float) -> list[Any]:
+        """The outputs of the untouched program that are kept: of the last device, and so many."""
+        for target, (outputs, _) in list(self._baselines.items())[-2::-1]:
+            kept_bytes -= sum(leaf.nbytes for leaf in jax.tree.leaves(outputs))
+            if kept_bytes < 0:
+                self._baselines.pop(target, None)
+        return [outputs for outputs, _ in self._baselines.values()]
+
+    def release(self) -> None:
+        """Lets go of what another run makes anew."""
+        self._baselines, self._compiled = {}, collections.OrderedDict()
+
     def _computed(self, plan: Plan, device: str | None, clock: _Clock) -> _Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
         if broken is not None:
@@ -130,14 +142,16 @@ class Executor:
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
+            found = self._baselines.pop(target, None)
             # With nothing attached the program that records its tags is the untouched one.
-            if target not in self._baselines and (plan.attached or not watched):
+            if found is None and (plan.attached or not watched):
                 key = ("untouched", target)
                 untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
-                outputs = clock.timed(lambda: untouched.call(args, kwargs))
-                self._baselines[target] = outputs, untouched.totals
-            if not watched:
-                outputs, of_untouched = self._baselines[target]
+                found = clock.timed(untouched.call, args, kwargs), untouched.totals
+            if found is not None:
+                self._baselines[target] = found
+            if found is not None and not watched:
+                outputs, of_untouched = found
                 return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched})
             clock.program = "injected" if plan.attached else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
@@ -149,10 +163,10 @@ class Executor:
                 clock,
                 alive=plan.attached,
             )
-            outputs, ctx = clock.timed(lambda: injected.call(args, kwargs, ctx))
-            if target not in self._baselines:
-                self._baselines[target] = outputs, injected.totals
-        baseline, of_untouched = self._baselines[target]
+            outputs, ctx = clock.timed(injected.call, args, kwargs, ctx)
+            if found is None:
+                found = self._baselines[target] = outputs, injected.totals
+        baseline, of_untouched = found
         xla = {"untouched": of_untouched}
         if plan.attached:
             xla["injected"] = injected.totals
@@ -191,9 +205,10 @@ class Executor:
 
         ``alive`` is kept with it: the key holds ids of things in there.
         """
-        if key in self._compiled:
-            self._compiled.move_to_end(key)
-            return self._compiled[key]
+        known = self._compiled  # `release` puts another one there
+        if key in known:
+            known.move_to_end(key)
+            return known[key]
         clock.reused = False
         with clock.phase("trace"):
             traced = jax.jit(_called(program())).trace(*inputs)
@@ -201,9 +216,9 @@ class Executor:
             lowered = traced.lower()
         with clock.phase("compile"):
             compiled = lowered.compile()
-        ready = self._compiled[key] = _Ready(compiled, compiled_totals(compiled), alive)
-        while len(self._compiled) > _KEPT:
-            self._compiled.popitem(last=False)
+        ready = known[key] = _Ready(compiled, compiled_totals(compiled), alive)
+        while len(known) > _KEPT:
+            known.popitem(last=False)
         return ready
 
 
@@ -308,9 +323,9 @@ class _Clock:
         finally:
             self.times[name] += time.perf_counter() - start
 
-    def timed(self, call: Callable[[], Any]) -> Any:
+    def timed(self, compiled: Callable[..., Any], *args: Any) -> Any:
         with self.phase("run"):
-            return jax.block_until_ready(call())
+            return jax.block_until_ready(compiled(*args))
 
 
 def _own_copy(leaf: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from taxpr_jupyter._analysis.costs import quantity
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
@@ -19,6 +20,10 @@ from taxpr_jupyter._runs.state_runs import StateRun
 __all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
 
 PHASES: tuple[str, ...] = ("trace", "lower", "compile", "run")
+HOW_AGAIN = (
+    "`print(run.code)` shows Python that makes it again, and `session.kept_bytes` is how much the "
+    "runs before the last one keep"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +107,7 @@ class Run:
             attached; without those of which it says nothing.
         live: Whether it was only glanced at: no records, and arrays are not compared.
         finish: Of such a run, what `whole` calls.
+        released: Bytes of large arrays that the session let go of, see `Session.kept_bytes`.
     """
 
     number: int
@@ -124,6 +130,7 @@ class Run:
     exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
     live: bool = False
     finish: Callable[[], Run] | None = dataclasses.field(default=None, repr=False, compare=False)
+    released: int = 0
 
     def whole(self) -> Run:
         """The same run with all that `Session.run` gives, computed nothing again."""
@@ -159,6 +166,8 @@ class Run:
         lines += [f"  {line}" for line in self.xla_lines]
         lines += [f"  {_difference_text(difference)}" for difference in self.by_interest]
         lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
+        if self.released:
+            lines.append(f"  {quantity(self.released, 'B')} of this were released. {HOW_AGAIN}.")
         if self.records:
             lines.append("Values at the tags, after their injectors")
             names = collections.Counter(record.name for record in self.records.values())

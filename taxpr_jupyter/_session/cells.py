@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import Any
 
 from taxpr_jupyter._session.session import Session
 
 
 class Cells:
-    """The open sessions by cell, and by their order within the cell."""
+    """The sessions by cell, and by their order within the cell, as long as somebody has them."""
 
     def __init__(self) -> None:
-        self._sessions: dict[tuple[str, int], Session] = {}
+        self._lock = threading.Lock()
+        self._sessions: weakref.WeakValueDictionary[tuple[str, int], Session]
+        self._sessions = weakref.WeakValueDictionary()
         self._execution: tuple[str, str] | None = None
         self._count = 0
 
     def enter(self, session: Session, shell: Any) -> None:
-        """Files a new session; the one that it replaces hands over its state and closes."""
+        """Files a new session; the one that it replaces hands over its state and closes.
+
+        That one may live on among the outputs that IPython keeps, so it lets go of what is large.
+        """
         cell, message = _running_cell(shell)
         if cell is None:
             return
-        if self._execution != (cell, message):
-            self._execution, self._count = (cell, message), 0
-        key = (cell, self._count)
-        self._count += 1
-        old = self._sessions.get(key)
-        self._sessions[key] = session
+        with self._lock:
+            if self._execution != (cell, message):
+                self._execution, self._count = (cell, message), 0
+            key = (cell, self._count)
+            self._count += 1
+            old = self._sessions.get(key)
+            self._sessions[key] = session
         if old is not None:
             session.take_over(old)
             old.close()
+            old.release()
 
     def clear(self) -> None:
         """Forgets all sessions; they stay open."""
-        self._sessions.clear()
-        self._execution = None
+        with self._lock:
+            self._sessions.clear()
+            self._execution = None
 
 
 CELLS = Cells()

@@ -346,12 +346,13 @@ class Editor:
         Returns:
             A function that ends this.
         """
-        with self._lock:
-            self._callbacks.append(callback)
+        lock, callbacks = self._lock, self._callbacks
+        with lock:
+            callbacks.append(callback)
 
-        def unsubscribe() -> None:
-            with self._lock, contextlib.suppress(ValueError):
-                self._callbacks.remove(callback)
+        def unsubscribe() -> None:  # which does not keep the session
+            with lock, contextlib.suppress(ValueError):
+                callbacks.remove(callback)
 
         return unsubscribe
 

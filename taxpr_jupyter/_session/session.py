@@ -6,8 +6,8 @@ change the same state by the same methods.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import numbers
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +30,7 @@ from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor, OnPhase, Plan
+from taxpr_jupyter._runs.released import KEPT_BYTES, trimmed
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.states import WithStates
@@ -59,6 +60,7 @@ class Session(WithStates):
         device: Where `run` runs unless told otherwise; by default where JAX would.
         text_only: Show text, no picture.
         heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
+        kept_bytes: See the property.
 
     Attributes:
         name: The name of the program.
@@ -93,6 +95,7 @@ class Session(WithStates):
         device: str | None = None,
         text_only: bool = False,
         heat: HeatKind | None = None,
+        kept_bytes: float = KEPT_BYTES,
     ) -> None:
         if device is not None and device not in devices():
             raise PanelError(f"There is no device {device!r}. There are {', '.join(devices())}")
@@ -108,7 +111,8 @@ class Session(WithStates):
         self._source = _code.Source(self.call, start.static_argnums, start.static_argnames, names)
         self._executor = Executor(start.args, start.kwargs)
         self._device = device
-        self._runs: collections.deque[Run] = collections.deque(maxlen=_RUNS_KEPT)
+        self._runs: tuple[Run, ...] = ()
+        self._kept_bytes = _checked_bytes(kept_bytes)
         self._count = 0
         self._under_way = threading.Lock()
 
@@ -163,8 +167,48 @@ class Session(WithStates):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The last runs, oldest first."""
-        return tuple(self._runs)
+        """The last runs, oldest first; see `kept_bytes` for what the older ones still have."""
+        return self._runs
+
+    @property
+    def kept_bytes(self) -> float:
+        """How large the results of the runs before the last one may be, together.
+
+        The last run that came to its end keeps all, and every run its texts, statistics,
+        differences, and arrays of up to 16 KiB. Of the runs before the larger arrays are released,
+        the oldest first: there something stands for them that says how to have them again. A
+        `Run` that you hold yourself stays as it is.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(jnp.sin, (jnp.ones((100, 100)),), kept_bytes=0)
+            >>> for _ in range(2):
+            ...     run = session.run()
+            >>> session.runs[0].outputs, session.runs[0].released
+            (<f32[100,100] of run 1, released: print(run.code) shows how to have it again>, 40000)
+        """
+        return self._kept_bytes
+
+    @kept_bytes.setter
+    def kept_bytes(self, number: float) -> None:
+        with self._change("values"):
+            self._kept_bytes = _checked_bytes(number)
+            self._trim()
+
+    def release(self) -> None:
+        """Lets go of what another run makes anew.
+
+        That are the large arrays of all runs, the last one included, the results of the untouched
+        program, and all that was compiled. A cell that is run again does this to its old session.
+        """
+        with self._lock:
+            self._executor.release()
+            self._runs = tuple(trimmed(self._runs, -1, keep_last=False))
+
+    def _trim(self) -> None:
+        kept = self._executor.trimmed(self._kept_bytes)
+        self._runs = tuple(trimmed(self._runs[-_RUNS_KEPT:], self._kept_bytes, kept))
 
     @property
     def last(self) -> Run | None:
@@ -182,8 +226,9 @@ class Session(WithStates):
         """Runs the program with the injectors, beside the untouched program.
 
         The untouched program runs once per device, with its debug prints and callbacks, since
-        the arguments of a session never change; later runs compare with those outputs. With
-        nothing attached one program runs, which records its tags and is the untouched one, too.
+        the arguments of a session never change; later runs compare with those outputs. It runs
+        again where they were let go of, see `kept_bytes` and `release`. With nothing attached one
+        program runs, which records its tags and is the untouched one, too.
 
         What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
         `Run.exception` is the exception itself.
@@ -221,9 +266,8 @@ class Session(WithStates):
         finally:
             self._under_way.release()
         with self._change("run"):
-            if again:
-                self._runs.pop()
-            self._runs.append(run)
+            self._runs = (*(self._runs[:-1] if again else self._runs), run)
+            self._trim()
             return run
 
     def finish(self, run: Run) -> Run:
@@ -231,7 +275,8 @@ class Session(WithStates):
         whole = run.whole()
         with self._change("run"):
             if whole is not run and self.last is run:
-                self._runs[-1] = whole
+                self._runs = (*self._runs[:-1], whole)
+                self._trim()
         return whole
 
     def _plan(self, again: bool) -> Plan:
@@ -386,3 +431,16 @@ class Session(WithStates):
 
     def _repr_mimebundle_(self, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return type(self)._display(self, **choice)
+
+
+def _checked_bytes(number: float) -> float:
+    """The number itself.
+
+    Raises:
+        PanelError: It is no number of bytes.
+    """
+    if isinstance(number, bool) or not isinstance(number, numbers.Real) or not number >= 0:
+        raise PanelError(
+            f"kept_bytes is a number of bytes, such as 2**28, 0, or math.inf: not {number!r}"
+        )
+    return number

@@ -12,6 +12,7 @@ import taxpr
 from taxpr_jupyter._analysis.stateful import StateEnds, states_of
 from taxpr_jupyter._edits.drawn import Drawn
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._runs.released import Released
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.finding import Finding
@@ -221,6 +222,8 @@ class WithStates(Finding):
                     "use `session.last.final_states`"
                 )
             values = dict(last.final_states)
+            if any(isinstance(leaf, Released) for leaf in jax.tree.leaves(values)):
+                raise PanelError("The last values of the states were released: run again first")
             self._pure.write(values)
             return values
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +26,7 @@ KEPT = ("selected", "place", "view", "live")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
 CANCELLED = "Cancelled."
 REST = 0.5  # seconds without another value, after which a live run is looked at as a whole
+GONE = "The session of this panel is gone: run the cell again."
 TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
 
 
@@ -32,12 +35,18 @@ class PanelView(ipywidgets.VBox):
 
     It holds nothing that the session does not hold, except what is selected. Close it with
     `close()`; the session stays as it is.
+
+    ipywidgets keeps what is open for ever. So this keeps its session only from when it is handed
+    out to be shown until no page shows it any longer, and closes when the session is gone.
     """
 
     _ipython_display_ = None
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        self._known = weakref.ref(session)
+        self._held: Session | None = None
+        self._pages: int | None = None  # that show it; None before the first one does
+        session = weakref.proxy(session)  # which the parts of the panel get
         self._lock = threading.RLock()
         self._layout_task: Task | None = None
         self._run_task: Task | None = None
@@ -66,6 +75,14 @@ class PanelView(ipywidgets.VBox):
         self._show_program()
         self._show_run()
         self.comparing.look(self.graph.view == "compare")
+
+    @property
+    def session(self) -> Session:
+        """The session."""
+        session = self._known()
+        if session is None:
+            raise PanelError(GONE)
+        return session
 
     # From the session to the browser
 
@@ -204,6 +221,9 @@ class PanelView(ipywidgets.VBox):
             self.session.view_state[change.name] = change.new
 
     def _on_message(self, content: Mapping[str, Any]) -> None:
+        if self._known() is None:
+            self._say(GONE, error=True)
+            return
         session = self.session
         actions: dict[str, Callable[[str], Any]] = {
             "tag": lambda address: session.tag(address, content.get("name") or None),
@@ -214,6 +234,8 @@ class PanelView(ipywidgets.VBox):
             "heat": self._set_heat,
             "run": lambda _: self.start_run(content.get("device")),
             "cancel": lambda _: self.cancel(),
+            "shown": lambda _: self._count_pages(1),
+            "gone": lambda _: self._count_pages(-1),
             **self.controls.actions(content),
             **self.finding.actions(content),
             **states.actions(session, content, self._refused),
@@ -354,6 +376,7 @@ class PanelView(ipywidgets.VBox):
     def _repr_mimebundle_(  # pyright: ignore[reportIncompatibleMethodOverride] - as anywidget's
         self, **kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._held = self.session
         # anywidget's own pair: on Colab the metadata name the widget manager to load.
         data, metadata = self.graph._repr_mimebundle_() or ({}, {})
         view = {**data[WIDGET_MIME], "model_id": self.model_id}
@@ -368,21 +391,54 @@ class PanelView(ipywidgets.VBox):
         with self._lock:
             if self.comm is None:
                 return  # ipywidgets also closes what is collected as garbage
-            if _views.get(self.session) is self:
-                del _views[self.session]
+            with contextlib.suppress(ValueError):
+                _open.remove(self)
+            self._held = None
             self._unsubscribe()
             self.cancel()
-            for box in self.children:
-                box.close()
-            self.graph.close()
             super().close()
+        for part in (*self.children, self.layout):
+            _close_all(part)
+
+    def _count_pages(self, more: int) -> None:
+        self._pages = (self._pages or 0) + more
+        if self._pages > 0:
+            self._held = self.session
+
+    def let_go(self) -> None:
+        """Keeps the session no longer where no page shows it, and closes if the session is gone.
+
+        Not at once: a cell that is moved is shown again in a moment.
+        """
+        if self._pages is not None and self._pages <= 0:
+            self._held = None
+        if self._known() is None:
+            self.close()
+
+    def is_of(self, session: Session) -> bool:
+        """Whether it is the panel of this session."""
+        return self._known() is session
 
 
-_views: dict[Session, PanelView] = {}  # the open ones
+_open: list[PanelView] = []
+_lock = threading.RLock()  # of this list
 
 
 def view_for(session: Session) -> PanelView:
     """The panel of a session, always the same one until it is closed."""
-    if session not in _views:
-        _views[session] = PanelView(session)
-    return _views[session]
+    with _lock:
+        found = next((view for view in _open if view.is_of(session)), None)
+        if found is None:
+            for view in list(_open):
+                view.let_go()
+            found = PanelView(session)
+            _open.append(found)
+        return found
+
+
+def _close_all(widget: ipywidgets.Widget) -> None:
+    """Closes a widget with what it consists of."""
+    for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None)):
+        if part is not None:
+            _close_all(part)
+    widget.close()

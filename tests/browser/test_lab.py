@@ -499,3 +499,22 @@ def test_the_dark_theme(page, opened):
     finally:
         page.evaluate(change, "JupyterLab Light")
         page.locator("[data-jp-theme-light=true]").wait_for(state="attached")
+
+
+def test_a_session_ends_when_its_panel_is_in_no_page_any_longer(page, opened):
+    shown = (
+        "import gc, weakref\nfrom taxpr_jupyter import panel\n"
+        "q = panel(jnp.sin)(jnp.ones(3))\ngone = weakref.ref(q)\ndisplay(q)\ndel q"
+    )
+    is_gone = in_python("[gc.collect(), gone() is None][1]")
+    book, _ = opened(shown, "panel(jnp.cos)(1.0)", is_gone)
+    book.run(2)
+    book.panel(2)
+    book.run(3)
+    assert book.python(4) is False
+    page.locator(".jp-CodeCell").nth(2).locator(".jp-InputPrompt").click()
+    page.keyboard.press("d")
+    page.keyboard.press("d")
+    expect(page.locator(".jp-CodeCell")).to_have_count(4)
+    book.run(2)
+    assert book.python(3) is True

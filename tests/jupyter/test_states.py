@@ -666,14 +666,15 @@ def test_the_classics_have_the_code_of_their_pure_form():
 
 def test_the_panel_shows_states_and_edits_them():
     sums, total = running_sum()
-    view = view_for(panel(sums)(XS))
+    session = panel(sums)(XS)
+    view = view_for(session)
     shown = view.graph.states
     assert [state["name"] for state in shown["states"]] == ["total"]
     (leaf,) = shown["states"][0]["leaves"]
     assert (leaf["text"], leaf["editable"], leaf["before"]) == ("0.0", True, "")
 
     def send(**message):
-        view._on_message(None, message, None)
+        view._on_message(message)
         return view.graph.states["states"][0]
 
     assert send(do="state", address="total", value="41")["leaves"][0]["text"] == "41.0"
@@ -686,7 +687,7 @@ def test_the_panel_shows_states_and_edits_them():
     assert (leaf["text"], leaf["typed"], leaf["error"]) == ("41.0", "", "")
     assert send(do="watch", address="total")["watched"]
     assert len(view.graph.tags) == 1
-    view.session.run()
+    session.run()
     (leaf,) = view.graph.states["states"][0]["leaves"]
     assert (leaf["before"], leaf["same"]) == ("51", True)
     assert [write["text"] for write in leaf["writes"]] == ["42, 44, 47, 51"]

@@ -624,7 +624,10 @@ async function render({ model, el }) {
   });
   sizes.observe(stage);
 
+  // The kernel keeps the session of a panel that a page shows. Nothing waits for these.
+  model.send({ do: "shown" });
   return () => {
+    model.send({ do: "gone" });
     clearTimeout(saving);
     find.stop();
     compare.stop();

@@ -1,0 +1,152 @@
+"""Large results of runs that a session lets go of, so that memory does not fill up."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._runs.run import HOW_AGAIN, Run
+from taxpr_jupyter._runs.state_runs import WriteRun
+from taxpr_jupyter._text.short import aval_text
+
+KEPT_BYTES = 2**28  # of large results, for all runs before the last one
+SMALL = 2**14  # bytes of an array that is never released
+
+
+class Released:
+    """Stands in a `Run` for a large array that the session let go of.
+
+    Whoever uses it as the array is told how to have that again.
+
+    Attributes:
+        shape: That of the array.
+        dtype: That of the array.
+        nbytes: That of the array.
+    """
+
+    def __init__(self, array: Any, number: int) -> None:
+        self.shape, self.dtype, self.nbytes = array.shape, array.dtype, array.nbytes
+        self._what = f"{aval_text(jax.typeof(array))} of run {number}"
+
+    def __repr__(self) -> str:
+        return f"<{self._what}, released: print(run.code) shows how to have it again>"
+
+    @property
+    def _message(self) -> str:
+        return f"The array {self._what} was released. {HOW_AGAIN}"
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise PanelError(self._message)
+
+    __array__ = __getitem__ = __iter__ = __len__ = __bool__ = _refuse
+    __int__ = __float__ = __complex__ = __neg__ = __abs__ = __pow__ = __matmul__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self._message} It has no {name!r}", name=name, obj=self)
+
+
+def trimmed(
+    runs: Sequence[Run], kept_bytes: float, others: Any = (), *, keep_last: bool = True
+) -> list[Run]:
+    """The runs, where the older ones have no more large arrays than there may be.
+
+    Those of the last run that came to its end are kept, and what others hold costs nothing. Of the
+    runs before it the older ones are released first.
+
+    Args:
+        runs: The runs, oldest first.
+        kept_bytes: How large the arrays of the runs before the last may be together.
+        others: A PyTree with the arrays that are kept in any case.
+        keep_last: Whether the last run is kept.
+    """
+    kept = {id(array) for array in jax.tree.leaves(others)}
+    last = max((k for k, run in enumerate(runs) if run.ok and keep_last), default=-1)
+    if last >= 0:
+        kept |= {id(array) for array in _large(runs[last])}
+    new = list(runs)
+    for k in reversed(range(len(runs))):
+        own = {id(array): array.nbytes for array in _large(runs[k])}
+        kept_bytes -= sum(nbytes for key, nbytes in own.items() if key not in kept)
+        if kept_bytes >= 0:
+            kept |= own.keys()
+        else:
+            new[k] = _released(runs[k], kept)
+        if k < len(runs) - 1 or not keep_last:
+            _clear_frames(runs[k].exception)
+            if new[k].finish is not None:  # it holds all of a live run
+                new[k] = dataclasses.replace(new[k], finish=None)
+    return new
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Lets go of what the frames of an error hold, such as what a run began with."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _large(run: Run) -> list[Any]:
+    """The arrays of a run that are not small."""
+    found: list[Any] = []
+
+    def look(leaf: Any) -> Any:
+        if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.nbytes > SMALL:
+            found.append(leaf)
+        return leaf
+
+    _mapped(run, look)
+    return found
+
+
+def _released(run: Run, kept: Collection[int]) -> Run:
+    """The run without its large arrays, except those of these ids."""
+    gone = {id(array): array for array in _large(run) if id(array) not in kept}
+    if not gone:
+        return run
+    new = _mapped(run, lambda x: Released(x, run.number) if id(x) in gone else x)
+    size = sum(array.nbytes for array in gone.values())
+    states = tuple(
+        dataclasses.replace(state, writes=tuple(map(_without_values, state.writes)))
+        for state in new.states
+    )
+    return dataclasses.replace(new, states=states, released=run.released + size)
+
+
+def _without_values(write: WriteRun) -> WriteRun:
+    """The same, where the values were released, with a note of that."""
+    if not isinstance(write.values, Released):
+        return write
+    note = ", ".join(filter(None, [write.note, "released"]))
+    return dataclasses.replace(write, values=None, note=note)
+
+
+def _mapped(run: Run, change: Callable[[Any], Any]) -> Run:
+    """The run with all leaves of its results changed."""
+
+    def of(tree: Any) -> Any:
+        return jax.tree.map(change, tree)
+
+    records = {
+        key: dataclasses.replace(record, value=of(record.value), report=of(record.report))
+        for key, record in run.records.items()
+    }
+    states = tuple(
+        dataclasses.replace(
+            state,
+            writes=tuple(dataclasses.replace(w, values=of(w.values)) for w in state.writes),
+        )
+        for state in run.states
+    )
+    changed = {
+        name: of(getattr(run, name))
+        for name in ("outputs", "baseline", "ctx", "final_states", "baseline_states")
+    }
+    return dataclasses.replace(run, records=records, states=states, **changed)

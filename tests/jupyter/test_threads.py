@@ -1,0 +1,116 @@
+"""What several threads do with one session: a kernel with subshells, layouts, runs."""
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import Session
+from taxpr_jupyter._edits.drawn import Drawn
+from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._layout.layout import LaidOut
+from taxpr_jupyter._output import drawing
+from taxpr_jupyter._view.widget import view_for
+
+ROUNDS = 200
+
+
+@pytest.fixture(autouse=True)
+def switches_often():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(*calls):
+    """What the calls return, begun at the same time, each in a thread of its own."""
+    start = threading.Barrier(len(calls))
+
+    def begin(call):
+        start.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(begin, call) for call in calls]]
+
+
+def program():
+    return taxpr.trace(lambda x: jnp.sin(taxpr.tag(x * 2, name="h")))(1.0)
+
+
+def yielding(kind):
+    """The class, with a chance for other threads before each access to an attribute."""
+
+    class Yielding(kind):
+        def __getattribute__(self, name):
+            time.sleep(0)
+            return super().__getattribute__(name)
+
+    return Yielding
+
+
+def test_each_layout_is_of_its_own_text(monkeypatch):
+    monkeypatch.setattr(drawing, "lay_out", lambda dot, *_: LaidOut(dot, "dot", 0.0, ""))
+    layouts = yielding(drawing.Layouts)()
+
+    def asks(dot):
+        return lambda: {layouts.of(dot, 1.0, None).svg for _ in range(ROUNDS)}
+
+    assert at_once(*map(asks, "abcd")) == [{dot} for dot in "abcd"]
+
+
+def test_each_program_is_drawn_by_its_own_builder():
+    drawn = yielding(Drawn)(60, 1.0)
+    edited = [Edited(program(), Edits()) for _ in range(4)]
+
+    def asks(one):
+        return lambda: {drawn.builder(one).program for _ in range(ROUNDS)}
+
+    assert at_once(*map(asks, edited)) == [{one.program} for one in edited]
+
+
+def test_what_is_known_of_a_program_is_taken_over_while_more_is_found():
+    traced, edits = program(), Edits()
+    before = Edited(traced, edits)
+
+    def finds():
+        for number in range(100 * ROUNDS):  # as a property does that is looked at first
+            vars(before)[f"found {number}"] = number
+
+    def takes_over():
+        return {Edited(traced, edits, before).program for _ in range(ROUNDS)}
+
+    _, *programs = at_once(finds, takes_over, takes_over)
+    assert programs == [{traced}] * 2
+
+
+def test_a_session_has_one_panel_for_all_threads():
+    session = Session(jnp.sin, (1.0,))
+    views = at_once(*[lambda: view_for(session)] * 4)
+    assert len(set(map(id, views))) == 1
+    views[0].close()
+
+
+def test_results_are_released_while_runs_go_on():
+    session = Session(lambda x: jnp.sin(x), (jnp.ones((100, 100)),), kept_bytes=0)
+    stop = threading.Event()
+
+    def runs():
+        try:
+            return [session.run() for _ in range(10)]
+        finally:
+            stop.set()
+
+    def releases():
+        while not stop.is_set():
+            session.release()
+            session.kept_bytes = 0
+
+    found, _ = at_once(runs, releases)
+    assert [run.error for run in found] == [None] * 10
+    assert all(run.outputs.shape == (100, 100) for run in found)
