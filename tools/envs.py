@@ -115,11 +115,12 @@ COLAB = Env(
         "numpy==2.1.3",
         "traitlets==5.7.1",
     ),
-    extra="test-core",
+    extra="test-browser,test-core",
     runs=(
         f"tests/jupyter {TWO} -m 'not newest_only'",
         "tests/core -m smoke",
         f"tests/notebooks {TWO}",
+        "tests/browser",
     ),
 )
 # Programs of others. They follow JAX at their own pace, so the extra pins its version, too: a pin

@@ -117,6 +117,8 @@ def converted(notebook: Path) -> tuple[str, dict[str, str]]:
                     f"![The picture that this cell shows](data:image/png;base64,"
                     f"{''.join(shown['image/png']).strip()})"
                 )
+            elif "taxpr-image" in "".join(shown.get("text/html", "")):
+                continue  # what stands for the picture before where no SVG is shown
             elif text := output.get("text") or shown.get("text/plain"):
                 parts.append(_fenced("".join(text), "text"))
             elif output["output_type"] == "error":

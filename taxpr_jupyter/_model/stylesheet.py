@@ -22,9 +22,6 @@ EDGE_FONT = 8  # points
 # Fonts whose characters are as wide as `_dot` reckons, or narrower.
 FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
 
-PAGE = 960  # pixels: what most pages have room for
-READABLE = 0.6  # of the size; letters are 8 pixels high then
-
 FITS = "max-width:100%;height:auto"
 
 
@@ -98,7 +95,7 @@ def comparison_css() -> str:
         rules[f".compared .cluster.{mark} rect"] = border
     rules[".compared .node.same text"] = _colour("fill", "muted", theme.MUTED)
     rules[".side-title"] = "font-size:13px;font-weight:600;" + _colour("fill", "muted", theme.MUTED)
-    rules[".between"] = "stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
+    rules[".between"] = "fill:none;stroke-width:.6px;stroke-dasharray:2 4;" + _colour(
         "stroke", "line", theme.LINE
     )
     rules[".legend text"] = "text-anchor:start;" + _colour("fill", "muted", theme.MUTED)
@@ -115,32 +112,6 @@ def _sheet(rules: Mapping[str, str]) -> str:
 def _colour(what: str, name: str, value: str) -> str:
     # Twice, because not every program that shows SVG knows CSS variables.
     return f"{what}:{value};{what}:var(--taxpr-{name},{value});"
-
-
-def for_outputs(svg: str) -> str:
-    """Our SVG for the output of a cell, which has room for a page and not for all of it.
-
-    Front ends show it as an image, in which no style sheet knows how much room there is, and scroll
-    what is too wide. So a wide picture is as wide as a page, or as it must be to be read. Where it
-    stands in the page itself, its style says the same.
-
-    Example:
-        >>> for_outputs('<svg width="500" height="100">')
-        '<svg width="500" height="100">'
-        >>> for_outputs('<svg width="1200" height="100">')[:30]
-        '<svg width="960" height="80" s'
-    """
-    size = re.search(r' width="(\d+)" height="(\d+)"', svg)
-    if size is None:
-        return svg
-    wide, high = map(int, size.groups())
-    shown = round(max(min(wide, PAGE), READABLE * wide))
-    if shown == wide:
-        return svg
-    height = round(high * shown / wide)
-    least = f"max-width:max(100%,{READABLE * wide:.0f}px)"
-    fits = f' width="{shown}" height="{height}" style="{least};height:auto"'
-    return svg[: size.start()] + fits + svg[size.end() :]
 
 
 def for_converters(svg: str) -> str:

@@ -18,8 +18,9 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.model import Picture, checked_limits
-from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
+from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.side_by_side import side_by_side
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import shortened
@@ -220,6 +221,9 @@ class Comparison:
                 data[SVG] = for_outputs(svg)
             lines += [self.note] if self.note else []
         return {**data, "text/plain": "\n".join(lines)}
+
+    def _ipython_display_(self) -> None:
+        saved.publish(self)
 
 
 def _is_function(side: Any) -> bool:

@@ -17,8 +17,8 @@ from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._model.model import HeatKind, Picture
-from taxpr_jupyter._model.stylesheet import for_outputs
-from taxpr_jupyter._output import files, page
+from taxpr_jupyter._output import files, page, saved
+from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.raster import raster
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._tree.focus import Only
@@ -296,3 +296,6 @@ class Drawing:
             notes.append(str(error))
         data["text/plain"] = "\n\n".join(filter(None, [self.text(OUTPUT_LINES), *notes]))
         return data
+
+    def _ipython_display_(self) -> None:
+        saved.publish(self)

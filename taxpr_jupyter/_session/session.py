@@ -26,7 +26,7 @@ from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat, checked_limits, count_of
-from taxpr_jupyter._output import files
+from taxpr_jupyter._output import files, saved
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor, OnPhase, Plan
@@ -431,6 +431,9 @@ class Session(WithStates):
 
     def _repr_mimebundle_(self, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return type(self)._display(self, **choice)
+
+    def _ipython_display_(self) -> None:
+        saved.publish(self)
 
 
 def _checked_bytes(number: float) -> float:

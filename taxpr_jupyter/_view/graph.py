@@ -33,7 +33,8 @@ class Graph(anywidget.AnyWidget):
     The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
     "text", "outline" or "compare") and `live`, and sends messages `{"do": action, "address": …}`;
     all else goes from Python to the browser. The picture is sent only when it is another one, and
-    the other views only while they are looked at.
+    the other views only while they are looked at. `saved` is the class of the picture that is saved
+    with the notebook, for which this stands.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -71,6 +72,7 @@ class Graph(anywidget.AnyWidget):
     live = traitlets.Bool(False).tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)
+    saved = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
         self._guard = guard

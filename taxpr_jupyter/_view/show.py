@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 from taxpr_jupyter._errors import LOG, one_line
-from taxpr_jupyter._model.stylesheet import for_outputs
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._svg.in_cells import for_outputs
 
 _LINES = 100  # of the program in an output; `session.text()` shows all
 

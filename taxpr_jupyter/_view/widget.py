@@ -11,7 +11,7 @@ from typing import Any
 import ipywidgets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
-from taxpr_jupyter._model.stylesheet import for_outputs
+from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import states, wire
 from taxpr_jupyter._view.background import Task
@@ -21,7 +21,6 @@ from taxpr_jupyter._view.finding import FindView
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.inbox import Inbox
 
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 KEPT = ("selected", "place", "view", "live")  # when a cell is run again
 CANCELLING = "Cancelling: this step must end first"
 CANCELLED = "Cancelled."
@@ -64,6 +63,7 @@ class PanelView(ipywidgets.VBox):
         self.controls = InjectorControls(session, self._show_controls)
         super().__init__([ipywidgets.VBox([self.graph]).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
+        self.graph.saved = mark_of(self.model_id)
         self.graph.observe(self._on_selected, "selected")
         self.graph.observe(self._on_view, "view")
         self.graph.observe(self._run_live, "live")
@@ -381,10 +381,7 @@ class PanelView(ipywidgets.VBox):
         data, metadata = self.graph._repr_mimebundle_() or ({}, {})
         view = {**data[WIDGET_MIME], "model_id": self.model_id}
         text = self.session.text(limit=TEXT_LINES)
-        data = {**data, WIDGET_MIME: view, "text/plain": text}
-        if self.graph.svg:
-            data["image/svg+xml"] = for_outputs(self.graph.svg)
-        return data, metadata
+        return {**data, WIDGET_MIME: view, "text/plain": text}, metadata
 
     def close(self) -> None:
         """Takes the panel away; the session keeps everything."""

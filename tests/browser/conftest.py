@@ -1,9 +1,9 @@
 """A Jupyter server and a Chromium for all browser tests of one session.
 
-Without Chromium or playwright the tests are skipped; with TAXPR_REQUIRE_BROWSER=1 they fail.
+Without Chromium or playwright the tests are skipped; with TAXPR_REQUIRE_BROWSER=1 they fail. Where
+there is Notebook 6, which has no JupyterLab beside it, its own tests run, elsewhere all others.
 """
 
-import importlib.util
 import json
 import os
 import shutil
@@ -13,6 +13,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,10 +23,16 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 CHROMIUM = shutil.which("chromium")
 REQUIRED = os.environ.get("TAXPR_REQUIRE_BROWSER") == "1"
-PACKAGES = ("jupyterlab", "notebook", "playwright", "pytest_playwright")
-MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+HERE = Path(__file__).parent
+NOTEBOOK6 = "test_notebook6.py"
+CLASSIC = bool(find_spec("notebook")) and version("notebook").startswith("6.")
+SERVER = ("notebook",) if CLASSIC else ("jupyterlab", "notebook")
+PACKAGES = (*SERVER, "playwright", "pytest_playwright")
+MISSING = [name for name in PACKAGES if find_spec(name) is None]
 if CHROMIUM is None:
     MISSING.append("chromium")
+OTHERS = [path.name for path in HERE.glob("test_*.py") if path.name != NOTEBOOK6]
+collect_ignore = OTHERS if CLASSIC else [NOTEBOOK6]
 
 
 def pytest_configure() -> None:
@@ -79,7 +87,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """JupyterLab and Notebook 7 on one server, with all of its folders in a temporary one."""
+    """JupyterLab and Notebook 7, or Notebook 6, with all folders in a temporary one."""
     if MISSING:
         pytest.skip(f"browser tests need {', '.join(MISSING)}")
     home = tmp_path_factory.mktemp("jupyter")
@@ -107,20 +115,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
-    command += [
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        f"--ServerApp.root_dir={notebooks}",
-        "--IdentityProvider.token=",
-        "--PasswordIdentityProvider.hashed_password=",
-        "--ServerApp.disable_check_xsrf=True",
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--LabApp.extension_manager=readonly",
-        "--LabApp.expose_app_in_browser=True",  # tests change the theme
-    ]
+    command = (classic_command if CLASSIC else lab_command)(port, notebooks)
     python_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     env = {**os.environ, **{name: str(path) for name, path in folders.items()}}
     env |= {"PYTHONPATH": python_path, "JAX_PLATFORMS": "cpu"}
@@ -137,6 +132,38 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def lab_command(port: int, notebooks: Path) -> list[str]:
+    """What starts JupyterLab and Notebook 7."""
+    return [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={notebooks}",
+        "--IdentityProvider.token=",
+        "--PasswordIdentityProvider.hashed_password=",
+        "--ServerApp.disable_check_xsrf=True",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+        "--LabApp.expose_app_in_browser=True",  # tests change the theme
+    ]
+
+
+def classic_command(port: int, notebooks: Path) -> list[str]:
+    """What starts Notebook 6."""
+    return [
+        *(sys.executable, "-m", "notebook", "--no-browser", "--allow-root"),
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--port-retries=0",
+        f"--notebook-dir={notebooks}",
+        "--NotebookApp.token=",
+        "--NotebookApp.password=",
+        "--NotebookApp.disable_check_xsrf=True",
+    ]
 
 
 @pytest.fixture(autouse=True)

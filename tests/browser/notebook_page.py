@@ -46,6 +46,10 @@ def _listen(socket: Any, answers: list[Any]) -> None:
         socket.on("framereceived", lambda frame: answers.append(frame))
 
 
+def _is_save(response: Any) -> bool:
+    return response.request.method == "PUT" and "/api/contents/" in response.url
+
+
 class NotebookPage:
     """A notebook opened in JupyterLab or Notebook 7.
 
@@ -115,6 +119,12 @@ class NotebookPage:
         expect(editor).to_have_text("")
         editor.click()
         self.page.keyboard.insert_text(source)
+
+    def save(self) -> None:
+        """Saves the notebook and waits until it is saved."""
+        with self.page.expect_response(_is_save) as saved:
+            self.page.keyboard.press("Control+s")
+        assert saved.value.ok
 
     def panel(self, which: int | str) -> "Panel":
         """The panel in the output of a code cell, once its picture is there."""

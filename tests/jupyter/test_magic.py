@@ -440,27 +440,48 @@ def _with_kernel(notebook, monkeypatch, view_for):
     monkeypatch.setitem(sys.modules, "taxpr_jupyter._view.widget", module)
 
 
+def _published(notebook, monkeypatch, session):
+    """The outputs of a cell that shows a session: their data, and the metadata of the last."""
+    outputs = []
+    monkeypatch.setattr(
+        notebook.shell.display_pub, "publish", lambda data, more: outputs.append((data, more))
+    )
+    assert _format(notebook, session) == ({}, {})
+    return [data for data, _ in outputs], outputs[-1][1]
+
+
 def test_a_kernel_gets_the_panel_besides(with_f, monkeypatch):
+    session = with_f.good("%taxpr f(x)")
     _with_kernel(with_f, monkeypatch, lambda session: _View())
-    data, metadata = _format(with_f, with_f.good("%taxpr f(x)"))
-    assert set(data) == {
-        "application/vnd.jupyter.widget-view+json",
-        "image/svg+xml",
-        "text/plain",
-    }
+    outputs, metadata = _published(with_f, monkeypatch, session)
+    picture, between, panel = map(set, outputs)
+    assert picture == {"image/svg+xml"}
+    assert between == {"text/html"}
+    assert panel == {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"}
     assert metadata["m"] == 1
+    assert outputs[0]["image/svg+xml"].startswith('<svg class="taxpr-of-1"')
 
 
 def test_a_panel_that_fails_takes_nothing_with_it(with_f, monkeypatch, caplog):
     def fails(session):
         raise RuntimeError("no comms")
 
+    session = with_f.good("%taxpr f(x)")
     _with_kernel(with_f, monkeypatch, fails)
-    data, _ = _format(with_f, with_f.good("%taxpr f(x)"))
-    assert data["image/svg+xml"].startswith("<svg")
-    assert "There is no panel: RuntimeError: no comms" in data["text/plain"]
+    (picture, text), _ = _published(with_f, monkeypatch, session)
+    assert picture["image/svg+xml"].startswith("<svg")
+    assert "There is no panel: RuntimeError: no comms" in text["text/plain"]
     assert {record.name for record in caplog.records} == {"taxpr_jupyter"}
     assert "in fails" in caplog.text
+
+
+@pytest.mark.parametrize("option", ["--text", "--timeout 0"])
+def test_without_a_picture_a_kernel_gets_one_output(with_f, monkeypatch, option):
+    session = with_f.good(f"%taxpr {option} f(x)")
+    _with_kernel(with_f, monkeypatch, lambda session: _View())
+    data, _ = _format(with_f, session)
+    assert "text/plain" in data
+    assert "image/svg+xml" not in data
 
 
 def test_importing_the_package_imports_no_ipython():

@@ -54,9 +54,9 @@ def test_times_and_widgets_are_not_saved():
 
 
 def test_addresses_and_temporary_files_get_constant_names():
-    text = "<function f at 0x7f3a12cd> at /tmp/ipykernel_71/3141592.py:2"
+    text = f"<function f at 0x7f3a12cd> at /tmp/ipykernel_71/3141592.py:2 taxpr-of-{'7f' * 16}"
     error = nbformat.v4.new_output("error", ename="E", evalue=text, traceback=[text])
-    same = "<function f at 0x000000000000> at /tmp/ipykernel/cell.py:2"
+    same = f"<function f at 0x000000000000> at /tmp/ipykernel/cell.py:2 taxpr-of-{'0' * 32}"
     outputs = tool.normalised(book_with(stream(text), result(**{"text/plain": text}), error))
     printed, shown, raised = outputs.cells[0].outputs
     assert printed.text == shown.data["text/plain"] == raised.evalue == same

@@ -323,6 +323,17 @@ function drawCode(code, say) {
 }
 
 /**
+ * Hides the picture that is saved with the notebook, as long as this element is in the page. It has
+ * this class; JupyterLab shows it as an image, with all of it in the address.
+ * @param {string} saved
+ */
+function hidden(saved) {
+  const picture = `:is(svg.${saved}, img[src*="${saved}"])`;
+  const rows = `:is(.jp-OutputArea-child, .output_area):has(${picture})`;
+  return h("style", {}, saved && `${picture} { display: none; } ${rows} { display: none; }`);
+}
+
+/**
  * Loads modules from their texts, as anywidget loads this one: several files and no bundler. They
  * can import each other, as `"./name.js"`, though not in a circle.
  */
@@ -466,6 +477,7 @@ async function render({ model, el }) {
   ]);
   el.classList.add("taxpr-view");
   el.append(
+    hidden(model.get("saved")),
     // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
     find.element,
     ranLine,
