@@ -30,7 +30,8 @@ from taxpr._errors import (
     TagError,
     TaxprError,
 )
-from taxpr._hops.protocol import Nested
+from taxpr._hops.outside import register_hop
+from taxpr._hops.protocol import Hop, Nested
 from taxpr._hops.table import injectable, is_hop, nested_jaxprs
 from taxpr._injectors.collect import Last, Masked, Steps
 from taxpr._injectors.injector import Injector, from_function
@@ -76,6 +77,7 @@ __all__ = [
     "AddressError",
     "ArgumentError",
     "DroppedRuleWarning",
+    "Hop",
     "Injected",
     "Injector",
     "InjectorError",
@@ -131,6 +133,7 @@ __all__ = [
     "plant",
     "ready_injectors",
     "record",
+    "register_hop",
     "replace",
     "scale",
     "scope",

@@ -36,6 +36,7 @@ from taxpr._compat._eqns import (
     Kind,
     bind,
     hidden,
+    is_kind,
     is_ref_effect,
     kind_of,
     moved_effects,

@@ -25,6 +25,13 @@ def kind_of(eqn: JaxprEqn) -> Kind:
     return eqn.primitive
 
 
+def is_kind(thing: Any) -> bool:
+    """Whether it is a primitive, or a class of hijax."""
+    return isinstance(thing, Primitive) or (
+        isinstance(thing, type) and issubclass(thing, hijax_bases)
+    )
+
+
 # The param with the object in which an equation hides what it holds.
 HIDING_PARAM = "_prim"
 

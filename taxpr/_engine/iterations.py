@@ -18,34 +18,10 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._engine.thread import Handled, Handler
 from taxpr._errors import RefusedError
-from taxpr._hops.loops import is_loop
 from taxpr._hops.protocol import NO_OPTIONS, Options
-from taxpr._hops.table import nested_jaxprs, replace_nested
+from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested
 from taxpr._primitives.tag import tag
 from taxpr._sites.site import Site, Step
-
-# Equations that run the jaxprs that they hold, and nothing in their place.
-_PLAIN = {
-    _compat.jit_p,
-    _compat.remat_p,
-    _compat.scan_p,
-    _compat.while_p,
-    _compat.cond_p,
-    _compat.core_call_p,
-    _compat.closed_call_p,
-    _compat.eval_jaxpr_p,
-    _compat.compute_on_p,
-    _compat.program_order_p,
-    _compat.xla_metadata_call_p,
-    _compat.shard_map_p,
-}
-# Equations with rules for derivatives, which are not there where these are dropped.
-_WITH_RULES = {
-    _compat.custom_jvp_call_p,
-    _compat.custom_vjp_call_p,
-    _compat.custom_linear_solve_p,
-    _compat.CustomRoot,
-}
 
 COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
 
@@ -76,18 +52,12 @@ class Loop:
 def loops_around(site: Site) -> list[tuple[str, Step]]:
     """The addresses and steps of the loops around a site, outermost first."""
     around = zip(site.chain, site.steps, strict=True)
-    return [(address, step) for address, step in around if is_loop(step.eqn)]
+    return [(address, step) for address, step in around if step.is_loop]
 
 
 def runs_plainly(step: Step, options: Options = NO_OPTIONS) -> bool:
-    """Whether nothing else ever runs in the place of what an equation holds."""
-    dropped = options.custom_rules == "drop" and has_rules(step.eqn)
-    return step.eqn.primitive in _PLAIN or dropped
-
-
-def has_rules(eqn: Any) -> bool:
-    """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
-    return _compat.kind_of(eqn) in _WITH_RULES
+    """Whether no rule of its own ever runs in the place of what an equation holds."""
+    return options.custom_rules == "drop" or not has_rules(step.eqn)
 
 
 def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> None:
@@ -100,9 +70,8 @@ def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> 
         if not runs_plainly(step, options):
             raise RefusedError(
                 f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
-                "other code in the place of what it holds. "
-                + ('Give custom_rules="drop", select' if has_rules(step.eqn) else "Select")
-                + " other tags with where=, or move the tag out of it."
+                'other code in the place of what it holds. Give custom_rules="drop", select other '
+                "tags with where=, or move the tag out of it."
             )
 
 
@@ -138,7 +107,7 @@ class Counters:
                 loop = Loop(
                     address,
                     step.nested.trips,
-                    bool(step.eqn.params.get("reverse")),
+                    step.nested.reverse,
                     self._n_ctx + len(self._loops),
                 )
                 self._loops[address] = loop, site.steps[: depth + 1]
@@ -161,7 +130,7 @@ class Counters:
         ends: dict[Any, Any] = {}
         for loop, steps in self._loops.values():
             *outer, step = steps
-            body = {n.label: n for n in nested_jaxprs(step.eqn)}["body"]
+            body = nested_jaxprs(step.eqn)[-1]
             inside = (*outer, step._replace(nested=body))
             chosen.append((_end_of(jaxpr, inside, ends), _going_up(loop.counter)))
             if outer:

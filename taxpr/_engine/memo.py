@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 from taxpr import _compat
-from taxpr._hops.table import dropped
+from taxpr._hops.table import changes, dropped
 from taxpr._sites.site import Site
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def made_of(jaxpr: Any, sites: Sequence[Site], key: Hashable, make: Callable[[],
         or any(dropped(step.eqn) is not None for site in sites for step in site.steps)
     ):
         return make()
-    key = (key, tuple(site.address for site in sites), _compat.trace_key())
+    key = (key, tuple(site.address for site in sites), changes(), _compat.trace_key())
     with _lock:
         known = _made.setdefault(jaxpr, collections.OrderedDict())
         if key in known:

@@ -11,9 +11,9 @@ from jax.interpreters import partial_eval as pe
 
 from taxpr import _compat
 from taxpr._engine.donation import donates
-from taxpr._engine.iterations import has_rules
 from taxpr._engine.thread import ThreadedJaxpr
 from taxpr._hops.protocol import Options
+from taxpr._hops.table import has_rules
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.guard import underived
 from taxpr._sites.site import Site

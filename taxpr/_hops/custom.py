@@ -260,6 +260,7 @@ register(
     Hop(
         nested=_nested,
         inject=functools.partial(_inject, label="jvp", keep=_keep_jvp),
+        own_derivative=True,
         rules=functools.partial(_rules, label="jvp", rule_of=_compat.jvp_rule),
         with_rules=_with_jvp_rule,
     ),
@@ -269,6 +270,7 @@ register(
     Hop(
         nested=_nested,
         inject=functools.partial(_inject, label="fwd", keep=_keep_vjp),
+        own_derivative=True,
         rules=functools.partial(_rules, label="fwd", rule_of=_compat.fwd_rule),
         with_rules=_with_fwd_rule,
     ),

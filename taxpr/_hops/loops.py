@@ -40,6 +40,7 @@ def _nested_scan(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
             out_roles=("carry",) * n_carry + ("y",) * (n_out - n_carry),
             back=tuple((k, n_consts + k) for k in range(n_carry)),
             trips=length,
+            reverse=eqn.params["reverse"],
             facts=facts,
         ),
     )
@@ -204,15 +205,5 @@ def _bound_while(eqn: _compat.JaxprEqn, goes_on: Any, step: Any, init: Any) -> A
     return jax.tree.unflatten(tree, out)
 
 
-register(_compat.scan_p, Hop(nested=_nested_scan, inject=_inject_scan))
-register(_compat.while_p, Hop(nested=_nested_while, inject=_inject_while))
-
-
-def is_loop(eqn: _compat.JaxprEqn) -> bool:
-    """Whether an equation runs its jaxprs over and over: a scan or a while loop."""
-    return eqn.primitive in (_compat.scan_p, _compat.while_p)
-
-
-def is_while(eqn: _compat.JaxprEqn) -> bool:
-    """Whether only a run can tell how often an equation runs its jaxprs."""
-    return eqn.primitive is _compat.while_p
+register(_compat.scan_p, Hop(nested=_nested_scan, inject=_inject_scan, loops=True))
+register(_compat.while_p, Hop(nested=_nested_while, inject=_inject_while, loops=True))

@@ -6,6 +6,8 @@ the user's program: it is neither walked nor drawn.
 
 from __future__ import annotations
 
+import functools
+
 from taxpr import _compat
 from taxpr._hops.protocol import Hop, Nested
 from taxpr._hops.table import found_in_params, register, register_when_loaded
@@ -53,5 +55,12 @@ for _kind in _compat.combiners:
     register(_kind, Hop(nested=_given_combiners, refusal=_COMBINER))
 for _kind, _reason in _REFUSALS.items():
     register(_kind, Hop(nested=found_in_params, refusal=_reason))
+
+
+def _of_pallas(module: str, name: str, reason: str) -> dict[_compat.Kind, Hop] | None:
+    kind = _compat.primitive_if_loaded(module, name)
+    return None if kind is None else {kind: Hop(nested=found_in_params, refusal=reason)}
+
+
 for (_module, _name), _reason in _OF_PALLAS.items():
-    register_when_loaded(_module, _name, Hop(nested=found_in_params, refusal=_reason))
+    register_when_loaded(functools.partial(_of_pallas, _module, _name, _reason))

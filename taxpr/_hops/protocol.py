@@ -30,6 +30,7 @@ class Nested:
         back: Pairs (outvar, invar) that feed back into the next iteration.
         trips: How often it runs each time the equation runs; None when that is
             known only at run time.
+        reverse: Whether its iterations run from the last to the first.
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.
         rule: Whether it is a rule of `jax.custom_jvp` or `jax.custom_vjp`, which runs in the
@@ -61,6 +62,7 @@ class Nested:
     out_roles: tuple[str, ...]
     back: tuple[tuple[int, int], ...] = ()
     trips: int | None = 1
+    reverse: bool = False
     conditional: bool = False
     recomputed: bool = False
     rule: bool = False
@@ -216,18 +218,63 @@ class Hop:
         nested: The jaxprs of an equation.
         inject: How the context goes through; None where that is refused.
         refusal: Why it is refused; None where it is not.
+        loops: Whether it runs its jaxprs over and over, the last of them at the end of each
+            iteration. What is collected in there has a leading axis, as a scan has, or where
+            `Nested.trips` is None that of a while loop.
+        own_derivative: Whether its derivative is a rule of its own, which injection keeps. With
+            ``custom_rules="drop"`` it is that of what the equation runs.
         rules: The jaxprs of its rules for derivatives, which an equation holds as functions.
         with_rules: ``(eqn, change) -> eqn`` with all jaxprs of its rules changed.
         drops: What injection drops of the equation, such as a rule of its own; None where
             it keeps all.
+
+    Example:
+        >>> from taxpr import Hop
+        >>> from taxpr.hops import called
+        >>> def inject(eqn, ctx, operands, thread):  # the jaxpr runs once
+        ...     return thread("body")(ctx, operands)
+        >>> entry = Hop(nested=lambda eqn: [called(eqn, "jaxpr")], inject=inject)
+        >>> entry.loops, entry.own_derivative
+        (False, False)
     """
 
-    nested: Callable[[_compat.JaxprEqn], tuple[Nested, ...]]
+    nested: Callable[[_compat.JaxprEqn], Sequence[Nested]]
     inject: Inject | None = None
     refusal: str | None = None
+    loops: bool = False
+    own_derivative: bool = False
     rules: Callable[[_compat.JaxprEqn], tuple[Nested, ...]] | None = None
     with_rules: Callable[[_compat.JaxprEqn, Callable[[Any], Any]], _compat.JaxprEqn] | None = None
     drops: str | None = None
+
+
+def called(
+    eqn: _compat.JaxprEqn, *param: Any, label: str = "body", first_operand: int = 0, **more: Any
+) -> Nested:
+    """A nested jaxpr that an equation calls with its operands, and whose results are its own.
+
+    Args:
+        eqn: The equation.
+        *param: Where the jaxpr is stored, as a path into ``eqn.params``.
+        label: Its part of an address.
+        first_operand: The operand that feeds its first input; the others follow.
+        **more: Other fields of `Nested`.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import trace
+        >>> from taxpr.hops import called
+        >>> [eqn] = trace(jax.jit(lambda x: x + 1))(1.0).eqns
+        >>> called(eqn, "jaxpr").operands
+        (0,)
+    """
+    stored: Any = eqn.params
+    for key in param:
+        stored = stored[key]
+    title = f"{eqn.primitive.name} {label}"
+    return dataclasses.replace(
+        plain(label, title, param, stored, first_operand=first_operand), **more
+    )
 
 
 def plain(

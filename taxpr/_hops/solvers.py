@@ -186,6 +186,7 @@ def _inject_root(
 
 
 register(
-    _compat.custom_linear_solve_p, Hop(nested=_nested_linear_solve, inject=_inject_linear_solve)
+    _compat.custom_linear_solve_p,
+    Hop(nested=_nested_linear_solve, inject=_inject_linear_solve, own_derivative=True),
 )
-register(_compat.CustomRoot, Hop(nested=_nested_root, inject=_inject_root))
+register(_compat.CustomRoot, Hop(nested=_nested_root, inject=_inject_root, own_derivative=True))

@@ -2,55 +2,114 @@
 
 An entry says which jaxprs an equation holds, which of its operands feed them,
 and how a context is threaded through them. Search, injection, edits and drawing
-read the same entry. What is in an entry is in `taxpr._hops.protocol`; the entries are in
-`taxpr._hops`.
+read the same entry. What is in an entry is in `taxpr._hops.protocol`; `taxpr._hops` has the
+entries, and `register_hop` adds those of others.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from taxpr import _compat
 from taxpr._hops.protocol import Hop, Inject, Nested, plain
 
-_HOPS: dict[_compat.Kind, Hop] = {}
-_LATER: dict[tuple[str, str], Hop] = {}
+# Entries of the primitives of a module; None while that is not imported.
+Entries = Callable[[], "Mapping[_compat.Kind, Hop] | None"]
+
+
+class _Table:
+    """The entries, which may be read while another thread adds some.
+
+    A reader sees the entries of before or of after: they are replaced as a whole.
+    """
+
+    def __init__(self) -> None:
+        self.hops: Mapping[_compat.Kind, Hop] = {}
+        self.changes = 0
+        self.brought: set[_compat.Kind] = set()  # by others
+        self._fixed: set[_compat.Kind] = set()
+        self._later: list[Entries] = []
+        self._without: set[_compat.Kind] = set()
+        self._lock = threading.RLock()
+
+    def add(self, entries: Mapping[_compat.Kind, Hop], *, fixed: bool = False) -> None:
+        with self._lock:
+            self._fixed.update(entries if fixed else ())
+            self.hops = {**self.hops, **entries}
+            self._without = self._without - entries.keys()
+            self.changes += 1
+
+    def bring(self, kind: _compat.Kind, hop: Hop) -> bool:
+        with self._lock:
+            if kind in self._fixed:
+                return False
+            self.brought.add(kind)
+            self.add({kind: hop})
+            return True
+
+    def add_later(self, entries: Entries) -> None:
+        with self._lock:
+            self._later.append(entries)
+            self._without = set()
+
+    def add_loaded(self) -> None:
+        with self._lock:
+            for entries in list(self._later):
+                if (found := entries()) is not None:
+                    self._later.remove(entries)
+                    # What the module itself has brought is newer than what we know of it.
+                    self.add({k: hop for k, hop in found.items() if k not in self.brought})
+
+    def get(self, kind: _compat.Kind) -> Hop | None:
+        """The entry of a kind; None where there is none, as of all that hold no jaxpr."""
+        hop = self.hops.get(kind)
+        if hop is not None or kind in self._without:
+            return hop
+        with self._lock:
+            # A module that is imported later has primitives that nobody has seen yet.
+            self.add_loaded()
+            if kind not in self.hops:
+                self._without.add(kind)
+            return self.hops.get(kind)
+
+
+_TABLE = _Table()
 
 
 def register(kind: _compat.Kind | None, hop: Hop) -> None:
     """Add an entry; None, a primitive that this JAX does not have, adds nothing."""
     if kind is not None:
-        _HOPS[kind] = hop
+        _TABLE.add({kind: hop}, fixed=True)
 
 
-def register_when_loaded(module: str, name: str, hop: Hop) -> None:
-    """Add an entry for the primitive ``name`` of a JAX module once that module is imported."""
-    _LATER[module, name] = hop
+def bring(kind: _compat.Kind, hop: Hop) -> bool:
+    """Add an entry of others; False where one of ours stays."""
+    return _TABLE.bring(kind, hop)
 
 
-def registered() -> dict[_compat.Kind, Hop]:
-    """The whole table, by `taxpr._compat.kind_of` of the equations.
+def register_when_loaded(entries: Entries) -> None:
+    """Add entries once there are any: those of a module that need not be imported."""
+    _TABLE.add_later(entries)
+
+
+def registered() -> Mapping[_compat.Kind, Hop]:
+    """Our own entries, by `taxpr._compat.kind_of` of the equations.
 
     That is, as far as the modules of their primitives are imported.
     """
-    _register_loaded()
-    return dict(_HOPS)
+    _TABLE.add_loaded()
+    return {kind: hop for kind, hop in _TABLE.hops.items() if kind not in _TABLE.brought}
 
 
-def _register_loaded() -> None:
-    for (module, name), hop in list(_LATER.items()):
-        if (primitive := _compat.primitive_if_loaded(module, name)) is not None:
-            register(primitive, hop)
-            del _LATER[module, name]
+def changes() -> int:
+    """How often the table has changed: what was made before may be made otherwise now."""
+    return _TABLE.changes
 
 
 def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
-    """The entry of an equation that may be a higher-order one."""
-    kind = _compat.kind_of(eqn)
-    if kind not in _HOPS:
-        _register_loaded()
-    return _HOPS.get(kind)
+    return _TABLE.get(_compat.kind_of(eqn))
 
 
 def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -66,9 +125,9 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         >>> [nested.title for nested in nested_jaxprs(program.eqns[0])]
         ['scan body']
     """
-    hop = _HOPS.get(_compat.kind_of(eqn))
+    hop = _entry(eqn)
     if hop is not None:
-        return hop.nested(eqn)
+        return tuple(hop.nested(eqn))
     if _compat.HIDING_PARAM in eqn.params or not _is_plain(eqn.params.values()):
         return found_in_params(eqn)
     return ()
@@ -76,13 +135,13 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def rule_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     """The jaxprs that run in the place of the equation's own when it is differentiated."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     return hop.rules(eqn) if hop and hop.rules else ()
 
 
 def with_rules(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
     """The equation with all jaxprs of its rules changed; itself where it has none."""
-    hop = _HOPS.get(eqn.primitive)
+    hop = _entry(eqn)
     return hop.with_rules(eqn, change) if hop and hop.with_rules else eqn
 
 
@@ -119,7 +178,7 @@ def injectable(eqn: _compat.JaxprEqn) -> str | None:
     if hop is None:
         return (
             "taxpr has no rule for this primitive, so it does not know in which order, or how "
-            "often, its jaxprs run"
+            "often, its jaxprs run (taxpr.register_hop adds one)"
         )
     return hop.refusal
 
@@ -128,6 +187,18 @@ def dropped(eqn: _compat.JaxprEqn) -> str | None:
     """What injection drops of the equation; None where it keeps all."""
     hop = _entry(eqn)
     return hop.drops if hop else None
+
+
+def is_loop(eqn: _compat.JaxprEqn) -> bool:
+    """Whether an equation runs its jaxprs over and over, as a scan or a while loop."""
+    hop = _entry(eqn)
+    return hop is not None and hop.loops
+
+
+def has_rules(eqn: _compat.JaxprEqn) -> bool:
+    """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
+    hop = _entry(eqn)
+    return hop is not None and hop.own_derivative
 
 
 def inject_rule(eqn: _compat.JaxprEqn) -> Inject | None:

@@ -15,7 +15,6 @@ from taxpr._engine.memo import made_of
 from taxpr._engine.thread import Handled, Handler, thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, SelectorError
-from taxpr._hops.loops import is_loop, is_while
 from taxpr._hops.protocol import Emission, Options
 from taxpr._hops.rebuild import Slots
 from taxpr._jaxprs.splice import followed_by
@@ -181,7 +180,7 @@ def _collection(
     options: Options,
 ) -> Collection:
     plain, kept = collector(), collector(max_steps)
-    chosen = [(s, kept if any(is_while(step.eqn) for step in s.steps) else plain) for s in sites]
+    chosen = [(s, kept if any(step.is_while for step in s.steps) else plain) for s in sites]
     threaded = thread(jaxpr, chosen, [], options)
     stacked: set[str] = set()
     mesh: dict[str, Container[str]] = {}
@@ -268,7 +267,7 @@ def _axes(site: Site, max_steps: int | None, mesh: Container[str]) -> list[tuple
     """The names of the axes of each leaf of the token; ``mesh`` has the mesh axes that count."""
     leading: list[str] = []
     for address, step in zip(site.chain, site.steps, strict=True):
-        if is_loop(step.eqn) and (max_steps is not None or not is_while(step.eqn)):
+        if step.is_loop and (max_steps is not None or not step.is_while):
             leading.append(address)
         if step.eqn.primitive is _compat.shard_map_p:
             leading += [f"mesh {name}" for name in _compat.manual_sizes(step.eqn) if name in mesh]

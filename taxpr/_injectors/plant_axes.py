@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
-from taxpr._hops.loops import is_loop
 from taxpr._injectors.collect import Steps
 from taxpr._sites.site import Site
 
@@ -35,7 +34,7 @@ def _around(site: Site) -> list[tuple[int | str, int | None]]:
     loops = itertools.count()
     around: list[tuple[int | str, int | None]] = []
     for step in site.steps:
-        if is_loop(step.eqn):
+        if step.is_loop:
             around.append((next(loops), step.nested.trips))
         around += mesh_sizes(step.eqn).items()
     return around

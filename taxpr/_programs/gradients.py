@@ -15,7 +15,6 @@ from taxpr._engine.iterations import refuse_unless_plain
 from taxpr._engine.memo import made_of
 from taxpr._engine.thread import Handled, Handler, thread
 from taxpr._errors import ArgumentError, RefusedError, SelectorError
-from taxpr._hops.loops import is_while
 from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import Masked, by_name, collection, together
 from taxpr._primitives.cotangent import mark_cotangent
@@ -189,7 +188,7 @@ def _check_site(site: Site, options: Options) -> None:
                 "have only a share of the gradient. Give check_vma=True, or select other tags "
                 "with where=."
             )
-        if is_while(step.eqn):
+        if step.is_while:
             raise RefusedError(
                 f"grad_at: the {site} is in the while loop {address}, through which JAX has no "
                 "reverse mode. A fori_loop of a fixed number of iterations is a scan and has one."

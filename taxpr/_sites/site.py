@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._hops.protocol import Nested
+from taxpr._hops.table import is_loop
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import tag_params
 
@@ -22,6 +23,16 @@ class Step(NamedTuple):
     nested: Nested
     home: Any
     """The jaxpr that holds the equation, as stored."""
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether the equation runs its jaxprs over and over, as a scan or a while loop."""
+        return is_loop(self.eqn)
+
+    @property
+    def is_while(self) -> bool:
+        """Whether it does, and only a run can tell how often."""
+        return self.nested.trips is None and self.is_loop
 
     @property
     def key(self) -> tuple[int, str]:

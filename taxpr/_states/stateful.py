@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._engine.iterations import has_rules
 from taxpr._engine.thread import Handler, thread
 from taxpr._engine.underived import with_refusals
 from taxpr._errors import RefusedError, refuse_function
 from taxpr._hops.protocol import Options
-from taxpr._hops.table import nested_jaxprs, replace_nested
+from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested
 from taxpr._primitives.state import State
 from taxpr._primitives.state_access import (
     Access,

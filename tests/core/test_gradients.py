@@ -13,6 +13,8 @@ from loops import XS, Indexed
 import taxpr
 from taxpr import tag, tag_cotangent
 
+pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+
 # ---- tag_cotangent -----------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ from loops import OWN, XS, Indexed
 import taxpr
 from taxpr import plant, tag
 
+pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+
 
 class Planting(Indexed):
     """The reference, in which ``values[name][index]`` takes the place of a token."""

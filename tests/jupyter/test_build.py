@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from drawn_programs import HOSTILE, PROGRAMS, V, X
 from jax import lax
 
 import taxpr
+from taxpr.hops import called
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._tree.fold import BUDGET, HARD_LIMIT
 from taxpr_jupyter._tree.ports import MANY
@@ -394,6 +396,28 @@ def test_a_combiner_that_jax_writes_is_no_frame():
     picture = build_picture(taxpr.trace(f)(np.ones(3, np.float32)))
     assert node(picture, "6:scatter-add").lines == ("scatter-add", "f32[5]")
     assert {n.kind for n in picture.nodes} == {"input", "eqn", "output"}
+
+
+def test_a_primitive_of_others_is_a_frame():
+    prim = jex.Primitive("twice_over")
+    prim.multiple_results = True
+    prim.def_abstract_eval(lambda *avals, jaxpr: jaxpr.out_avals)
+    taxpr.register_hop(
+        prim,
+        taxpr.Hop(
+            nested=lambda eqn: [called(eqn, "jaxpr", trips=2, back=((0, 0),))],
+            refusal="this is about the picture",
+            loops=True,
+        ),
+    )
+
+    def f(x):
+        return prim.bind(x, jaxpr=jax.make_jaxpr(jnp.sin)(x))[0]
+
+    picture = build_picture(taxpr.trace(f)(1.0))
+    assert [c.lines[0] for c in picture.clusters] == ["twice_over body"]
+    assert node(picture, "0:twice_over/body/0:sin").cluster == picture.clusters[0].id
+    assert sources(picture, "0:twice_over/body/in0") == ["in0"]
 
 
 # --- folding --------------------------------------------------------------------------------------

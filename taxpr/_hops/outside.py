@@ -1,0 +1,180 @@
+"""Entries that others bring: checked when they are registered, and where they are used."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._errors import ArgumentError, name_of
+from taxpr._hops.protocol import Emits, Hop, Inject, Nested, Thread
+from taxpr._hops.table import bring, nested_jaxprs
+
+
+def register_hop(primitive: Any, hop: Hop) -> None:
+    """Teach taxpr a higher-order primitive: one whose equations hold jaxprs.
+
+    From then on its equations are drawn, and tags in there are found, as far as `Hop.nested`
+    says, and injected, collected, counted, planted and differentiated as `Hop.inject` says. A
+    library does so once, where it makes its primitive. Without an entry a primitive is walked and
+    drawn as far as its params show jaxprs, and refused by `inject`.
+
+    What the entry returns is checked whenever it is used. Registering again replaces the entry;
+    the entries that taxpr has of its own for the primitives of JAX stay.
+
+    Args:
+        primitive: A primitive, as of `jax.extend.core.Primitive`.
+        hop: Its entry.
+
+    Raises:
+        ArgumentError: If there is no such entry to be had.
+
+    Example:
+        >>> import jax, jax.extend.core as jex, taxpr
+        >>> from taxpr.hops import called
+        >>> labelled_p = jex.Primitive("labelled")  # runs its jaxpr once
+        >>> labelled_p.multiple_results = True
+        >>> _ = labelled_p.def_abstract_eval(lambda *avals, jaxpr: jaxpr.out_avals)
+        >>> _ = labelled_p.def_impl(lambda *args, jaxpr: jex.jaxpr_as_fun(jaxpr)(*args))
+        >>> def nested(eqn):
+        ...     return [called(eqn, "jaxpr", label="body")]
+        >>> def inject(eqn, ctx, operands, thread):
+        ...     return thread("body")(ctx, operands)
+        >>> taxpr.register_hop(labelled_p, taxpr.Hop(nested=nested, inject=inject))
+        >>> def f(x):
+        ...     jaxpr = jax.make_jaxpr(lambda x: taxpr.tag(x * 2, name="y") + 1)(x)
+        ...     return labelled_p.bind(x, jaxpr=jaxpr)[0]
+        >>> program = taxpr.trace(f)(3.0)
+        >>> [site.address for site in program.tags()]
+        ['0:labelled/body/t0']
+        >>> float(program.plant({"y": 10.0})(3.0))
+        11.0
+    """
+    if not _compat.is_kind(primitive):
+        raise ArgumentError(
+            f"register_hop: {primitive!r} is a {type(primitive).__name__}. An entry is for a "
+            'primitive, such as jax.extend.core.Primitive("name") makes.'
+        )
+    name = name_of(primitive)
+    if not isinstance(hop, Hop):
+        raise ArgumentError(
+            f"register_hop: the entry of {name} is a {type(hop).__name__}, not a taxpr.Hop."
+        )
+    if (hop.inject is None) == (hop.refusal is None):
+        raise ArgumentError(
+            f"register_hop: the entry of {name} has {'both' if hop.inject else 'neither'} an "
+            "inject and a refusal. Say how a context goes through the primitive, or why it cannot."
+        )
+    checked = dataclasses.replace(
+        hop,
+        nested=functools.partial(_nested, hop.nested),
+        inject=hop.inject and functools.partial(_injected, hop.inject),
+    )
+    if not bring(primitive, checked):
+        raise ArgumentError(f"register_hop: {name} has an entry of taxpr's own, which stays.")
+
+
+# ---- what it says of an equation ---------------------------------------------
+
+
+def _nested(
+    nested: Callable[[_compat.JaxprEqn], Sequence[Nested]], eqn: _compat.JaxprEqn
+) -> tuple[Nested, ...]:
+    found = tuple(nested(eqn))
+    for one in found:
+        for wrong in _misfits(eqn, one):
+            raise ArgumentError(_said(eqn, f"nested gave {getattr(one, 'label', one)!r}, {wrong}"))
+    labels = [one.label for one in found]
+    if len({*labels}) < len(labels):
+        raise ArgumentError(_said(eqn, f"nested gave the labels {', '.join(labels)}, two the same"))
+    return found
+
+
+def _misfits(eqn: _compat.JaxprEqn, one: Any) -> Iterator[str]:
+    """What is wrong with a nested jaxpr, the first thing first."""
+    if not isinstance(one, Nested):
+        yield "which is no Nested"
+    if not one.label or "/" in one.label:
+        yield "and a label is a part of an address: some text without a slash"
+    if not _compat.is_jaxpr(one.stored):
+        yield f"and what is stored is a {type(one.stored).__name__}, not a jaxpr"
+    if one.param is not None and not _leads_to(eqn, one):
+        yield f"and {one.param} does not lead to what is stored, from the params of the equation"
+    for ends, roles, own, what, of in (
+        (one.operands, one.in_roles, one.jaxpr.invars, "inputs", eqn.invars),
+        (one.results, one.out_roles, one.jaxpr.outvars, "results", eqn.outvars),
+    ):
+        if not len(ends) == len(roles) == len(own):
+            yield (
+                f"and its jaxpr has {len(own)} {what}, for which there are {len(ends)} indices and "
+                f"{len(roles)} roles"
+            )
+        if any(k is not None and not 0 <= k < len(of) for k in ends):
+            yield f"and the equation has no {what} {list(ends)}: it has {len(of)}"
+    n_out, n_in = len(one.jaxpr.outvars), len(one.jaxpr.invars)
+    if any(not (0 <= out < n_out and 0 <= into < n_in) for out, into in one.back):
+        yield f"and back={one.back} names results and inputs that its jaxpr does not have"
+
+
+def _leads_to(eqn: _compat.JaxprEqn, one: Nested) -> bool:
+    here: Any = eqn.params
+    try:
+        for key in one.param or ():
+            here = here[key]
+    except (LookupError, TypeError):
+        return False
+    return here is one.stored
+
+
+# ---- what its rule returns ---------------------------------------------------
+
+
+def _injected(
+    inject: Inject, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
+) -> tuple[list[Any], list[Any], Emits]:
+    """What the rule returns, with the weak types that were there before."""
+    returned = inject(eqn, list(ctx), list(operands), thread)
+    if not (isinstance(returned, (tuple, list)) and len(returned) == 3):
+        raise ArgumentError(
+            _said(eqn, f"inject returned a {type(returned).__name__}, not (ctx, results, emits)")
+        )
+    now, results, emits = returned
+    new_ctx = _of_types(eqn, "ctx", now, [jax.typeof(x) for x in ctx])
+    new_results = _of_types(eqn, "results", results, [var.aval for var in eqn.outvars])
+    _check_emits(eqn, emits, thread)
+    return new_ctx, new_results, emits
+
+
+def _of_types(eqn: Any, what: str, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    found = [jax.typeof(x) for x in values]
+    if [(x.shape, x.dtype) for x in found] != [(aval.shape, aval.dtype) for aval in avals]:
+        shown = ", ".join(x.str_short() for x in found) or "nothing"
+        expected = ", ".join(aval.str_short() for aval in avals) or "nothing"
+        raise ArgumentError(_said(eqn, f"inject returned {what} {shown}, and expected {expected}"))
+    return [
+        _compat.with_weak_type(x, getattr(aval, "weak_type", False))
+        for x, aval in zip(values, avals, strict=True)
+    ]
+
+
+def _check_emits(eqn: Any, emits: Any, thread: Thread) -> None:
+    expected = {key for one in nested_jaxprs(eqn) for key in thread(one.label).emitted()}
+    found = emits if isinstance(emits, dict) else {}
+    if lost := sorted(expected - found.keys()):
+        raise ArgumentError(
+            _said(
+                eqn,
+                f"inject lost what is collected at {', '.join(lost)}: return what each call of "
+                "thread(label) hands out, all in one dict",
+            )
+        )
+
+
+def _said(eqn: _compat.JaxprEqn, what: str) -> str:
+    source = _compat.source_of(eqn)
+    where = f", at {source}" if source else ""
+    return f"register_hop: the entry of {eqn.primitive.name}{where}: {what}."

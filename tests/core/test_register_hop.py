@@ -1,0 +1,492 @@
+"""Entries of the table that others bring, for primitives that taxpr does not know."""
+
+import concurrent.futures
+import sys
+import threading
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from checks import assert_close, check_types
+from jax.interpreters import mlir
+from reference import Reference
+
+import taxpr
+from taxpr._hops import table
+from taxpr.hops import Hop, before_loop, called, counted, later, never
+
+W = np.linspace(-1.0, 1.0, 3).astype(np.float32)
+V = np.asarray([0.3, -0.8, 1.1], np.float32)
+
+
+def primitive(name, impl):
+    """A primitive whose equations hold one jaxpr, with the rules that JAX itself needs."""
+    prim = jex.Primitive(name)
+    prim.multiple_results = True
+    prim.def_impl(impl)
+    prim.def_abstract_eval(lambda *avals, jaxpr, **_: jaxpr.out_avals)
+    mlir.register_lowering(prim, mlir.lower_fun(impl, multiple_results=True))
+    return prim
+
+
+# ---- thrice: a loop of a fixed length ----------------------------------------
+
+
+def run_thrice(*xs, jaxpr):
+    for _ in range(3):
+        xs = jex.jaxpr_as_fun(jaxpr)(*xs)
+    return xs
+
+
+def nested_thrice(eqn):
+    n = len(eqn.invars)
+    roles = ("carry",) * n
+    back = tuple((k, k) for k in range(n))
+    return [called(eqn, "jaxpr", trips=3, back=back, in_roles=roles, out_roles=roles)]
+
+
+def inject_thrice(eqn, ctx, operands, thread):
+    body = thread("body")
+
+    def step(carry, _):
+        ctx, outs, emits = body(*carry)
+        return (ctx, outs), emits
+
+    (ctx, outs), emits = jax.lax.scan(step, (ctx, operands), None, length=3)
+    return ctx, outs, emits
+
+
+thrice_p = primitive("thrice", run_thrice)
+taxpr.register_hop(thrice_p, Hop(nested=nested_thrice, inject=inject_thrice, loops=True))
+
+
+def thrice(f, *xs):
+    return thrice_p.bind(*xs, jaxpr=jax.make_jaxpr(f)(*xs))
+
+
+def in_thrice(v, x):
+    def body(v, x):
+        h = taxpr.tag(jnp.sin(v * W) + x, name="h")
+        return h * 2.0, taxpr.tag(x * 0.5 + h.sum(), name="x")
+
+    v, x = thrice(body, taxpr.tag(v, name="before"), x)
+    return v.sum() * x
+
+
+# ---- when: it runs, or it does not -------------------------------------------
+
+
+def run_when(pred, *xs, jaxpr):
+    return jax.lax.cond(pred, lambda *xs: jex.jaxpr_as_fun(jaxpr)(*xs), lambda *xs: list(xs), *xs)
+
+
+def inject_when(eqn, ctx, operands, thread):
+    body = thread("body")
+    pred, *xs = operands
+
+    def run(ctx, xs):
+        ctx, outs, emits = body(ctx, xs)
+        return ctx, outs, {key: counted(one) for key, one in emits.items()}
+
+    def pass_over(ctx, xs):
+        return ctx, xs, {key: never(one) for key, one in body.emitted().items()}
+
+    return jax.lax.cond(pred, run, pass_over, ctx, xs)
+
+
+when_p = primitive("when", run_when)
+taxpr.register_hop(
+    when_p,
+    Hop(
+        nested=lambda eqn: [called(eqn, "jaxpr", first_operand=1, conditional=True)],
+        inject=inject_when,
+    ),
+)
+
+
+def in_when(v, x):
+    jaxpr = jax.make_jaxpr(lambda v, x: (taxpr.tag(jnp.cos(v) * W, name="h") + x, x))(v, x)
+    return when_p.bind(x > 0, v, x, jaxpr=jaxpr)[0].sum()
+
+
+# ---- repeat: a loop whose length only a run knows ----------------------------
+
+
+def run_repeat(n, *xs, jaxpr):
+    return jax.lax.fori_loop(0, n, lambda _, xs: jex.jaxpr_as_fun(jaxpr)(*xs), list(xs))
+
+
+def inject_repeat(eqn, ctx, operands, thread):
+    body = thread("body")
+    n, *xs = operands
+    seen = {key: before_loop(one) for key, one in body.emitted().items()}
+
+    def step(index, loop):
+        ctx, xs, seen = loop
+        ctx, xs, emits = body(ctx, xs)
+        return ctx, xs, {key: later(seen[key], one, index) for key, one in emits.items()}
+
+    return jax.lax.fori_loop(0, n, step, (ctx, xs, seen))
+
+
+repeat_p = primitive("repeat", run_repeat)
+taxpr.register_hop(
+    repeat_p,
+    Hop(
+        nested=lambda eqn: [called(eqn, "jaxpr", first_operand=1, trips=None, conditional=True)],
+        inject=inject_repeat,
+        loops=True,
+    ),
+)
+
+
+def in_repeat(v, x):
+    jaxpr = jax.make_jaxpr(lambda v: [taxpr.tag(v * 2.0, name="h") + 1.0])(v)
+    return repeat_p.bind(jnp.where(x > 0, 3, 0), v, jaxpr=jaxpr)[0].sum()
+
+
+# ---- the meaning -------------------------------------------------------------
+
+
+class WithThese(Reference):
+    """The plain interpreter, which knows the primitives of this file, too."""
+
+    def eqn(self, eqn, args):
+        jaxpr = eqn.params.get("jaxpr")
+        if eqn.primitive is thrice_p:
+            for _ in range(3):
+                args = self(jaxpr, *args)
+            return args
+        if eqn.primitive is when_p:
+            return self(jaxpr, *args[1:]) if args[0] else args[1:]
+        if eqn.primitive is repeat_p:
+            n, *args = args
+            for _ in range(int(n)):
+                args = self(jaxpr, *args)
+            return args
+        return super().eqn(eqn, args)
+
+
+def mixing(s, token, params):
+    return token * 1.5 + s, s * 0.5 + token.mean()
+
+
+PROGRAMS = [in_thrice, in_when, in_repeat]
+AT = [(V, np.float32(0.7)), (V, np.float32(-0.7))]
+
+
+@pytest.mark.parametrize("fn", PROGRAMS)
+@pytest.mark.parametrize("args", AT)
+def test_injected_as_the_reference_says(fn, args):
+    program = taxpr.trace(fn)(*args)
+    injected = program.inject(mixing, jnp.float32(0.3))
+    check_types(injected.jaxpr)
+    reference = WithThese(mixing, jnp.float32(0.3))
+    expected = reference(program.jaxpr, *args)
+    for run in (injected, jax.jit(injected)):
+        out, ctx = run(jnp.float32(0.3), *args)
+        assert_close([out], expected)
+        assert_close(ctx, reference.ctx)
+    mapped = jax.vmap(injected, (None, 0, None))(jnp.float32(0.3), jnp.stack([V, V]), args[1])
+    assert_close(mapped[0], jnp.stack([expected[0]] * 2))
+    assert_close(program(*args), WithThese()(program.jaxpr, *args)[0])
+
+
+@pytest.mark.parametrize("fn", PROGRAMS[:2])
+def test_the_derivative_is_that_of_what_runs(fn):
+    injected = taxpr.trace(fn)(*AT[0]).inject(mixing, jnp.float32(0.3))
+
+    def theirs(v, x):
+        jaxpr = jax.make_jaxpr(fn)(v, x)
+        return WithThese(mixing, jnp.float32(0.3))(jaxpr, v, x)[0]
+
+    found = jax.grad(lambda *args: injected(jnp.float32(0.3), *args)[0])(*AT[0])
+    along, step = jnp.ones(3), jnp.float32(1e-2)
+    up, down = (theirs(V + sign * step * along, AT[0][1]) for sign in (1, -1))
+    assert_close(found @ along, (up - down) / (2 * step), tolerance=2e-2)
+
+
+def test_a_loop_has_an_axis_and_iterations():
+    program = taxpr.trace(in_thrice)(*AT[0])
+    assert [site.trips for site in program.tags()] == [1, 3, 3]
+    out, values = program.collect()(*AT[0])
+    assert_close(out, in_thrice(*AT[0]))
+    assert program.axes() == {
+        "before": ("token 0",),
+        "h": ("0:thrice", "token 0"),
+        "x": ("0:thrice",),
+    }
+    # Planted into another run, what one run had gives what that gave.
+    other = (V * 2, np.float32(-1))
+    assert_close(program.plant(values)(*other), out)
+    assert_close(program.plant({"x": values["x"]})(*AT[0]), out)
+    for at in range(3):
+        seen = []
+
+        def planting(ctx, token, params, at=at, seen=seen):
+            seen.append(token)
+            return (token * 0 + 5 if len(seen) - 1 == at else token), ctx
+
+        expected = WithThese(planting, None, lambda p: p["name"] == "h")(program.jaxpr, *AT[0])
+        assert_close(program.plant({"h": np.full(3, 5, V.dtype)}, at=at)(*AT[0]), expected[0])
+
+
+def test_the_gradient_at_a_tag_is_that_of_each_firing():
+    program = taxpr.trace(in_thrice)(*AT[0])
+    gradient = taxpr.grad_at(program, "h")(*AT[0])["h"]
+    assert gradient.shape == (3, 3)
+    for at in range(3):
+        fired = []
+
+        def moved(by, token, params, at=at, fired=fired):
+            fired.append(token)
+            return (token + by if len(fired) - 1 == at else token), by
+
+        up, down = (
+            WithThese(moved, jnp.float32(by), lambda p: p["name"] == "h")(program.jaxpr, *AT[0])[0]
+            for by in (1e-2, -1e-2)
+            if not fired.clear()
+        )
+        assert_close(gradient[at].sum(), (up - down) / jnp.float32(2e-2), tolerance=2e-2)
+
+
+@pytest.mark.parametrize("args", AT)
+def test_what_need_not_run_says_how_often_it_did(args):
+    runs = args[1] > 0
+    found = taxpr.collect(in_when)(*args)[1]["h"]
+    assert (type(found), bool(found.mask)) == (taxpr.Masked, runs)
+    assert_close(found.value, jnp.where(runs, jnp.cos(V) * W, 0))
+    program = taxpr.trace(in_repeat)(*args)
+    last = program.collect()(*args)[1]["h"]
+    assert (type(last), int(last.count)) == (taxpr.Last, 3 * runs)
+    steps = program.collect(max_steps=2)(*args)[1]["h"]
+    assert (steps.mask.tolist(), int(steps.count)) == ([bool(runs)] * 2, 3 * runs)
+    assert_close(steps.value, jnp.where(runs, jnp.stack([V * 2, (V * 2 + 1) * 2]), 0))
+    counted = program.inject(taxpr.count())
+    [fired] = counted(counted.ctx, *args)[1]["state"].values()
+    assert int(fired) == 3 * runs
+    with pytest.raises(taxpr.RefusedError, match="in the while loop 2:repeat"):
+        taxpr.grad_at(program, "h")(*args)
+
+
+def test_values_in_there_are_tagged_and_tags_dissolved():
+    program = taxpr.trace(in_thrice)(*AT[0])
+    tagged = program.tag_at("0:thrice/body/1:sin", name="s").tag_at("0:thrice/body/in1", name="i")
+    values = tagged.collect(["s", "i"])(*AT[0])[1]
+    assert {name: value.shape for name, value in values.items()} == {"s": (3, 3), "i": (3,)}
+    plain = program.dissolve()
+    assert not plain.tags()
+    assert_close(plain(*AT[0]), in_thrice(*AT[0]))
+
+
+def test_a_state_is_read_and_written_in_there():
+    total = taxpr.State(jnp.float32(0), name="total")
+
+    def f(x):
+        def body(x):
+            total.value = total.value * 2 + x
+            return [x + 1]
+
+        return thrice(body, x)[0]
+
+    pure, states = taxpr.uncurry(f, jnp.float32(1))
+    out, states = jax.jit(pure)(states, jnp.float32(1))
+    assert (float(out), float(states["total"])) == (4.0, (1 * 2 + 2) * 2 + 3)
+
+
+# ---- a derivative of its own -------------------------------------------------
+
+own_p = primitive("own", lambda *xs, jaxpr: jex.jaxpr_as_fun(jaxpr)(*xs))
+taxpr.register_hop(
+    own_p,
+    Hop(
+        nested=lambda eqn: [called(eqn, "jaxpr")],
+        inject=lambda eqn, ctx, operands, thread: thread("body")(ctx, operands),
+        own_derivative=True,
+    ),
+)
+
+
+def test_a_derivative_of_its_own_is_not_asked_at_its_tags():
+    def f(x):
+        jaxpr = jax.make_jaxpr(lambda x: [taxpr.tag(x * 3, name="h")])(x)
+        return own_p.bind(x, jaxpr=jaxpr)[0] ** 2
+
+    with pytest.raises(taxpr.RefusedError, match=r"own may run other code .* Give custom_rules="):
+        taxpr.grad_at(f, "h")(2.0)
+    assert float(taxpr.grad_at(f, "h", custom_rules="drop")(2.0)["h"]) == 12.0
+
+
+# ---- the table ---------------------------------------------------------------
+
+
+def fresh(name="fresh"):
+    return primitive(name, lambda *xs, jaxpr: jex.jaxpr_as_fun(jaxpr)(*xs))
+
+
+def program_of(prim):
+    def f(x):
+        jaxpr = jax.make_jaxpr(lambda x: [taxpr.tag(x * 3, name="h")])(x)
+        return prim.bind(x, jaxpr=jaxpr)[0]
+
+    return taxpr.trace(f)(2.0)
+
+
+def called_once(inject=lambda eqn, ctx, operands, thread: thread("body")(ctx, operands), **more):
+    return Hop(nested=lambda eqn: [called(eqn, "jaxpr", **more)], inject=inject)
+
+
+def test_an_entry_may_come_late_and_again():
+    prim = fresh()
+    program = program_of(prim)
+    assert [site.address for site in program.tags()] == ["0:fresh/jaxpr/t0"]
+    with pytest.raises(taxpr.RefusedError, match=r"no rule for this .*\(taxpr.register_hop adds"):
+        program.collect()
+    taxpr.register_hop(prim, called_once())
+    assert [site.address for site in program.tags()] == ["0:fresh/body/t0"]
+    assert taxpr.injectable(program.eqns[0]) is None
+    assert float(program.collect()(2.0)[1]["h"]) == 6.0
+
+    def doubled(eqn, ctx, operands, thread):
+        return thread("body")(ctx, [2 * x for x in operands])
+
+    taxpr.register_hop(prim, called_once(doubled))
+    assert float(program.collect()(2.0)[1]["h"]) == 12.0
+    taxpr.register_hop(prim, Hop(nested=called_once().nested, refusal="it is a secret"))
+    with pytest.raises(taxpr.RefusedError, match="does not inject into fresh: it is a secret"):
+        program.collect()
+
+
+def test_entries_are_brought_while_others_read():
+    """Also of modules that are imported later, which each reader looks for."""
+    programs = [program_of(fresh(f"fresh{k}")) for k in range(60)]
+    begin = threading.Barrier(4)
+
+    def bringing():
+        begin.wait()
+        for program in programs:
+            taxpr.register_hop(program.eqns[0].primitive, called_once())
+        return []
+
+    def reading():
+        begin.wait()
+        return [
+            float(taxpr.trace(lambda x: jnp.sin(x) + 1)(1.0).tags() == []) for _ in range(9)
+        ] + [
+            {site.address for site in program.tags()} <= {f"0:{name}/body/t0", f"0:{name}/jaxpr/t0"}
+            for program in programs
+            for name in [program.eqns[0].primitive.name]
+        ]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(run) for run in (bringing, reading, reading, reading)]
+        assert all(all(one.result()) for one in found)
+    for program in programs:
+        assert float(program.collect()(2.0)[1]["h"]) == 6.0
+
+
+def test_entries_for_what_is_imported_meanwhile_are_added_once():
+    """Several threads look for them at the same time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(50):
+            prim = fresh()
+            program = program_of(prim)
+            table.register_when_loaded(lambda prim=prim: {prim: called_once()})
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                found = [pool.submit(taxpr.injectable, program.eqns[0]) for _ in range(4)]
+                assert [one.result() for one in found] == [None] * 4
+            taxpr.register_hop(prim, called_once())  # it is none that taxpr must have
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize(
+    ("prim", "hop", "text"),
+    [
+        ("scan", called_once(), r"'scan' is a str. An entry is for a primitive, such as"),
+        (own_p, {"nested": None}, r"the entry of own is a dict, not a taxpr.Hop"),
+        (own_p, Hop(nested=lambda eqn: []), r"of own has neither an inject and a refusal. Say how"),
+        (jax.lax.scan_p, called_once(), r"scan has an entry of taxpr's own, which stays"),
+    ],
+)
+def test_what_is_no_entry_is_refused(prim, hop, text):
+    with pytest.raises(taxpr.ArgumentError, match=f"register_hop: .*{text}"):
+        taxpr.register_hop(prim, hop)
+
+
+def give(what):
+    return lambda eqn, ctx, operands, thread: what(*thread("body")(ctx, operands))
+
+
+AT_THE_LINE = r"register_hop: the entry of fresh, at \S+test_register_hop.py:\d+ in \S+: "
+
+
+@pytest.mark.parametrize(
+    ("hop", "text"),
+    [
+        (called_once(label="a/b"), "nested gave 'a/b', and a label is a part of an address"),
+        (called_once(operands=()), "has 1 inputs, for which there are 0 indices and 1 roles"),
+        (called_once(results=(3,)), r"has no results \[3\]: it has 1"),
+        (called_once(back=((0, 1),)), r"back=\(\(0, 1\),\) names results and inputs that its"),
+        (called_once(param=("other",)), r"\('other',\) does not lead to what is stored"),
+        (called_once(stored=3, param=None), "what is stored is a int, not a jaxpr"),
+        (Hop(lambda eqn: [called(eqn, "jaxpr")] * 2, called_once().inject), "body, body, two the"),
+        (Hop(lambda eqn: ["body"], called_once().inject), "nested gave 'body', which is no Nested"),
+    ],
+)
+def test_a_wrong_nested_says_what_is_wrong(hop, text):
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, hop)
+    with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + ".*" + text):
+        program.tags()
+
+
+@pytest.mark.parametrize(
+    ("inject", "text"),
+    [
+        (give(lambda ctx, outs, emits: outs), r"returned a list, not \(ctx, results, emits"),
+        (
+            give(lambda ctx, outs, emits: (ctx, [], emits)),
+            "returned results nothing, and expected f",
+        ),
+        (
+            give(lambda ctx, outs, emits: ([], outs, emits)),
+            "returned ctx nothing, and expected int32",
+        ),
+        (
+            give(lambda ctx, outs, emits: (ctx, [outs[0] > 0], emits)),
+            r"returned results bool\[\], and expected float32\[\]",
+        ),
+    ],
+)
+def test_a_wrong_rule_says_what_is_wrong(inject, text):
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, called_once(inject))
+    with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + "inject " + text):
+        program.inject(lambda n, token, params: (token, n + 1), 0)
+
+
+def test_a_rule_that_loses_what_is_collected_says_so():
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, called_once(give(lambda ctx, outs, emits: (ctx, outs, {}))))
+    with pytest.raises(taxpr.ArgumentError, match="inject lost what is collected at body/t0: retu"):
+        program.collect()
+
+
+def test_weak_types_stay_as_they_were():
+    prim = fresh()
+    program = program_of(prim)
+
+    def strong(ctx, outs, emits):
+        return ctx, [jnp.asarray(np.float32(1)) * outs[0].astype(np.float32)], emits
+
+    taxpr.register_hop(prim, called_once(give(strong)))
+    assert program.out_avals[0].weak_type
+    assert program.collect().out_avals[0].weak_type
