@@ -5,6 +5,7 @@ runs a function at each tag, with a context threaded through the program in the 
 execution; `collect` hands the values out.
 """
 
+from taxpr import hops as hops
 from taxpr._compat import (
     Source,
     is_dropped,
@@ -48,6 +49,7 @@ from taxpr._programs.program import Injected, Program
 from taxpr._programs.transforms import collect, inject
 from taxpr._sites.criteria import line, maybe, scope
 from taxpr._sites.site import Site
+from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import Value
 from taxpr._sites.walk import iter_eqns, numbered
 from taxpr._states.make_jaxpr import make_jaxpr
@@ -90,6 +92,7 @@ __all__ = [
     "RefusedError",
     "SelectorError",
     "Site",
+    "Skipped",
     "Source",
     "StaleDerivativeWarning",
     "State",

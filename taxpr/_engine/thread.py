@@ -23,7 +23,7 @@ from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._engine.plan import Plan, plan_key, plan_of
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Options
-from taxpr._hops.table import inject_rule, injectable
+from taxpr._hops.table import inject_rule
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
 from taxpr._primitives.tag import is_differentiated
@@ -98,16 +98,22 @@ def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, 
     return tuple(sorted({index for used in below for index in used}))
 
 
+_STANDS_ELSEWHERE = (
+    "Where what does run calls the same function, the tag stands there, too: its name selects "
+    "that one. "
+)
+
+
 def refuse_if_inside_opaque(site: Site) -> None:
     """Raise where one of the equations around a site has no way for a context."""
     for address, step in zip(site.chain, site.steps, strict=True):
-        reason = injectable(step.eqn) or step.nested.refusal
-        if reason:
+        if reason := step.refusal:
             source = _compat.source_of(step.eqn)
             raise RefusedError(
                 f"inject: the {site} is inside {address}"
                 + (f" ({source})" if source else "")
                 + f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
+                + (_STANDS_ELSEWHERE if site.idle else "")
                 + (
                     "Move it out of there."
                     if is_access(site.eqn)

@@ -31,8 +31,7 @@ _NO_DERIVATIVE = (
 )
 _NOT_RUN = (
     "{name} is there for derivatives and transposes, and a tag marks the primal only, so that it "
-    "never fires there. If solve calls the same function, the tag stands in solve, too: its name "
-    "selects that one"
+    "never fires there"
 )
 
 

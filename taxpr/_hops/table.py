@@ -161,11 +161,16 @@ def is_hop(eqn: _compat.JaxprEqn) -> bool:
     return bool(nested_jaxprs(eqn))
 
 
-def injectable(eqn: _compat.JaxprEqn) -> str | None:
+_IDLE = "it is there for derivatives, and a tag, which marks the primal only, never fires there"
+
+
+def injectable(eqn: _compat.JaxprEqn, nested: Nested | None = None) -> str | None:
     """None when `inject` can go into the equation, else the reason why it refuses.
 
     Args:
         eqn: An equation that holds jaxprs, see `is_hop`.
+        nested: One of its jaxprs, which may be refused where others are not; None asks for the
+            equation alone.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -180,7 +185,9 @@ def injectable(eqn: _compat.JaxprEqn) -> str | None:
             "taxpr has no rule for this primitive, so it does not know in which order, or how "
             "often, its jaxprs run (taxpr.register_hop adds one)"
         )
-    return hop.refusal
+    if hop.refusal is not None or nested is None:
+        return hop.refusal
+    return nested.refusal or (_IDLE if nested.idle else None)
 
 
 def dropped(eqn: _compat.JaxprEqn) -> str | None:

@@ -19,8 +19,9 @@ from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.parameters import Parameter
 from taxpr._injectors.site_injector import SiteInjector, site_handler
 from taxpr._sites.criteria import Maybe
-from taxpr._sites.selectors import select
+from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
+from taxpr._sites.skipped import Skipped, merged
 
 # Injectors that run one after the other at the same sites.
 Chain = tuple[Injector, ...]
@@ -38,6 +39,7 @@ class Attached(NamedTuple):
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
         read_only: The leaves of the context that stay as they are, by index.
         parameters: Those of the injectors, and where in the context they are.
+        skipped: What the selectors passed over.
     """
 
     chosen: list[tuple[Site, Handler]]
@@ -47,6 +49,7 @@ class Attached(NamedTuple):
     no_sums: dict[int, str]
     read_only: frozenset[int]
     parameters: tuple[Parameter, ...]
+    skipped: tuple[Skipped, ...] = ()
 
 
 def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
@@ -85,8 +88,10 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
     injectors: dict[str, Injector | Chain] = {}
     chosen: dict[str, list[Site]] = {}
     taken: dict[str, str] = {}
+    skipped: list[tuple[Skipped, ...]] = []
     for where, given in mapping.items():
-        key, found = _key(where), select(sites, where, to_fire=True)
+        key, (found, over) = _key(where), select_to_inject(sites, where)
+        skipped.append(over)
         if _has_predicate(where):
             key = _unused(key, injectors)
         if key in injectors:
@@ -121,7 +126,16 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
         no_sums |= _no_sums(one, indices[key])
         read_only |= _read_only(one, indices[key])
         parameters += _parameters(key, one, indices[key])
-    return Attached(pairs, counters, ctx, report, no_sums, frozenset(read_only), tuple(parameters))
+    return Attached(
+        pairs,
+        counters,
+        ctx,
+        report,
+        no_sums,
+        frozenset(read_only),
+        tuple(parameters),
+        merged(*skipped),
+    )
 
 
 def as_injector(given: Any) -> Injector | Chain:

@@ -15,7 +15,8 @@ from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.tag import tag
 from taxpr._sites.site import Site, Step
-from taxpr._sites.values import select_values
+from taxpr._sites.skipped import Skipped
+from taxpr._sites.values import select_values_to_tag
 from taxpr._sites.walk import find_sites
 
 
@@ -107,14 +108,14 @@ def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> 
 
 def tag_where(
     jaxpr: Any, where: Any, params: dict[str, Any], names: Mapping[str, str] | None = None
-) -> Any:
+) -> tuple[Any, tuple[Skipped, ...]]:
     """Put a tag on each value that is selected, the first after what makes it.
 
-    ``names`` has addresses by other names for them.
+    ``names`` has addresses by other names for them. With the new jaxpr comes what was passed over.
     """
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
-    values = select_values(jaxpr, where, names or {})
+    values, skipped = select_values_to_tag(jaxpr, where, names or {})
     plan: dict[Any, Any] = {}
     for value in values:
         for step in value.steps:
@@ -131,7 +132,7 @@ def tag_where(
             done[key] = _with_tags(stored, plan, params, tagged)
         return done[key]
 
-    return tagged(jaxpr, plan)
+    return tagged(jaxpr, plan), skipped
 
 
 def _frozen(plan: dict[Any, Any]) -> Any:

@@ -156,8 +156,12 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
             * a list of these, each of which must find something;
             * `maybe` around any of them, where nothing need be found.
 
-            Those that never fire are listed here, see `Site.idle`; `inject` and `collect` pass
-            them over.
+            All that it selects is listed here. What can only be looked at (`Site.refusal` says
+            why) `inject`, `collect` and the like treat in one of two ways. A selector that *names*
+            tags, by a name, an address, a `Site` or params, is refused, so that nothing that was
+            asked for is lost. One that *describes* them, None and all the others, passes over
+            these, and `Program.skipped` says how many and why; it is refused where nothing else
+            is left. Tags that never fire, see `Site.idle`, are passed over by a name, too.
 
     Raises:
         SelectorError: If a selector matches nothing; it names what is near.
@@ -212,7 +216,9 @@ def tag_at(program: Any, where: Any, /, **params: Any) -> Any:
     Args:
         program: A `Program`, or a jaxpr.
         where: The address of a value, or any other selector of values, see `find_values`; all
-            that it selects is tagged.
+            that it selects is tagged. Where a tag could not be injected, as in a kernel, an
+            address, a name or a `Site` tags the value nevertheless, to be looked at; any other
+            selector passes over it, unless nothing else is left, and `Program.skipped` says why.
         **params: What the tags carry, as for `tag`. With several values a ``name`` becomes the
             name of all of their tags.
 
@@ -237,4 +243,4 @@ def tag_at(program: Any, where: Any, /, **params: Any) -> Any:
     if isinstance(program, Program):
         return program.tag_at(where, **params)
     refuse_function("tag_at", program)
-    return tag_where(program, where, params)
+    return tag_where(program, where, params)[0]

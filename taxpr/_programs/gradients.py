@@ -21,7 +21,7 @@ from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
-from taxpr._sites.selectors import select
+from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
 
 _MARK = "taxpr.grad_at"
@@ -82,7 +82,7 @@ def _gradients(
 ) -> dict[str, Any]:
     """Mark the cotangents of the tokens, and collect these from the backward pass."""
     _check_result(program)
-    sites = select(sites_of(program.jaxpr, options), where)
+    sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
     for site in sites:
         _check_site(site, options)
     named = by_name("grad_at", sites, stack)

@@ -25,8 +25,9 @@ from taxpr._jaxprs.prune import pruned
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
 from taxpr._sites.address import is_local
-from taxpr._sites.selectors import select
+from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
+from taxpr._sites.skipped import Skipped, merged
 from taxpr._sites.walk import find_sites
 
 _SHOWN = 8  # types in a repr
@@ -58,6 +59,7 @@ class Program:
         name: The function's name.
         arguments: By which names it takes its arguments; None where only positions are known.
         used: The names of tags that injections have used up.
+        skipped: What selectors passed over since it cannot be injected, and why; see `find_tags`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -77,6 +79,7 @@ class Program:
     name: str
     arguments: Arguments | None = dataclasses.field(default=None, kw_only=True)
     used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+    skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
 
     @property
     def eqns(self) -> Sequence[_compat.JaxprEqn]:
@@ -114,12 +117,14 @@ class Program:
         return [atom.aval for atom in self.outvars]
 
     def __repr__(self) -> str:
-        tags = len(find_sites(self.jaxpr))
+        tags = f"{len(find_sites(self.jaxpr))} tags"
+        if n := sum(len(one.addresses) for one in self.skipped):
+            tags += f", {n} skipped"
         takes, gives = (
             ", ".join([aval.str_short() for aval in avals[:_SHOWN]] + _more(len(avals)))
             for avals in (self.in_avals, self.out_avals)
         )
-        return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags} tags>"
+        return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program, without static arguments if it was traced with any.
@@ -236,8 +241,8 @@ class Program:
             >>> program.tag_at("0:sin", name="s").collect()(0.0)[1]
             {'s': Array(0., dtype=float32)}
         """
-        jaxpr = tag_where(self.jaxpr, where, params, self.addresses)
-        return dataclasses.replace(self, jaxpr=jaxpr)
+        jaxpr, skipped = tag_where(self.jaxpr, where, params, self.addresses)
+        return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -336,19 +341,20 @@ class Program:
         ready = as_injector(injector)
         # That there is nothing to select is an error also where all tags are meant.
         with self._knowing_used(where):
-            chosen = select(sites, where, to_fire=True)
+            chosen, over = select_to_inject(sites, where)
         if not isinstance(injector, (Injector, Sequence)):
             attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
-            return self._injected(attached, options)
+            return self._injected(attached._replace(skipped=over), options)
         if ctx is not NO_CTX:
             raise ArgumentError(
                 f"inject: {injector} has a context of its own; leave out ctx. In a list a "
                 "function gets one by from_function(fn, ctx)."
             )
-        return self._injected(attach_one(ready, chosen, options), options)
+        attached = attach_one(ready, chosen, options)
+        return self._injected(attached._replace(skipped=over), options)
 
     def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, counters, ctx, report, no_sums, read_only, parameters = attached
+        chosen, counters, ctx, report, no_sums, read_only, parameters, skipped = attached
         options = dataclasses.replace(
             options,
             no_sums=no_sums,
@@ -386,6 +392,7 @@ class Program:
             report=said,
             arguments=self.arguments and self.arguments.with_ctx(),
             used=(*self.used, *_names_of(site for site, _ in chosen)),
+            skipped=merged(self.skipped, skipped),
             parameters=parameters,
         )
 
@@ -443,7 +450,7 @@ class Program:
             return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
 
         jaxpr = jax.make_jaxpr(run)(*self.in_avals)
-        return dataclasses.replace(self, jaxpr=jaxpr, used=planted.used)
+        return dataclasses.replace(self, jaxpr=jaxpr, used=planted.used, skipped=planted.skipped)
 
     def collect(
         self,
@@ -502,7 +509,7 @@ class Program:
             >>> values["c"]
             Array([0., 1., 3., 6.], dtype=float32)
         """
-        found = self._collection(where, max_steps, stack, custom_rules)
+        found, skipped = self._collection(where, max_steps, stack, custom_rules)
         paths = jax.tree_util.tree_flatten_with_path(found.shapes[1])[0]
         names = tuple(f"values{jax.tree_util.keystr(path)}" for path, _ in paths)
         return dataclasses.replace(
@@ -510,15 +517,17 @@ class Program:
             jaxpr=found.jaxpr,
             out_tree=jax.tree.structure(found.shapes),
             out_names=self.out_names + names,
+            skipped=merged(self.skipped, skipped),
         )
 
     def _collection(
         self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
-    ) -> Collection:
+    ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
         with self._knowing_used(where):
-            sites = select(sites_of(self.jaxpr, options), where, to_fire=True)
-        return collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
+            sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)
+        found = collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
+        return found, skipped
 
     def until(
         self,
@@ -598,7 +607,7 @@ class Program:
             >>> trace(f)(jnp.ones((5, 3, 2))).axes("h")
             {'h': ('0:scan', 'vmap 0', 'token 0')}
         """
-        return axes_of(self._collection(where, max_steps, stack, custom_rules), max_steps)
+        return axes_of(self._collection(where, max_steps, stack, custom_rules)[0], max_steps)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

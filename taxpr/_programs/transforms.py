@@ -16,6 +16,7 @@ from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import NO_CTX, Injected, Program, check_ctx
+from taxpr._sites.skipped import Skipped
 
 
 def inject(
@@ -46,9 +47,10 @@ def inject(
                       that outside of `jax.jit` its loops are compiled at each call, too. It
                       composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like; static
                       arguments are closed over. ``.init(*args)`` is the context to begin
-                      with, and ``.report(ctx, *args)`` what a final one says; inside
-                      `jax.shard_map`, where a trace has equations of its own and so other
-                      addresses, call them inside, too.
+                      with, ``.report(ctx, *args)`` what a final one says, and
+                      ``.skipped(*args)`` what ``where`` passes over; inside `jax.shard_map`,
+                      where a trace has equations of its own and so other addresses, call them
+                      inside, too.
     a `Program`       ``program.inject(injector, ctx, where=where)``
     a closed jaxpr    a closed jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx]``, with
                       ``predicate`` in place of ``where``
@@ -158,7 +160,11 @@ def _injected_function(
     def report(final: Any, *args: Any, **kwargs: Any) -> Any:
         return at(ctx if own else final, args, kwargs).report(final)
 
-    injected.init, injected.report = init, report  # pyright: ignore[reportFunctionMemberAccess]
+    def skipped(*args: Any, **kwargs: Any) -> tuple[Skipped, ...]:
+        return at(ctx, args, kwargs).skipped
+
+    own_methods = {"init": init, "report": report, "skipped": skipped}
+    vars(injected).update(own_methods)
     return injected
 
 
@@ -207,7 +213,8 @@ def collect(
 
     Returns:
         A function that composes with `jax.jit`, `jax.grad`, `jax.vmap`, `jax.eval_shape` and
-        the like. Static arguments are closed over.
+        the like. Static arguments are closed over. Its ``.skipped(*args)`` is what ``where``
+        passes over, as `Program.skipped`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -228,7 +235,13 @@ def collect(
     @called_as(target)
     def collected(*args: Any, **kwargs: Any) -> Any:
         _refuse_text("collect", target, (args, kwargs), "collect(fn, {!r})(*args)")
-        program = program_of(*args, **kwargs).collect(where, **more)
-        return program(*args, **kwargs)
+        return at(args, kwargs)(*args, **kwargs)
 
+    def at(args: Any, kwargs: Any) -> Program:
+        return program_of(*args, **kwargs).collect(where, **more)
+
+    def skipped(*args: Any, **kwargs: Any) -> tuple[Skipped, ...]:
+        return at(args, kwargs).skipped
+
+    vars(collected)["skipped"] = skipped
     return collected

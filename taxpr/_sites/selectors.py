@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._errors import SelectorError
@@ -18,27 +18,64 @@ from taxpr._sites.criteria import (
     united,
 )
 from taxpr._sites.site import Site
-from taxpr._sites.walk import firing
+from taxpr._sites.skipped import Refusal, Skipped, parted, refusal_of, skipped
 
 
-def select(sites: Sequence[Site], where: Any, *, to_fire: bool = False) -> list[Site]:
+class Selected(NamedTuple):
+    """The sites that are to be injected, and what was passed over."""
+
+    sites: list[Site]
+    skipped: tuple[Skipped, ...]
+
+
+def select(sites: Sequence[Site], where: Any) -> list[Site]:
     """The sites that a selector means, in program order; see `taxpr.find_tags`.
-
-    With ``to_fire`` only those that fire, see `Site.idle`; what an address selects is not passed
-    over, so that it is refused.
 
     Raises:
         SelectorError: If nothing is found and that was not allowed; it names what is near.
     """
+    return _selected(sites, where, lambda where, found, may_be_empty: found)
+
+
+def select_to_inject(sites: Sequence[Site], where: Any) -> Selected:
+    """Those of the sites that a selector means that can be injected.
+
+    What never fires is passed over unless its address is given. What is refused for another
+    reason is passed over by a selector that describes tags and does not name them.
+
+    Raises:
+        SelectorError: As for `select`.
+    """
+    over: list[tuple[Site, Refusal]] = []
+
+    def left(where: Any, found: list[Site], may_be_empty: bool) -> list[Site]:
+        if isinstance(where, Site) or _is_address(sites, where):
+            return found
+        named = isinstance(where, dict) or any(site.name == where for site in sites)
+
+        def refusal(site: Site) -> Refusal | None:
+            return refusal_of(site) if site.idle or not named else None
+
+        kept, gone = parted(found, may_be_empty, refusal)
+        over.extend(gone)
+        return kept
+
+    chosen = _selected(sites, where, left)
+    taken = {site.address for site in chosen}
+    return Selected(chosen, skipped(pair for pair in over if pair[0].address not in taken))
+
+
+def _selected(
+    sites: Sequence[Site], where: Any, left: Callable[[Any, list[Site], bool], list[Site]]
+) -> list[Site]:
+    """What selectors find, and ``left(where, found, may_be_empty)`` leaves of it."""
 
     def one(where: Any, may_be_empty: bool) -> list[Site]:
         fits = _test_of(sites, where)
         found = [site for site in sites if fits(site)]
         if not found and not may_be_empty:
             raise SelectorError(_nothing_found(sites, where))
-        if not to_fire or isinstance(where, Site) or _is_address(sites, where):
-            return found
-        return [site for site in found if not site.idle] if may_be_empty else firing(found)
+        return left(where, found, may_be_empty)
 
     try:
         return united(sites, where, one)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._hops.protocol import Nested
-from taxpr._hops.table import is_loop
+from taxpr._hops.table import injectable, is_loop
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import tag_params
 
@@ -33,6 +33,11 @@ class Step(NamedTuple):
     def is_while(self) -> bool:
         """Whether it does, and only a run can tell how often."""
         return self.nested.trips is None and self.is_loop
+
+    @property
+    def refusal(self) -> str | None:
+        """Why `inject` refuses what is in there; None where it does not."""
+        return injectable(self.eqn, self.nested)
 
     @property
     def key(self) -> tuple[int, str]:
@@ -132,6 +137,14 @@ class Site:
         nothing else is selected; then they refuse it.
         """
         return any(step.nested.idle for step in self.steps)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why `inject`, `collect` and the like refuse it; None where they do not.
+
+        They pass over it where a selector only describes it, see `find_tags`.
+        """
+        return next((step.refusal for step in self.steps if step.refusal), None)
 
     def is_same(self, other: Site) -> bool:
         """Whether both are one tag of one traced program, before and after an edit of it.

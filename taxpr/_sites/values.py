@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._errors import AddressError, SelectorError
@@ -24,6 +24,7 @@ from taxpr._sites.criteria import (
 )
 from taxpr._sites.selectors import same_site
 from taxpr._sites.site import Site, Step
+from taxpr._sites.skipped import Refusal, Skipped, parted, refusal_of, skipped
 from taxpr._sites.walk import find_sites, numbered
 
 
@@ -50,6 +51,12 @@ class Value:
     eqn: _compat.JaxprEqn | None = dataclasses.field(repr=False)
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
     place: Place = dataclasses.field(repr=False)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why a tag there is not injected; None where it is."""
+        refusal = refusal_of(self)
+        return refusal.reason if refusal else None
 
     @property
     def source(self) -> _compat.Source | None:
@@ -103,8 +110,43 @@ def value_at(jaxpr: Any, address: str) -> Value:
     return Value(whole, eqn.outvars[out].aval, eqn, place.steps, place._replace(out=out))
 
 
+class SelectedValues(NamedTuple):
+    """The values that are to be tagged, and what was passed over."""
+
+    values: list[Value]
+    skipped: tuple[Skipped, ...]
+
+
+def select_values_to_tag(jaxpr: Any, where: Any, names: Mapping[str, str]) -> SelectedValues:
+    """Those of the values that a selector means at which a tag can be injected.
+
+    The others are passed over by a selector that describes values and does not name them.
+    """
+    over: list[tuple[Value, Refusal]] = []
+
+    def left(found: list[Value], may_be_empty: bool) -> list[Value]:
+        kept, gone = parted(found, may_be_empty, _refusal_to_tag)
+        over.extend(gone)
+        return kept
+
+    chosen = select_values(jaxpr, where, names, left)
+    taken = {value.address for value in chosen}
+    return SelectedValues(chosen, skipped(pair for pair in over if pair[0].address not in taken))
+
+
+def _refusal_to_tag(value: Value) -> Refusal | None:
+    hidden = (Refusal(step, _HIDDEN) for step in value.steps if step.nested.param is None)
+    return refusal_of(value) or next(hidden, None)
+
+
+_HIDDEN = "its jaxpr is hidden, and cannot be replaced by one with a tag"
+
+
 def select_values(
-    jaxpr: Any, where: Any, names: Mapping[str, str] = types.MappingProxyType({})
+    jaxpr: Any,
+    where: Any,
+    names: Mapping[str, str] = types.MappingProxyType({}),
+    left: Callable[[list[Value], bool], list[Value]] = lambda found, may_be_empty: found,
 ) -> list[Value]:
     """The values that a selector means, in program order; see `taxpr.find_values`.
 
@@ -112,6 +154,8 @@ def select_values(
         jaxpr: The jaxpr.
         where: The selector.
         names: Addresses by other names for them.
+        left: ``(found, may_be_empty) -> values``: what is left of what a selector found that
+            describes values and does not name one.
 
     Raises:
         AddressError: If there is no such address.
@@ -141,7 +185,7 @@ def select_values(
         found = [value for value in values if fits(value)]
         if not found and not may_be_empty:
             raise SelectorError(_nothing_found(values, where))
-        return found
+        return left(found, may_be_empty)
 
     return united(values, where, one)
 

@@ -72,7 +72,7 @@ class Index:
                         jaxpr=nested.jaxpr,
                         nested=nested,
                         owner=address,
-                        refused=home.refused or _refusal(eqn),
+                        refused=home.refused or _refusal(eqn, nested),
                     )
                 )
 
@@ -148,6 +148,6 @@ class Index:
                 yield home.address_of(f"{kind}{k}"), variable
 
 
-def _refusal(eqn: Any) -> str | None:
-    reason = taxpr.injectable(eqn)
+def _refusal(eqn: Any, nested: taxpr.Nested) -> str | None:
+    reason = taxpr.injectable(eqn, nested)
     return None if reason is None else f"{eqn.primitive.name}: {reason}"

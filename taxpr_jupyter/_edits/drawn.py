@@ -82,7 +82,7 @@ class Drawn:
 
     def note(self, edited: Edited) -> str:
         """What the user should know about the picture and its layout; may be empty."""
-        notes = [edited.edits.note, self.drawing(edited).note]
+        notes = [edited.edits.note, edited.passed_over, self.drawing(edited).note]
         return " ".join(note for note in notes if note)
 
     def described(self, edited: Edited, address: str, found: Inspection | None) -> Inspection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -114,6 +115,17 @@ class Edited:
         if not self.program.tags():  # then nobody need know all places
             return ()
         return site_rows(self.program, self.index, self.edits.tags)
+
+    @functools.cached_property
+    def passed_over(self) -> str:
+        """Which tags a run passes over and why, in words; empty where there are none."""
+        refused = Counter(site.refused for site in self.sites if site.refused)
+        if not refused:
+            return ""
+        of = "; ".join(f"{n} in {reason}" for reason, n in refused.items())
+        n = refused.total()
+        what = "1 tag that cannot" if n == 1 else f"{n} tags that cannot"
+        return f"A run passes over {what} be injected, {of}."
 
     @functools.cached_property
     def inspector(self) -> Inspector:

@@ -73,6 +73,8 @@ def traced(
             f"{_shown(fn)} cannot be called, so there is nothing to trace{uncallable(fn)}"
         )
     statics, notes = _statics(fn, args, kwargs, static_argnums, static_argnames)
+    if isinstance(fn, taxpr.Program) and fn.skipped:
+        notes += (f"Passed over before: {'; '.join(map(str, fn.skipped))}.",)
     given = args, kwargs
     try:
         pure = pure_call(*without_statics(fn, args, kwargs, statics))

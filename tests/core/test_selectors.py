@@ -414,9 +414,9 @@ def test_tagging_all_values_at_once_is_tagging_one_after_the_other(case):
     p = taxpr.trace(case.fn)(*case.args)
     values = taxpr.find_values(p)
     hidden = {value.address for value in values if is_hidden(value)}
-    if hidden:
+    for address in hidden:
         with pytest.raises(taxpr.RefusedError, match="keeps hidden, and which cannot be replaced"):
-            p.tag_at(lambda address, eqn: True, name="added")
+            p.tag_at(address, name="added")
     addresses = [value.address for value in values if value.address not in hidden]
     at_once = p.tag_at(addresses, name="added")
     check_types(at_once.jaxpr)

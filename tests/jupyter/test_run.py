@@ -10,11 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.array_diff import compare, glance, stats
+from taxpr_jupyter._view.widget import view_for
 from taxpr_jupyter._view.wire import results_state
 
 
@@ -737,3 +739,39 @@ def test_two_devices():
     code += textwrap.dedent(TWO_DEVICES)
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# ---- what cannot be injected --------------------------------------------------
+
+
+def solved(b):
+    return lax.custom_linear_solve(
+        lambda x: taxpr.tag(2.0 * x, name="A x"),
+        b,
+        lambda matvec, b: b - matvec(b) / 4.0,
+        transpose_solve=lambda vecmat, b: b / 2.0,
+    )
+
+
+def test_tags_that_cannot_be_injected_are_passed_over_and_one_line_says_so():
+    session = Session(solved, (jnp.ones(3),))
+    run = session.run()
+    assert run.error is None
+    [idle, fired] = run.records.values()
+    assert idle.note.startswith("not recorded: custom_linear_solve: matvec is there for derivative")
+    assert fired.text == "[2, 2, 2]"
+    said = (
+        "A run passes over 1 tag that cannot be injected, 1 in custom_linear_solve: matvec is "
+        "there for derivatives and transposes, and a tag marks the primal only, so that it never "
+        "fires there."
+    )
+    assert session.layout_note == said
+    assert view_for(session).graph.note == said
+
+
+def test_what_a_program_has_passed_over_is_a_note_of_its_session():
+    program = taxpr.trace(solved)(jnp.ones(3)).dissolve().tag_at("*", name="all")
+    session = Session(program, (jnp.ones(3),))
+    [note] = session.notes
+    assert note.startswith("Passed over before: 2 places in custom_linear_solve: matvec is there")
+    assert session.layout_note == ""

@@ -1,0 +1,103 @@
+"""What a selector that describes places passes over, since it cannot be injected."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from taxpr._sites.site import Step
+
+
+@dataclasses.dataclass(frozen=True)
+class Skipped:
+    """Places that were passed over for one reason, see `taxpr.Program.skipped`.
+
+    Attributes:
+        reason: Why they cannot be injected.
+        primitive: The name of the primitive whose equations hold them.
+        addresses: The addresses of the tags, or of the values.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     return jnp.sin(jax.lax.reduce(x, 0.0, lambda a, b: jnp.sin(a) + b, (0,)))
+        >>> program = taxpr.trace(f)(jnp.ones(3)).tag_at(jax.lax.sin_p, name="s")
+        >>> [site.address for site in program.tags()], program.skipped[0].addresses
+        (['t0'], ('0:reduce/jaxpr/0:sin.0',))
+        >>> print(program.skipped[0])
+        1 place in reduce: its jaxpr combines pairs of elements, and XLA chooses in which order \
+and how often
+    """
+
+    reason: str
+    primitive: str
+    addresses: tuple[str, ...]
+
+    def __str__(self) -> str:
+        n = len(self.addresses)
+        return f"{n} {'place' if n == 1 else 'places'} in {self.primitive}: {self.reason}"
+
+
+class Place(Protocol):
+    """A tag or a value."""
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+        ...
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The way down to it."""
+        ...
+
+
+class Refusal(NamedTuple):
+    """Why a place cannot be injected.
+
+    Attributes:
+        step: The equation around it that is the reason.
+        reason: Why, of the equation.
+    """
+
+    step: Step
+    reason: str
+
+
+def refusal_of(place: Place) -> Refusal | None:
+    """Why a tag at a place is not injected; None where it is."""
+    return next((Refusal(step, step.refusal) for step in place.steps if step.refusal), None)
+
+
+T = TypeVar("T", bound=Place)
+
+
+def parted(
+    found: Sequence[T], may_be_empty: bool, refusal: Callable[[T], Refusal | None]
+) -> tuple[list[T], list[tuple[T, Refusal]]]:
+    """What stays of the places that are selected, and what is passed over with its refusal.
+
+    Where each is refused and one must stay, all do, to be refused by name.
+    """
+    over = [(place, why) for place in found if (why := refusal(place)) is not None]
+    if len(over) == len(found) and not may_be_empty:
+        return list(found), []
+    return [place for place in found if refusal(place) is None], over
+
+
+def skipped(places: Iterable[tuple[Place, Refusal]]) -> tuple[Skipped, ...]:
+    """Places with what refuses them, those with one reason together."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for place, refusal in places:
+        key = refusal.reason, refusal.step.eqn.primitive.name
+        found.setdefault(key, {})[place.address] = None
+    return tuple(Skipped(*key, tuple(addresses)) for key, addresses in found.items())
+
+
+def merged(*parts: Sequence[Skipped]) -> tuple[Skipped, ...]:
+    """What several steps have passed over."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for one in (one for part in parts for one in part):
+        found.setdefault((one.reason, one.primitive), {}).update(dict.fromkeys(one.addresses))
+    return tuple(Skipped(*key, tuple(addresses)) for key, addresses in found.items())
