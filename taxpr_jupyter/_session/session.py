@@ -183,10 +183,10 @@ class Session(WithStates):
             >>> import jax.numpy as jnp
             >>> from taxpr_jupyter import Session
             >>> session = Session(jnp.sin, (jnp.ones((100, 100)),), kept_bytes=0)
-            >>> for _ in range(2):
-            ...     run = session.run()
-            >>> session.runs[0].outputs, session.runs[0].released
-            (<f32[100,100] of run 1, released: print(run.code) shows how to have it again>, 40000)
+            >>> attached = session.attach("0:sin", "scale", factor=0.5)
+            >>> first, second = session.run(), session.run()
+            >>> session.runs[0].outputs
+            <f32[100,100] of run 1, released: print(run.code) shows how to have it again>
         """
         return self._kept_bytes
 
