@@ -153,11 +153,14 @@ class _Sheet:
         """Gives all elements the attributes that the sheet says."""
         self._apply(root, (_Place("svg", _classes(root), True),), _INHERITED)
 
-    def _apply(self, element: Element, places: tuple[_Place, ...], inherited: Mapping) -> None:
+    def _apply(
+        self, element: Element, places: tuple[_Place, ...], inherited: Mapping[str, str]
+    ) -> None:
         if places not in self._known:
             fitting = (rule.says for rule in self._rules if rule.fits(places))
             self._known[places] = {name: says[name] for says in fitting for name in says}
-        own = {n: element.get(n, inherited[n]) for n in _INHERITED} | self._known[places]
+        own = {name: element.get(name, inherited[name]) for name in _INHERITED}
+        own |= self._known[places]
         if own["stroke"] == "none":
             own["stroke-width"] = inherited["stroke-width"]
         for name, value in own.items():
