@@ -30,6 +30,7 @@ from taxpr._errors import (
     StateError,
     TagError,
     TaxprError,
+    UnobservedWarning,
 )
 from taxpr._hops.outside import register_hop
 from taxpr._hops.protocol import Hop, Nested
@@ -102,6 +103,7 @@ __all__ = [
     "TaxprError",
     "TypedClosedJaxpr",
     "Uncurried",
+    "UnobservedWarning",
     "Value",
     "add",
     "cast",

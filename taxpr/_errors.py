@@ -66,6 +66,13 @@ class StaleDerivativeWarning(UserWarning):
     """
 
 
+class UnobservedWarning(UserWarning):
+    """A tag in a rule for derivatives that cannot be told there, so that nothing looks at it.
+
+    The derivative is what it was. Tags with names of their own are told apart.
+    """
+
+
 def say_where(error: Exception, where: str) -> None:
     """Add to an error of the user's code where it was raised.
 

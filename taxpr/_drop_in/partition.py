@@ -172,8 +172,9 @@ def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
     sites = firing(find_sites(jaxpr))
     handler = collector(stays=True)
-    threaded = thread(_compat.closed(jaxpr), [(site, handler) for site in sites], [])
-    whole = without_derivatives(threaded, sites, NO_OPTIONS)
+    chosen = [(site, handler) for site in sites]
+    threaded = thread(_compat.closed(jaxpr), chosen, [])
+    whole = without_derivatives(threaded, chosen, NO_OPTIONS)
 
     def run(*args: Any) -> list[Any]:
         _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(whole)(*args))

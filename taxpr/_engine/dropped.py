@@ -7,12 +7,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+import jax
+
 from taxpr import _compat
-from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning
+from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning, UnobservedWarning
 from taxpr._hops.table import dropped
 from taxpr._sites.site import Site
 
 _HERE = os.path.dirname(os.path.dirname(__file__))
+_JAX = os.path.dirname(jax.__file__)
 _SHOWN = 5  # tags in one warning
 
 
@@ -48,9 +51,8 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
     """
     if not tags:
         return
-    shown = "; ".join(tags[:_SHOWN]) + (f"; and {len(tags) - _SHOWN} more" * (len(tags) > _SHOWN))
     warnings.warn(
-        f"inject: {shown}: the program was differentiated before this is changed, and its "
+        f"inject: {_first(tags)}: the program was differentiated before this is changed, and its "
         "derivative stays that of the function as it was. For that of the changed function inject "
         "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]).",
         StaleDerivativeWarning,
@@ -58,9 +60,34 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
     )
 
 
+def warn_of_unobserved(tags: Sequence[str], label: str, eqn: _compat.JaxprEqn) -> None:
+    """Warn once of tags of a rule, as they are described, at which nothing can look.
+
+    Warns:
+        UnobservedWarning: Names the tags and the equation.
+    """
+    if not tags:
+        return
+    source = _compat.source_of(eqn)
+    warnings.warn(
+        f"nothing is seen in this derivative at {_first(tags)}: only the {label} rule of "
+        f"{eqn.primitive.name}"
+        + (f" ({source})" if source else "")
+        + " has such a tag, and cannot be told there from the others with its params and shapes, "
+        "since the rule may have other tags for other inputs that are differentiated and the "
+        "lines of the source do not tell them apart. Give these tags names of their own.",
+        UnobservedWarning,
+        stacklevel=_levels_to_the_caller(),
+    )
+
+
+def _first(tags: Sequence[str]) -> str:
+    return "; ".join(tags[:_SHOWN]) + (f"; and {len(tags) - _SHOWN} more" * (len(tags) > _SHOWN))
+
+
 def _levels_to_the_caller() -> int:
-    """The stacklevel, seen from the function that calls this one, of who called taxpr."""
+    """The stacklevel, seen from the function that calls this one, of who called taxpr or JAX."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _JAX)):
         level, frame = level + 1, frame.f_back
     return level

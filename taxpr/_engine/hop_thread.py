@@ -11,12 +11,14 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._engine.plan import Plan, is_chosen, keys_in_rule, plan_of_rule
+from taxpr._engine.handler import Handler
+from taxpr._engine.in_rule import in_rule
+from taxpr._engine.plan import Plan, is_chosen, leaves_of
 from taxpr._errors import RefusedError
-from taxpr._hops.protocol import Emits, Nested, Options
+from taxpr._hops.protocol import Beside, Emits, Nested, Options
+from taxpr._hops.silent import silent
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
-from taxpr._primitives.state_access import is_access
-from taxpr._sites.site import Site, described
+from taxpr._sites.site import described
 from taxpr._sites.walk import find_sites, is_tag_or_access
 
 
@@ -94,54 +96,40 @@ class HopThread:
             if is_chosen(plan, site)
         ]
 
-    def __call__(
-        self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
-    ) -> ThreadedJaxpr:
-        if jaxpr is None:
-            nested = self._nested.get(label) or self._rules[label]
-            jaxpr, repeated = nested.stored, _may_repeat(nested)
-            plan, keys = self.plans.get(label, {}), None
-        else:
-            plan, unclear = plan_of_rule(self.eqn, self.plans, jaxpr)
-            repeated, keys = False, keys_in_rule(self.eqn, jaxpr)
-            if unclear:
-                raise RefusedError(_unclear_in_rule(self.address, label, self.eqn, *unclear[0]))
+    @functools.cached_property
+    def _handlers(self) -> set[Handler]:
+        return {handler for plan in self.plans.values() for handler in leaves_of(plan)}
+
+    @property
+    def observes(self) -> bool:
+        return all(handler.observes for handler in self._handlers)
+
+    @property
+    def seen(self) -> frozenset[int]:
+        return frozenset(index for handler in self._handlers for index in handler.seen)
+
+    def __call__(self, label: str, *, ctx: Sequence[Any] | None = None) -> ThreadedJaxpr:
+        nested = self._nested.get(label) or self._rules[label]
         avals = self.avals if ctx is None else avals_of(ctx)
+        plan = self.plans.get(label, {})
+        return self._built(label, nested.stored, plan, avals, _may_repeat(nested))
+
+    def rule(self, label: str, jaxpr: Any) -> tuple[ThreadedJaxpr, Beside | None]:
+        found = in_rule(self.eqn, self.plans, label, jaxpr, self.address)
+        rule = self._built(label, jaxpr, found.plan, self.avals).with_keys(found.keys)
+        if not found.beside:
+            return rule, None
+        [nested] = self._nested.values()
+        function = self._built(nested.label, silent(nested.stored), found.beside, self.avals)
+        ctx = [k for k, index in enumerate(self.used) if index in found.seen]
+        return rule, Beside(function, ctx)
+
+    def _built(
+        self, label: str, jaxpr: Any, plan: Plan, avals: Sequence[Any], repeated: bool = False
+    ) -> ThreadedJaxpr:
         by_index = dict(zip(self.used, avals, strict=True))
         below = f"{self.address}/{label}/"
-        built = self.build(jaxpr, plan, by_index, f"{label}/", below, repeated)
-        return built if keys is None else built.with_keys(keys)
-
-
-def _unclear_in_rule(address: str, label: str, eqn: Any, site: Site, in_rule: bool) -> str:
-    source = _compat.source_of(eqn)
-    if is_access(site.eqn):
-        return (
-            f"uncurry: the {site}, in {address}"
-            + (f" ({source})" if source else "")
-            + f", is not in the {label} rule that takes the function's place when it is "
-            "differentiated, or another number of times. What the state becomes would differ "
-            "between the two. Let the rule use the states as the function does, as by calling it."
-        )
-    if in_rule:
-        return (
-            f"inject: the {described(f'{address}/{label}/{site.address}', site.eqn)}, which only "
-            f"the {label} rule of {address}"
-            + (f" ({source})" if source else "")
-            + " has, cannot be told from the others there with its params and shapes: the rule may "
-            "have other tags for other inputs that are differentiated, and the lines of the source "
-            "do not tell them apart. The injection would stand in the wrong place. Give these tags "
-            "names of their own, or select all of them, with one injector."
-        )
-    return (
-        f"inject: the {site}, in {address}"
-        + (f" ({source})" if source else "")
-        + f", cannot be told for sure in the {label} rule that takes the function's place when "
-        "it is differentiated: the rule has no such tag, or another number of tags with these "
-        "params and shapes, or not all of them are selected. The injection would be lost or "
-        'stand in the wrong place. Give custom_rules="drop" to differentiate the injected '
-        "function itself, or give the tags of function and rule names of their own."
-    )
+        return self.build(jaxpr, plan, by_index, f"{label}/", below, repeated)
 
 
 def _may_repeat(nested: Nested) -> bool:

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._engine.thread import Handled, Handler, thread
+from taxpr._engine.handler import Handled, Handler
+from taxpr._engine.thread import thread
 from taxpr._errors import ArgumentError, InjectorError, name_of, say_where
 from taxpr._hops.protocol import Options, Shards
 from taxpr._primitives.tag import tag_params, tag_tree
@@ -84,11 +85,15 @@ def ctx_aval(leaf: Any) -> Any:
 
 
 def handler_for(
-    injector: InjectorFn, ctx_tree: Any, uses: tuple[int, ...] | None = None
+    injector: InjectorFn,
+    ctx_tree: Any,
+    uses: tuple[int, ...] | None = None,
+    observes: bool = False,
 ) -> Handler:
     """An injector as a handler of `taxpr._engine.thread`, with its results checked.
 
-    ``ctx_tree`` is the tree of the part of the context that it ``uses``.
+    ``ctx_tree`` is the tree of the part of the context that it ``uses``. With ``observes`` it
+    returns the token as it came.
     """
     name = name_of(injector)
 
@@ -127,7 +132,9 @@ def handler_for(
                 ) from error
             raise
 
-    return Handler(handle, uses, injects=inspect.unwrap(getattr(injector, "fire", injector)))
+    injects = inspect.unwrap(getattr(injector, "fire", injector))
+    seen = uses or () if observes else ()
+    return Handler(handle, uses, injects=injects, observes=observes, seen=seen)
 
 
 def _cure(error: Exception, token: Sequence[Any]) -> str:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._engine.thread import Handled, Handler
+from taxpr._engine.handler import Handled, Handler
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Options
 from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested

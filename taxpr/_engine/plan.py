@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from taxpr import _compat
@@ -37,9 +37,40 @@ def plan_key(plan: Plan) -> Any:
     )
 
 
+def leaves_of(plan: Plan) -> Iterator[Leaf]:
+    """What is to be done in a jaxpr, once for each place."""
+    for step in plan.values():
+        for below in step.values() if isinstance(step, dict) else ():
+            yield from leaves_of(below)
+        if not isinstance(step, dict):
+            yield step
+
+
+def with_leaves(plan: Plan, change: Callable[[Leaf], Leaf | None]) -> Plan:
+    """A plan with other leaves; without those in place of which is None."""
+    new: Plan = {}
+    for position, step in plan.items():
+        if isinstance(step, dict):
+            below = {label: with_leaves(sub, change) for label, sub in step.items()}
+            changed = {label: sub for label, sub in below.items() if sub} or None
+        else:
+            changed = change(step)
+        if changed is not None:
+            new[position] = changed
+    return new
+
+
+class Unclear(NamedTuple):
+    """A chosen tag of which it cannot be said where it is in a rule, or whether it is there."""
+
+    site: Site
+    leaf: Leaf
+    of_rule: bool  # whether only the rule has it
+
+
 def plan_of_rule(
     eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], rule: Any
-) -> tuple[Plan, list[tuple[Site, bool]]]:
+) -> tuple[Plan, list[Unclear]]:
     """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
 
     The same rule is another jaxpr for other inputs, and the function's own tags turn up in it
@@ -48,27 +79,26 @@ def plan_of_rule(
     rule has are told by `tags_of_rule`.
 
     Returns:
-        The plan, and the chosen tags of which that cannot be said, each with whether only the rule
-        has it.
+        The plan, and the chosen tags of which that cannot be said.
     """
     own: dict[Any, list[tuple[Leaf, Site]]] = {}
     for nested in nested_jaxprs(eqn):
         for site in find_sites(nested.stored, of=is_tag_or_access):
-            leaf = _leaf_at(plans.get(nested.label, {}), site)
+            leaf = leaf_at(plans.get(nested.label, {}), site)
             own.setdefault(tag_key(site.eqn), []).append((leaf, site))
     copies: dict[Any, list[Site]] = {}
     chosen: list[tuple[Site, Leaf]] = []
-    unclear: list[tuple[Site, bool]] = []
+    unclear: list[Unclear] = []
     for site, maybe, _ in tags_of_rule(eqn, rule):
         key = tag_key(site.eqn)
         copies.setdefault(key, []).append(site)
         if key in own:
             leaves = own[key][min(len(copies[key]), len(own[key])) - 1][:1]
         else:
-            leaves = [_leaf_at(plans.get(label, {}), one) for label, one in maybe]
+            leaves = [leaf_at(plans.get(label, {}), one) for label, one in maybe]
         if any(leaf is not leaves[0] for leaf in leaves):
             unclear += [
-                (one, True)
+                Unclear(one, leaf, True)
                 for leaf, (_, one) in zip(leaves, maybe, strict=True)
                 if leaf is not _NOT_CHOSEN
             ]
@@ -77,7 +107,10 @@ def plan_of_rule(
     for key, tags in own.items():
         leaves = [leaf for leaf, _ in tags]
         same = len(copies.get(key, ())) == len(tags) and all(one is leaves[0] for one in leaves)
-        unclear += [(site, False) for leaf, site in tags if leaf is not _NOT_CHOSEN and not same]
+        if not same:
+            unclear += [
+                Unclear(site, leaf, False) for leaf, site in tags if leaf is not _NOT_CHOSEN
+            ]
     return plan_of(chosen), unclear
 
 
@@ -122,14 +155,19 @@ def tags_of_rule(eqn: _compat.JaxprEqn, rule: Any) -> list[_OfRule]:
     return out
 
 
-def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> dict[str, str]:
+def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> tuple[dict[str, str], list[Site]]:
     """By label and address of a tag in a rule's jaxpr those of the known tag that it is.
 
-    Only where that is sure for the one and no other may be it.
+    Only where that is sure for the one and no other may be it. Second, the known tags that may be
+    in there and of which it is not sure.
     """
     claims: dict[str, list[tuple[bool, str]]] = {}
+    maybe_there: dict[str, Site] = {}
     for site, maybe, told in tags_of_rule(eqn, rule):
-        if len(maybe) == 1 and not site.in_rule:
+        if site.in_rule:
+            continue
+        maybe_there |= {f"{label}/{known.address}": known for label, known in maybe}
+        if len(maybe) == 1:
             [(label, known)] = maybe
             claim = (told, f"{label}/{site.address}")
             claims.setdefault(f"{label}/{known.address}", []).append(claim)
@@ -138,7 +176,8 @@ def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> dict[str, str]:
         best = [one for told, one in of_key if told] or [one for _, one in of_key]
         if len(best) == 1:
             keys[best[0]] = key
-    return keys
+    sure = set(keys.values())
+    return keys, [known for key, known in maybe_there.items() if key not in sure]
 
 
 def _line_of(eqn: _compat.JaxprEqn, site: Site) -> _compat.Source | None:
@@ -150,7 +189,8 @@ def _line_of(eqn: _compat.JaxprEqn, site: Site) -> _compat.Source | None:
     return None if site.source in map(_compat.source_of, evaluated) else site.source
 
 
-def _leaf_at(plan: Plan, site: Site) -> Leaf:
+def leaf_at(plan: Plan, site: Site) -> Leaf:
+    """What is to be done at a site of the jaxpr that the plan is for."""
     for position, label in (step.key for step in site.steps):
         plan = plan.get(position, {}).get(label, {})
     return plan.get(site.position, _NOT_CHOSEN)
@@ -158,4 +198,4 @@ def _leaf_at(plan: Plan, site: Site) -> Leaf:
 
 def is_chosen(plan: Plan, site: Site) -> bool:
     """Whether something is to be done at a site of the jaxpr that the plan is for."""
-    return _leaf_at(plan, site) is not _NOT_CHOSEN
+    return leaf_at(plan, site) is not _NOT_CHOSEN

@@ -19,6 +19,7 @@ import jax
 from taxpr import _compat
 from taxpr._engine.donation import donates, kept_apart
 from taxpr._engine.dropped import warn_of_dropped_rules, warn_of_stale_derivatives
+from taxpr._engine.handler import Handler
 from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._engine.plan import Plan, plan_key, plan_of
 from taxpr._errors import RefusedError
@@ -29,31 +30,6 @@ from taxpr._primitives.state_access import is_access
 from taxpr._primitives.tag import is_differentiated
 from taxpr._sites.site import Site, described
 from taxpr._sites.walk import local_names
-
-# What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
-# leaves of a value.
-Handled = tuple[Sequence[Any], Sequence[Any], Sequence[Any] | None]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Handler:
-    """What takes the place of a tag.
-
-    Attributes:
-        run: Called while tracing with the address and the equation of the tag and the leaves
-            of ctx and token.
-        uses: Which leaves of the context it gets and returns, by index; None for all. Only
-            these are threaded into the equations around the tag.
-        rewire: Where no equation need be made: called with the equation and the variables of
-            ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
-        injects: Of an injector the function that the user wrote, which JAX names where a tracer
-            leaked from it. A change by an injector warns where a derivative does not know of it.
-    """
-
-    run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
-    uses: tuple[int, ...] | None = None
-    rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
-    injects: Callable[..., Any] | None = None
 
 
 def thread(

@@ -1,4 +1,4 @@
-"""What `collect` or a state takes out of a custom rule that is kept has no derivative."""
+"""What is taken out of a custom rule that is kept has no derivative: of a value, or a context."""
 
 from __future__ import annotations
 
@@ -7,37 +7,46 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import partial_eval as pe
 
 from taxpr import _compat
+from taxpr._engine.depends import depends
 from taxpr._engine.donation import donates
+from taxpr._engine.handler import Handler
 from taxpr._engine.thread import ThreadedJaxpr
 from taxpr._hops.protocol import Options
 from taxpr._hops.table import has_rules
+from taxpr._jaxprs.derived import inexact
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.guard import underived
 from taxpr._sites.site import Site
 
 
-def without_derivatives(threaded: ThreadedJaxpr, sites: Sequence[Site], options: Options) -> Any:
-    """The threaded jaxpr, in which a derivative of a value from a kept rule is refused.
+def without_derivatives(
+    threaded: ThreadedJaxpr, chosen: Sequence[tuple[Site, Handler]], options: Options
+) -> Any:
+    """The threaded jaxpr, in which a derivative of what was seen in a kept rule is refused.
 
-    The rule hands the value out without a tangent. That it is not known is said at the end of the
+    The rule hands that out without a tangent. That it is not known is said at the end of the
     program and not in the rule: branches and loops around the rule make numbers of the zeros that
     flow back to values of which nobody asked the derivative.
     """
     jaxpr = threaded.jaxpr
-    texts = {site.address: text for site in sites if (text := _refusal(site, options))}
-    if not texts:
-        return jaxpr
     inner = _compat.open_jaxpr(jaxpr)
-    emits = threaded.unpack(range(len(inner.outvars)))[2]
-    refused: dict[int, Refused] = {}
-    for address, text in texts.items():
-        results = jax.tree.leaves(emits[address].value)
-        sources = _sources(jaxpr, results)
-        refused |= dict.fromkeys(results, (sources, text))
-    return with_refusals(jaxpr, refused)
+    ctx, _, emits = threaded.unpack(range(len(jaxpr.out_avals)))
+    can_have_one = set(inexact(jaxpr.out_avals))
+    refused: dict[int, str] = {}
+    for site, handler in chosen:
+        text = _refusal(site, handler, options)
+        seen = [ctx[k] for k in handler.seen if k not in options.unchanged]
+        handed_out = emits[site.address].value if handler.emits else ()
+        results = can_have_one.difference(refused).intersection(jax.tree.leaves((seen, handed_out)))
+        if text:
+            refused |= dict.fromkeys(results, text)
+    if not refused:
+        return jaxpr
+    variables, of = [*inner.constvars, *inner.invars], depends(jaxpr)
+    sources = {k: [var for bit, var in enumerate(variables) if of[k] >> bit & 1] for k in refused}
+    return with_refusals(jaxpr, {k: (sources[k], text) for k, text in refused.items()})
 
 
 # The inputs and constants with respect to which a derivative is refused, and the text of the error.
@@ -49,26 +58,26 @@ def with_refusals(jaxpr: Any, refused: Mapping[int, Refused]) -> Any:
     inner = _compat.open_jaxpr(jaxpr)
     splice = Splice(inner, _compat.consts_of(jaxpr))
 
-    def inlined(x: Any, sources: Sequence[Any], text: str) -> Any:
-        def run(x: Any, *sources: Any) -> Any:
-            return underived(x, sources, text)
+    [template] = _compat.open_jaxpr(jax.make_jaxpr(lambda x: underived(x, [x], ""))(0.0)).eqns
 
-        atoms = [x, *sources]
-        [out] = splice.inline(jax.make_jaxpr(run)(*(atom.aval for atom in atoms)), atoms)
+    def marked(x: Any, sources: Sequence[Any], text: str) -> Any:
+        out = _compat.fresh_var(x.aval)
+        mine = [sources[k] for k in inexact([source.aval for source in sources])]
+        splice.keep([template.replace(invars=[x, *mine], outvars=[out], params={"message": text})])
         return out
 
     if donates(jaxpr):
         # What a jit has donated is not there at the end, but a number that comes from it is.
         [zero] = splice.inline(jax.make_jaxpr(lambda: jnp.float32(0))(), [])
-        refused = {k: ([inlined(zero, *one)], one[1]) for k, one in refused.items()}
+        refused = {k: ([marked(zero, *one)], one[1]) for k, one in refused.items()}
     splice.keep(inner.eqns)
     outvars = splice.read(inner.outvars)
     for k, (sources, text) in refused.items():
-        outvars[k] = inlined(outvars[k], sources, text)
+        outvars[k] = marked(outvars[k], sources, text)
     return splice.finish(inner.invars, outvars)
 
 
-def _refusal(site: Site, options: Options) -> str | None:
+def _refusal(site: Site, handler: Handler, options: Options) -> str | None:
     """The text of the error, where a rule that is kept is around a site."""
     around = zip(site.chain, site.steps, strict=True)
     rules = [(address, step.eqn) for address, step in around if has_rules(step.eqn)]
@@ -76,20 +85,14 @@ def _refusal(site: Site, options: Options) -> str | None:
         return None
     address, eqn = rules[0]
     source = _compat.source_of(eqn)
+    taken_of = "collect: a derivative is taken of the value of", "value"
+    if not handler.emits:
+        taken_of = "inject: a derivative is taken of the ctx of an injector that looks at", "ctx"
+    what, word = taken_of
     return (
-        f"collect: a derivative is taken of the value of the {site}, which is inside {address}"
+        f"{what} the {site}, which is inside {address}"
         + (f" ({source})" if source else "")
         + f". The rule for derivatives of {eqn.primitive.name} is kept, and says nothing of "
-        'the value. Collect with custom_rules="drop" to differentiate the function itself, or end '
-        "the derivative of the value with jax.lax.stop_gradient."
+        f'the {word}. Give custom_rules="drop" to differentiate the function itself, or end '
+        f"the derivative of the {word} with jax.lax.stop_gradient."
     )
-
-
-def _sources(jaxpr: Any, results: Sequence[int]) -> list[Any]:
-    """The inputs and constants that some results depend on."""
-    inner = _compat.open_jaxpr(jaxpr)
-    opened = _compat.open_jaxpr(_compat.hoisted(jaxpr)[0])
-    wanted = [k in results for k in range(len(opened.outvars))]
-    _, used = pe.dce_jaxpr(opened, wanted, False)
-    variables = [*inner.constvars, *inner.invars]
-    return [var for var, one in zip(variables, used, strict=True) if one]

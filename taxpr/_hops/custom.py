@@ -15,14 +15,13 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._errors import RefusedError
 from taxpr._hops.kept import entering, leaving
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.protocol import Beside, Emits, Hop, Nested, Thread, plain
 from taxpr._hops.rebuild import counted, never, refuse_refs, tags_in
-from taxpr._hops.silent import silent
 from taxpr._hops.table import register, rule_jaxprs
-from taxpr._jaxprs.prune import pruned
+from taxpr._jaxprs.prune import without_dead_code
 from taxpr._jaxprs.zeros import zeros as zeros_of
+from taxpr._primitives.guard import ended
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
@@ -91,33 +90,41 @@ class _Call:
 
     def rule(self, operands: Sequence[Any], rule: Any, args: Sequence[Any]) -> tuple[list, list]:
         """What the rule returns for ``args``, and the rest: the context, and what is emitted."""
-        threaded = self.thread(self.label, jaxpr=rule)
-        jaxpr, consts = threaded.hoisted
-        # What an injector closes over may be a tracer, which the function has as an operand.
-        given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
-        consts = [given.get(id(const), const) for const in consts]
+        threaded, beside = self.thread.rule(self.label, rule)
         first = len(self.consts)
-        ctx = operands[first : first + self.n_ctx]
-        flat = _compat.jaxpr_as_fun(jaxpr)(*consts, *ctx, *args)
+        ctx, own = list(operands[first : first + self.n_ctx]), {}
+        if beside is not None:
+            ctx, own = self._beside(beside, ctx, operands)
+        jaxpr, consts = threaded.hoisted
+        flat = _compat.jaxpr_as_fun(jaxpr)(*self._given(consts, operands), *ctx, *args)
         ctx, outs, emits = threaded.unpack(flat)
-        if missing := set(self.of_rule) - set(emits):
-            raise RefusedError(
-                f"collect: {sorted(missing)[0]} in {self.thread.address} is a tag that only the "
-                f"rule of {_name(self.eqn)} has, and the rule is another one for these inputs. "
-                "Trace the gradient, and collect from that."
-            )
-        # A rule may compute something else, or run the function on something else.
-        own = jax.tree.unflatten(
-            jax.tree.structure(self.inner.emitted()), _compat.jaxpr_as_fun(self._own)(*operands)
-        )
-        of_rule = {key: counted(emits[key]) for key in self.of_rule}
+        of_rule = {
+            key: counted(emits[key]) if key in emits else never(aval)
+            for key, aval in self.of_rule.items()
+        }
         return outs, [*ctx, *jax.tree.leaves({**own, **of_rule})]
 
-    @functools.cached_property
-    def _own(self) -> Any:
-        """What the tags of the function itself have, and no more: no effect happens twice."""
-        n_before = len(self.eqn.outvars) + self.n_ctx
-        return pruned(silent(self.jaxpr), range(n_before, len(self.jaxpr.out_avals)))
+    def _beside(
+        self, beside: Beside, ctx: list[Any], operands: Sequence[Any]
+    ) -> tuple[list[Any], Emits]:
+        """The context, and what is emitted, when the function is looked at beside its rule."""
+        jaxpr, consts = beside.function.hoisted
+        n_out = len(self.eqn.outvars)
+        emitted = range(n_out + self.n_ctx, len(jaxpr.out_avals))
+        needed = without_dead_code(jaxpr, [*(n_out + k for k in beside.ctx), *emitted])
+        rest = map(_apart, operands[len(self.consts) + self.n_ctx :])
+        # What is seen has no derivative, and how it is computed needs none.
+        flat = _compat.jaxpr_as_fun(needed)(*ended([*self._given(consts, operands), *ctx, *rest]))
+        ctx = list(ctx)
+        for k, leaf in zip(beside.ctx, flat, strict=False):
+            ctx[k] = leaf
+        tree = jax.tree.structure(beside.function.emitted())
+        return ctx, jax.tree.unflatten(tree, flat[len(beside.ctx) :])
+
+    def _given(self, consts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+        """What an injector closes over, which may be a tracer that the function has as operand."""
+        given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
+        return [given.get(id(const), const) for const in consts]
 
     def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
         return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
@@ -135,6 +142,12 @@ class _Call:
             range(len(self.consts), len(self.consts) + self.n_ctx),
             (ctx, flat[:n_out], jax.tree.unflatten(self.emits_tree, rest)),
         )
+
+
+def _apart(operand: Any) -> Any:
+    """The operand for what runs beside a rule: of a Ref, to which the rule writes, another one."""
+    is_ref = isinstance(jax.typeof(operand), _compat.AbstractRef)
+    return jax.new_ref(operand[...]) if is_ref else operand
 
 
 def _inject(
@@ -171,8 +184,8 @@ def _inject(
             'custom_rules="drop" to differentiate the injected function itself, or end the '
             "derivative with jax.lax.stop_gradient."
         )
-    lead = entering(thread, [*call.consts, *ctx], text)
-    every = [*lead, *operands]
+    own, inside = entering(thread, call.consts, ctx, text)
+    every = [*own, *inside, *operands]
     avals = [jax.typeof(x) for x in every]
 
     def primal(*every: Any) -> list[Any]:

@@ -12,9 +12,24 @@ from taxpr._jaxprs.derived import derivatives
 from taxpr._primitives.guard import ended, guarded, underived
 
 
-def entering(thread: Thread, leaves: Sequence[Any], message: str) -> list[Any]:
-    """What goes in beside the operands: a derivative with respect to it is refused."""
-    return ended(leaves) if thread.options.marks_lost else guarded(leaves, message)
+def entering(
+    thread: Thread, own: Sequence[Any], ctx: Sequence[Any], message: str
+) -> tuple[list[Any], list[Any]]:
+    """What goes in beside the operands: what injectors close over, and the context.
+
+    A derivative with respect to it is refused. No result depends on what only serves to look at
+    values, which just loses its derivative; what comes of it is refused where it is used, see
+    `taxpr._engine.underived`.
+    """
+    if thread.options.marks_lost:
+        return ended(own), ended(ctx)
+    guard = [index not in thread.seen for index in thread.used]
+    of_ctx = [
+        one
+        for leaf, changes in zip(ctx, guard, strict=True)
+        for one in (guarded([leaf], message) if changes else ended([leaf]))
+    ]
+    return ended(own) if thread.observes else guarded(own, message), of_ctx
 
 
 def leaving(

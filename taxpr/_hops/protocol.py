@@ -163,6 +163,18 @@ class Threaded(Protocol):
         ...
 
 
+class Beside(NamedTuple):
+    """The function of an equation, to be run beside the rule that takes its place.
+
+    Attributes:
+        function: The function with what looks at it, and without effects of its own.
+        ctx: Which leaves of the equation's context come from there, by position.
+    """
+
+    function: Threaded
+    ctx: Sequence[int]
+
+
 class Thread(Protocol):
     """Threads the context through a nested jaxpr of the equation at hand."""
 
@@ -181,19 +193,35 @@ class Thread(Protocol):
         """Which leaves of the whole context the equation's context is, by index."""
         ...
 
+    @property
+    def observes(self) -> bool:
+        """Whether all that is done in the equation leaves the tokens as they came."""
+        ...
+
+    @property
+    def seen(self) -> frozenset[int]:
+        """The leaves of the whole context, by index, on which no token depends."""
+        ...
+
     def selected(self, label: str) -> list[str]:
         """The selected tags in the nested jaxpr of a label, for messages."""
         ...
 
-    def __call__(
-        self, label: str, *, jaxpr: Any = None, ctx: Sequence[Any] | None = None
-    ) -> Threaded:
+    def rule(self, label: str, jaxpr: Any) -> tuple[Threaded, Beside | None]:
+        """A rule for derivatives with the context through it, and what must run beside it.
+
+        Args:
+            label: Its label.
+            jaxpr: Closed; the rule as it was traced for the inputs that are differentiated. Its
+                tags are told by their params and avals.
+        """
+        ...
+
+    def __call__(self, label: str, *, ctx: Sequence[Any] | None = None) -> Threaded:
         """The nested jaxpr of a label with the context through it.
 
         Args:
             label: Its label.
-            jaxpr: Closed; another form of that jaxpr, such as a rule of `jax.custom_jvp`
-                traced for other inputs. Its tags are told by their params and avals.
             ctx: Values of the types that the context has in there, where these are not the
                 types that it has outside.
         """

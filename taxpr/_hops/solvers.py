@@ -43,13 +43,14 @@ _NO_DERIVATIVE_OF_STATES = (
 
 
 def _refusing(
-    name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, leaves: Sequence[Any]
-) -> Any:
+    name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Any]
+) -> list[Any]:
     source = _compat.source_of(eqn)
     address = inner.address.removesuffix("solve/").rstrip("/")
     text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
     text = text.format(name=name, address=address, source=f" ({source})" if source else "")
-    return entering(thread, leaves, text)
+    own, ctx = entering(thread, inner.hoisted[1], ctx, text)
+    return [*own, *ctx]
 
 
 # ---- custom_linear_solve -----------------------------------------------------
@@ -126,7 +127,7 @@ def _inject_linear_solve(
         return flat, [*x_dot, *rest]
 
     solved.defjvp(rule, symbolic_zeros=True)
-    hidden = _refusing("custom_linear_solve", eqn, inner, thread, [*own, *ctx])
+    hidden = _refusing("custom_linear_solve", eqn, inner, thread, ctx)
     flat = solved(hidden, operands[:n_consts], operands[n_consts:])
     used = operands[at_solve : at_solve + lengths.solve]
     given = [*own, *ctx, *used, *operands[n_consts:]]
@@ -170,7 +171,7 @@ def _inject_root(
         root, aux = found if old.has_aux else (found, ())
         return root, (aux, ctx, emits)
 
-    hidden = _refusing("custom_root", eqn, inner, thread, [*own, *ctx])
+    hidden = _refusing("custom_root", eqn, inner, thread, ctx)
     args = ((hidden, solve_consts), *others)
     avals = jax.tree.map(jax.typeof, args)
     traced = jax.jit(solve).trace(*avals[:2])

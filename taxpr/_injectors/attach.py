@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters
-from taxpr._engine.thread import Handled, Handler
 from taxpr._errors import InjectorError, SelectorError, name_of
 from taxpr._hops.protocol import Options
 from taxpr._injectors.injector import Injector, from_function
@@ -302,4 +302,10 @@ def _in_order(handlers: Sequence[Handler]) -> Handler:
             token = list(changed)
         return list(now.values()), token, None
 
-    return Handler(run, uses, injects=handlers[0].injects)
+    return Handler(
+        run,
+        uses,
+        injects=handlers[0].injects,
+        observes=all(handler.observes for handler in handlers),
+        seen=tuple(index for handler in handlers for index in handler.seen),
+    )

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.memo import made_of
-from taxpr._engine.thread import Handled, Handler, thread
+from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops.protocol import Emission, Options
@@ -115,7 +116,7 @@ def collector(size: int | None = None, *, stays: bool = False) -> Handler:
             after, leaves = token, [_compat.with_weak_type(leaf, False) for leaf in token]
         return ctx, after, leaves if size is None else [Slots(leaves, jnp.bool_(True), size)]
 
-    return Handler(hand_out, uses=())
+    return Handler(hand_out, uses=(), observes=True, emits=True)
 
 
 def collected(site: Site, emission: Emission) -> Any:
@@ -197,7 +198,7 @@ def _collection(
         return jax.tree.unflatten(out_tree, outs), values
 
     piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
-    new = followed_by(without_derivatives(threaded, sites, options), piece)
+    new = followed_by(without_derivatives(threaded, chosen, options), piece)
     return Collection(new, shapes, named, stacked, mesh)
 
 

@@ -32,6 +32,8 @@ class Injector:
         report: What a final state says, for people: a dict of arrays.
         shared: Whether all sites have one state, handed on in the order of execution.
         options: What is fixed when tracing, such as the slots of ``record``.
+        observes: Whether it returns the token as it came: it only looks, and a rule for derivatives
+            around the tag stays as it is. That is checked.
         adds_up: Whether the changes of several states can be added up to that of one; so that
             ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
         keys: The names of the values that are PRNG keys; see `Param`.
@@ -56,6 +58,7 @@ class Injector:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adds_up: bool = True
     keys: frozenset[str] = frozenset()
+    observes: bool = False
     check: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
@@ -114,7 +117,25 @@ class Injector:
         result = self.fire(ctx["values"], ctx["state"], token, params)
         if not (isinstance(result, tuple) and len(result) == 2):
             return result  # for whoever called to complain about
+        self.check_token(token, result[0])
         return result[0], {"values": ctx["values"], "state": result[1]}
+
+    def check_token(self, before: Any, after: Any) -> None:
+        """Raise where it only observes, as it says, and has changed the token.
+
+        Args:
+            before: The token as it came.
+            after: The token that it returned.
+
+        Raises:
+            InjectorError: If a leaf is another one.
+        """
+        leaves = jax.tree.leaves(before), jax.tree.leaves(after)
+        if self.observes and list(map(id, leaves[0])) != list(map(id, leaves[1])):
+            raise InjectorError(
+                f"{self.name} is declared with observes=True and returned another token than it "
+                "was given. Return the token itself, or leave out observes=True."
+            )
 
     def report_of(
         self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
@@ -197,12 +218,15 @@ class Injector:
         return f"{self.name}({shown})"
 
 
-def from_function(fn: Callable[..., Any], ctx: Any = (), **values: Any) -> Injector:
+def from_function(
+    fn: Callable[..., Any], ctx: Any = (), *, observes: bool = False, **values: Any
+) -> Injector:
     """An `Injector` of a user's function ``(ctx, token, params) -> (token, ctx)``.
 
     Args:
         fn: The function; its name becomes the injector's.
         ctx: The context before the first firing, any PyTree of arrays. All sites share it.
+        observes: Whether it returns the token as it came; see `injector`.
         **values: Further arguments of the function, by name. They are parameters of the injector:
             leaves of its context, so that other values do not compile again. A Python number
             takes the dtype of what it meets, as in the function itself.
@@ -243,7 +267,13 @@ def from_function(fn: Callable[..., Any], ctx: Any = (), **values: Any) -> Injec
         return result
 
     return Injector(
-        name_of(fn), values, fire, lambda site: ctx, lambda state: {"ctx": state}, shared=True
+        name_of(fn),
+        values,
+        fire,
+        lambda site: ctx,
+        lambda state: {"ctx": state},
+        shared=True,
+        observes=observes,
     )
 
 

@@ -72,6 +72,7 @@ class InjectorKind:
     _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
     _adds_up: bool = dataclasses.field(repr=False)
+    _observes: bool = dataclasses.field(repr=False)
     _check: Callable[..., None] | None = dataclasses.field(repr=False)
     # What becomes of each injector that it makes.
     _finish: Callable[[Injector], Injector] = dataclasses.field(
@@ -152,6 +153,7 @@ class InjectorKind:
             options=given_options,
             adds_up=self._adds_up,
             keys=frozenset(name for name, param in self.params.items() if param.is_key),
+            observes=self._observes,
             check=check,
         )
         return self._finish(made) if self._finish else made
@@ -198,6 +200,7 @@ def injector(
     report: Callable[[Any], dict[str, Any]] | None = None,
     options: Mapping[str, Any] | None = None,
     adds_up: bool = False,
+    observes: bool = False,
     check: Callable[..., None] | None = None,
     **params: Param,
 ) -> Callable[[Callable[..., Any]], InjectorKind]:
@@ -217,6 +220,9 @@ def injector(
             what is traced, such as the number of slots of `record`.
         adds_up: Whether the state is a sum, to which the devices of a `jax.shard_map` add up
             (``shards="psum"``). Where it is not, as for a mean, that is refused.
+        observes: Whether it returns the token itself and only looks at it; anything else is then an
+            error. Inside of a function with a rule of its own for derivatives, such as
+            `jax.nn.relu`, it leaves the rule as it is, so that it never costs a derivative.
         check: Called with those parameters and options that it takes, when an injector is made
             and when it is attached; it raises `InjectorError` where they do not go together. It
             is not asked about values that are being traced.
@@ -277,6 +283,7 @@ def injector(
             _report=report or (lambda state: {}),
             _options=options or {},
             _adds_up=adds_up,
+            _observes=observes,
             _check=check,
         )
 

@@ -130,7 +130,8 @@ class _PerExample(SiteInjector):
                 f"{self.name}: a part of the token is the same for all examples, and would differ "
                 "between them after this. Tag it apart, or after it has got a batch axis."
             ) from error
-        return jax.tree.unflatten(tree, leaves), {**ctx, "values": given["values"]}
+        token = token if self.observes else jax.tree.unflatten(tree, leaves)
+        return token, {**ctx, "values": given["values"]}
 
     def _with_own_keys(self, values: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
         """The values with the number of the example folded into its keys."""

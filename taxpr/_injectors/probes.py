@@ -21,7 +21,7 @@ _RECORD_BYTES = 64 * 2**20
 
 
 @by_iteration
-@injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True)
+@injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True, observes=True)
 def count(token: Any, state: Any) -> tuple[Any, Any]:
     """Count how often the tag fires.
 
@@ -86,7 +86,9 @@ def _recorded(state: Any) -> dict[str, Any]:
     return {"count": state["count"], "values": values}
 
 
-@injector(state=_slots, report=_recorded, options={"slots": None}, check=_check_slots)
+@injector(
+    state=_slots, report=_recorded, options={"slots": None}, check=_check_slots, observes=True
+)
 def record(token: Any, state: Any) -> tuple[Any, Any]:
     """Keep the values of the token, the last ones where there are more than slots.
 
@@ -149,7 +151,7 @@ def _elements(state: dict[str, Any]) -> Any:
 
 
 @by_iteration
-@injector(state=lambda site: dict(_NO_STATS), report=_reported)
+@injector(state=lambda site: dict(_NO_STATS), report=_reported, observes=True)
 def stats(token: Any, state: Any) -> tuple[Any, Any]:
     """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
 
@@ -215,7 +217,7 @@ def _found(state: dict[str, Any]) -> dict[str, Any]:
 
 
 @by_iteration
-@injector(state=lambda site: dict(_ALL_FINITE), report=_found)
+@injector(state=lambda site: dict(_ALL_FINITE), report=_found, observes=True)
 def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
     """Count values that are NaN or infinite, and remember when they came first.
 
@@ -259,7 +261,7 @@ def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
 # ---- print -------------------------------------------------------------------
 
 
-@injector()
+@injector(observes=True)
 def print(token: Any, params: dict[str, Any]) -> Any:
     """Print the token with the tag's name each time that it fires.
 

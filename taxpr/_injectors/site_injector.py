@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import jax
 
+from taxpr._engine.handler import Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters, loops_around
-from taxpr._engine.thread import Handler
 from taxpr._injectors.injector import Injector
 from taxpr._sites.site import Site
 
@@ -62,7 +62,7 @@ def site_handler(injector: Injector, site: Site, indices: Any, counters: Counter
     part = injector.part_of(indices, site.address)
     own, tree = jax.tree.flatten(part)
     if not isinstance(injector, SiteInjector):
-        return handler_for(injector, tree, tuple(own))
+        return handler_for(injector, tree, tuple(own), injector.observes)
     loops = counters.of(site, injector.counted(site, part))
 
     def run(ctx: Any, token: Any, params: dict[str, Any]) -> Any:
@@ -72,8 +72,10 @@ def site_handler(injector: Injector, site: Site, indices: Any, counters: Counter
         result = injector.fire_at(site, index, mine, token, params)
         if not (isinstance(result, tuple) and len(result) == 2):
             return result  # for whoever called to complain about
+        injector.check_token(token, result[0])
         return result[0], (result[1], counts)
 
     run.__name__ = injector.name
     counts = [loop.counter for loop in loops if loop]
-    return handler_for(run, jax.tree.structure((part, counts)), (*own, *counts))
+    uses = (*own, *counts)
+    return handler_for(run, jax.tree.structure((part, counts)), uses, injector.observes)

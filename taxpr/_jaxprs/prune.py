@@ -23,7 +23,17 @@ def pruned(jaxpr: Any, results: Sequence[int]) -> Any:
     ends = [k for k, eqn in enumerate(inner.eqns) if wanted & set(eqn.outvars)]
     eqns = inner.eqns[: max(ends, default=-1) + 1]
     cut = _compat.rebuilt(jaxpr, eqns=eqns, outvars=outvars)
-    hoisted, consts = _compat.hoisted(cut)
+    return without_dead_code(cut, range(len(outvars)))
+
+
+def without_dead_code(jaxpr: Any, results: Sequence[int]) -> Any:
+    """A closed jaxpr with these results only, and with all of its inputs.
+
+    What none of them needs is removed as by `pruned`; equations with effects all stay.
+    """
+    inner = _compat.open_jaxpr(jaxpr)
+    outvars = [inner.outvars[k] for k in results]
+    hoisted, consts = _compat.hoisted(_compat.rebuilt(jaxpr, eqns=inner.eqns, outvars=outvars))
     n = len(consts)
     opened = _compat.open_jaxpr(hoisted)
     needed, used = pe.dce_jaxpr(

@@ -111,8 +111,9 @@ def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
 
 
 def _is_inexact(x: Any) -> bool:
-    # Only these have tangents; PRNG keys, integers and Booleans have none.
-    return jnp.issubdtype(jax.typeof(x).dtype, jnp.inexact)
+    # Only these have tangents; PRNG keys, integers and Booleans have none. Nor has a Ref any.
+    aval = jax.typeof(x)
+    return isinstance(aval, _compat.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
 @guard_p.def_impl
@@ -189,7 +190,8 @@ def _refused(x: Any, tangents: Sequence[Any], message: str) -> Any:
 
 
 def _transpose_of_refused(ct: Any, x: Any, *tangents: Any, message: str) -> list[Any]:
-    if isinstance(ct, ad.Zero):
+    # Of zeros that are numbers that is known where they are not traced.
+    if isinstance(ct, ad.Zero) or not (_compat.is_tracer(ct) or jnp.any(ct)):
         return [None] * (1 + len(tangents))
     raise RefusedError(message)
 

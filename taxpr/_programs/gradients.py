@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._engine.iterations import refuse_unless_plain
 from taxpr._engine.memo import made_of
-from taxpr._engine.thread import Handled, Handler, thread
+from taxpr._engine.thread import thread
 from taxpr._errors import ArgumentError, RefusedError, SelectorError
 from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import Masked, by_name, collection, together

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._engine.inject import ctx_aval, options_of, sites_of
 from taxpr._engine.thread import thread
+from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops.protocol import Options, Shards
 from taxpr._injectors.attach import Attached, as_injector, attach_function, attach_many, attach_one
@@ -364,7 +365,8 @@ class Program:
         leaves, ctx_tree = jax.tree.flatten(ctx)
         counting, ends = counters.installed(self.jaxpr)
         avals = [*map(ctx_aval, leaves), *counters.avals]
-        jaxpr = counters.closed(thread(counting, [*chosen, *ends], avals, options).jaxpr)
+        threaded = thread(counting, [*chosen, *ends], avals, options)
+        jaxpr = counters.closed(without_derivatives(threaded, chosen, options))
         args_tree, kwargs_tree = self.in_tree.children()
         paths = jax.tree_util.tree_flatten_with_path(ctx)[0]
         names = tuple(f"ctx{jax.tree_util.keystr(path)}" for path, _ in paths)

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._engine.thread import Handler, thread
+from taxpr._engine.handler import Handler
+from taxpr._engine.thread import thread
 from taxpr._engine.underived import with_refusals
 from taxpr._errors import RefusedError, refuse_function
 from taxpr._hops.protocol import Options

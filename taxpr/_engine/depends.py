@@ -1,0 +1,90 @@
+"""On which inputs the results of a jaxpr depend, as far as derivatives flow."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._engine.iterations import has_rules
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import nested_jaxprs
+
+# Sets of inputs are ints with a bit for each: a program has many variables.
+Bits = int
+
+
+def depends(jaxpr: Any) -> list[Bits]:
+    """For each result the inputs of which it may have a derivative: bit k is the k-th of them.
+
+    Constants come first, and then the arguments. Nothing flows through integers, Booleans and
+    PRNG keys, so neither through what decides about a branch or the end of a loop.
+    """
+    return _depends(jaxpr, {})
+
+
+def _depends(jaxpr: Any, known: dict[int, tuple[Any, list[Bits]]]) -> list[Bits]:
+    inner = _compat.open_jaxpr(jaxpr)
+    if id(inner) in known:  # it is held there, so that the id stays its own
+        return known[id(inner)][1]
+    variables = [*inner.constvars, *inner.invars]
+    of: dict[Any, Bits] = {var: 1 << k for k, var in enumerate(variables) if _flows(var)}
+
+    def bits(atom: Any) -> Bits:
+        return 0 if _compat.is_literal(atom) else of.get(atom, 0)
+
+    for eqn in inner.eqns:
+        operands = [bits(atom) for atom in eqn.invars]
+        for var, value in zip(eqn.outvars, _results(eqn, operands, known), strict=True):
+            if _flows(var):
+                of[var] = value
+        for atom in eqn.invars:
+            if isinstance(atom.aval, _compat.AbstractRef):
+                of[atom] = _union(operands)
+    known[id(inner)] = inner, [bits(atom) for atom in inner.outvars]
+    return known[id(inner)][1]
+
+
+def _flows(var: Any) -> bool:
+    aval = getattr(var.aval, "inner_aval", var.aval)  # of a Ref what it holds
+    return jnp.issubdtype(getattr(aval, "dtype", bool), jnp.inexact)
+
+
+def _union(each: Iterable[Bits]) -> Bits:
+    return functools.reduce(operator.or_, each, 0)
+
+
+def _results(eqn: Any, operands: Sequence[Bits], known: Any) -> list[Bits]:
+    nested = nested_jaxprs(eqn)
+    refs = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
+    told = all(k is not None for one in nested for k in one.operands)
+    if not nested or refs or not told or has_rules(eqn):
+        return [_union(operands)] * len(eqn.outvars)
+    results = [0] * len(eqn.outvars)
+    for one in nested:
+        for k, value in zip(one.results, _outcomes(one, operands, known), strict=True):
+            if k is not None:
+                results[k] |= value
+    return results
+
+
+def _outcomes(one: Nested, operands: Sequence[Bits], known: Any) -> list[Bits]:
+    """What the results of a nested jaxpr depend on, after any number of iterations."""
+    through, n_consts = _depends(one.stored, known), len(one.jaxpr.constvars)
+    now = [operands[k] for k in one.operands if k is not None]
+    while True:
+        out = [
+            _union(bits for k, bits in enumerate(now) if value >> (n_consts + k) & 1)
+            for value in through
+        ]
+        new = list(now)
+        for outvar, invar in one.back:
+            new[invar] |= out[outvar]
+            out[outvar] |= new[invar]  # of a loop that does not run, what it begins with
+        if new == now:
+            return out
+        now = new

@@ -1,0 +1,137 @@
+"""What is done at tags where a rule for derivatives takes the place of the function.
+
+What changes a value must be done in the rule as well, and is refused where that cannot be said for
+sure. What only looks at a value does not touch the rule: where it cannot be said to see the same in
+there, it looks at the function, which then runs beside the rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from taxpr import _compat
+from taxpr._engine.dropped import warn_of_unobserved
+from taxpr._engine.handler import NOTHING, Handled, Handler
+from taxpr._engine.plan import (
+    Plan,
+    Unclear,
+    keys_in_rule,
+    leaf_at,
+    leaves_of,
+    plan_of_rule,
+    with_leaves,
+)
+from taxpr._errors import RefusedError
+from taxpr._hops.silent import silent
+from taxpr._hops.table import nested_jaxprs
+from taxpr._primitives.state_access import is_access
+from taxpr._sites.site import Site, described
+
+
+class InRule(NamedTuple):
+    """What is to be done at tags of a function with a rule, for one form of the rule.
+
+    Attributes:
+        plan: For the jaxpr of the rule.
+        keys: For what is emitted in there, the key by which it is known.
+        beside: For the jaxpr of the function, which runs beside the rule; empty where there is
+            nothing that looks at it.
+        seen: The leaves of the context that the latter makes, by index.
+    """
+
+    plan: Plan
+    keys: Mapping[str, str]
+    beside: Plan
+    seen: frozenset[int]
+
+
+def in_rule(
+    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], label: str, rule: Any, address: str
+) -> InRule:
+    """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
+
+    Raises:
+        RefusedError: If a tag at which something changes cannot be told in there.
+
+    Warns:
+        UnobservedWarning: If a tag at which something looks, and that only the rule has, cannot
+            be told in there.
+    """
+    [own] = (nested.label for nested in nested_jaxprs(eqn))
+    handlers = set(leaves_of(plans.get(own, {})))
+    unclear = plan_of_rule(eqn, plans, rule)[1]
+    missed = {one.leaf for one in unclear if one.leaf.observes and not one.of_rule}
+    # A rule may run the function on something else; what is handed out is that of the function.
+    beside = missed | {handler for handler in handlers if handler.emits}
+    left = {**plans, own: with_leaves(plans.get(own, {}), lambda h: NOTHING if h in beside else h)}
+    plan, unclear = plan_of_rule(eqn, left, rule)
+    for one in unclear:
+        if not (one.leaf.observes or one.leaf is NOTHING):
+            raise RefusedError(_refusal(address, label, eqn, one))
+    keys, untold = keys_in_rule(eqn, rule)
+    chosen = plans.get(label, {})
+    unseen = [one.site for one in unclear if one.of_rule]
+    unseen += [site for site in untold if getattr(leaf_at(chosen, site), "emits", False)]
+    warn_of_unobserved([_described(address, label, site) for site in unseen], label, eqn)
+    quiet = {handler: _quiet(handler) for handler in handlers if not handler.observes}
+    quiet |= {handler: handler for handler in beside}
+    return InRule(
+        plan,
+        keys,
+        with_leaves(plans.get(own, {}), quiet.get) if beside else {},
+        frozenset(index for handler in beside for index in handler.uses or ()),
+    )
+
+
+def _quiet(handler: Handler) -> Handler:
+    """The handler without effects, which happen in the rule."""
+
+    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+        def call(ctx: list[Any], token: list[Any]) -> Handled:
+            return handler.run(address, eqn, ctx, token)
+
+        jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(ctx, token)
+        flat = _compat.jaxpr_as_fun(silent(jaxpr))(*ctx, *token)
+        return jax.tree.unflatten(jax.tree.structure(shapes), flat)
+
+    return dataclasses.replace(handler, run=run)
+
+
+def _described(address: str, label: str, site: Site) -> str:
+    return described(f"{address}/{label}/{site.address}", site.eqn)
+
+
+def _refusal(address: str, label: str, eqn: Any, unclear: Unclear) -> str:
+    site, source = unclear.site, _compat.source_of(eqn)
+    if is_access(site.eqn):
+        return (
+            f"uncurry: the {site}, in {address}"
+            + (f" ({source})" if source else "")
+            + f", is not in the {label} rule that takes the function's place when it is "
+            "differentiated, or another number of times. What the state becomes would differ "
+            "between the two. Let the rule use the states as the function does, as by calling it."
+        )
+    if unclear.of_rule:
+        return (
+            f"inject: the {_described(address, label, site)}, which only "
+            f"the {label} rule of {address}"
+            + (f" ({source})" if source else "")
+            + " has, cannot be told from the others there with its params and shapes: the rule may "
+            "have other tags for other inputs that are differentiated, and the lines of the source "
+            "do not tell them apart. The injection would stand in the wrong place. Give these tags "
+            "names of their own, or select all of them, with one injector."
+        )
+    return (
+        f"inject: the {site}, in {address}"
+        + (f" ({source})" if source else "")
+        + f", cannot be told for sure in the {label} rule that takes the function's place when "
+        "it is differentiated: the rule has no such tag, or another number of tags with these "
+        "params and shapes, or not all of them are selected. The injection would be lost or "
+        'stand in the wrong place. Give custom_rules="drop" to differentiate the injected '
+        "function itself, or give the tags of function and rule names of their own. An injector "
+        "that only looks at the token is not refused if it says so, by observes=True."
+    )
