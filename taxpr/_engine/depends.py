@@ -10,9 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._engine.iterations import has_rules
 from taxpr._hops.protocol import Nested
-from taxpr._hops.table import nested_jaxprs
+from taxpr._hops.table import has_rules, nested_jaxprs
 
 # Sets of inputs are ints with a bit for each: a program has many variables.
 Bits = int
