@@ -64,24 +64,20 @@ from taxpr._compat._jaxprs import (
 )
 from taxpr._compat._letters import var_names
 from taxpr._compat._mesh import (
-    ShardingTypeError,
     as_traced,
-    axes_like,
-    brings_mesh,
-    compiled_for_mesh,
-    devices_are_known,
+    in_parts,
     made_different,
     made_equal,
     manual_axes,
     manual_sizes,
-    on_mesh_of,
+    mesh_at,
+    mesh_here,
+    mesh_of_input,
     pvary,
-    resharded,
     side_by_side,
+    under,
     varying,
     waits_for,
-    whole_axes,
-    whole_over,
 )
 from taxpr._compat._names import (
     Source,
@@ -131,6 +127,23 @@ from taxpr._compat._primitives import (
     xla_metadata_call_p,
     xla_pmap_p,
 )
+from taxpr._compat._shardings import (
+    ShardingTypeError,
+    axes_like,
+    brings_mesh,
+    compiled_for_mesh,
+    devices_are_known,
+    moved_here,
+    moved_to,
+    on_mesh_here,
+    on_mesh_of,
+    resharded,
+    sharding_on,
+    spec_entries,
+    spec_text,
+    whole_axes,
+    whole_over,
+)
 from taxpr._compat._traces import (
     Layer,
     current_trace,
@@ -141,3 +154,4 @@ from taxpr._compat._traces import (
     trace_key,
     with_axes,
 )
+from taxpr._compat._unreduced import divides, whole, with_parts

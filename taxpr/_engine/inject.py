@@ -100,6 +100,8 @@ def handler_for(
     def handle(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
         params = tag_params(eqn)
         where = f"the injector {name!r} at {described(address, eqn)}"
+        # Of what devices have parts of the injector sees what these make together.
+        token, parts = [_compat.whole(leaf) for leaf in token], token
         try:
             result = injector(
                 jax.tree.unflatten(ctx_tree, ctx),
@@ -117,12 +119,13 @@ def handler_for(
                 "(token, ctx)."
             )
         new_token, new_ctx = result
-        expected = [atom.aval for atom in eqn.invars]
+        expected = [jax.typeof(leaf) for leaf in token]
         ctx_avals = [jax.typeof(leaf) for leaf in ctx]
         try:
+            checked = _checked("token", new_token, tag_tree(eqn), expected, where)
             return (
                 _checked("ctx", new_ctx, ctx_tree, ctx_avals, where),
-                _checked("token", new_token, tag_tree(eqn), expected, where),
+                [_divided(*one, where) for one in zip(checked, token, parts, strict=True)],
                 None,
             )
         except InjectorError as error:
@@ -188,6 +191,20 @@ def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str)
             array = _as_varying(place, array, aval, where)
         out.append(_compat.resharded(array, aval))
     return out
+
+
+def _divided(new: Any, seen: Any, before: Any, where: str) -> Any:
+    """A leaf of the token with the type that it had; as it was where the injector left it."""
+    if new is seen:
+        return before
+    if not _compat.divides(before):
+        axes = ", ".join(sorted(_compat.in_parts(before)))
+        raise InjectorError(
+            f"inject: {where} changed the token, of which each device along {axes} has a part "
+            "(JAX calls it unreduced). Of a value JAX makes only parts whose sum it is, and these "
+            "are others. Tag what they make together, as what jax.sharding.reshard returns."
+        )
+    return _compat.with_parts(new, before)
 
 
 def _as_varying(place: str, array: Any, aval: Any, where: str) -> Any:

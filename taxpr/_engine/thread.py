@@ -128,10 +128,11 @@ class _Threader:
         ``address`` is for messages: where two places share a jaxpr, the first one's. With
         ``repeated`` the context leaves varying over no fewer mesh axes than it came with.
         """
-        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated)
+        mesh = _compat.mesh_here()
+        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated, mesh)
         if key not in self._done:
             self._alive.append((stored, plan))
-            self._done[key] = self._build(stored, plan, ctx_avals, label, address, repeated)
+            self._done[key] = self._build(stored, plan, ctx_avals, label, address, repeated, mesh)
         return self._done[key]
 
     def _build(
@@ -142,6 +143,7 @@ class _Threader:
         label: str,
         address: str,
         repeated: bool,
+        outside: Any,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
@@ -162,21 +164,25 @@ class _Threader:
                         'shard_map only: use "psum", "pmax" or a function, or inject apart.'
                     )
             now = [ctx[index] for index in used]
+            mesh = _compat.mesh_at(eqn, is_hop=isinstance(todo, dict))
+            moves = [_compat.sharding_on(atom.aval, mesh) for atom in now]
+            back = [move and atom.aval.sharding for atom, move in zip(now, moves, strict=True)]
+            now = _moved(splice, now, moves)
             atoms = None
             if isinstance(todo, Handler) and todo.rewire is not None and not self._donates:
                 atoms = todo.rewire(eqn, now, splice.read(eqn.invars))
             if atoms is not None:
-                ctx.update(zip(used, atoms[0], strict=True))
+                ctx.update(zip(used, _moved(splice, atoms[0], back), strict=True))
                 splice.write(eqn.outvars, atoms[1])
                 continue
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, f"{address}{local}")
-                piece, tree = _traced(run, avals, eqn)
+                piece, tree = _traced(run, avals, eqn, mesh)
                 piece = _with_origin(piece, eqn)
             else:
                 run = _handled(todo, f"{address}{local}", eqn, len(used))
-                piece, tree = _traced(run, avals, eqn)
+                piece, tree = _traced(run, avals, eqn, mesh)
                 if (
                     todo.injects is not None
                     and is_differentiated(eqn)
@@ -187,9 +193,12 @@ class _Threader:
                     piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
             now, outs, new = jax.tree.unflatten(tree, flat)
-            ctx.update(zip(used, now, strict=True))
+            ctx.update(zip(used, _moved(splice, now, back), strict=True))
             splice.write(eqn.outvars, outs)
-            emits |= {f"{label}{local}{key}": value for key, value in new.items()}
+            leaves, tree = jax.tree.flatten(new)
+            leaves = _moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
+            for key, value in jax.tree.unflatten(tree, leaves).items():
+                emits[f"{label}{local}{key}"] = value
         splice.keep(inner.eqns[done:])
         for index, aval in ctx_avals.items() if repeated else ():
             if ctx[index].aval is aval:
@@ -239,9 +248,23 @@ def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[.
     return run
 
 
-def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any) -> tuple[Any, Any]:
-    """The jaxpr of ``run``, and the tree of what it returns, with the mesh that ``eqn`` had."""
-    with _compat.as_traced(eqn):
+def _moved(splice: Splice, atoms: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    """The atoms, with those for which there is a sharding on another mesh moved there.
+
+    In a part of a program where mesh axes have other types, as by `jax.sharding.auto_axes`, a
+    value from outside cannot be used as it is.
+    """
+    now = list(atoms)
+    for k, sharding in enumerate(shardings):
+        if sharding is not None:
+            move = functools.partial(_compat.moved_to, sharding=sharding)
+            (now[k],) = splice.inline(jax.make_jaxpr(move)(atoms[k].aval), [atoms[k]])
+    return now
+
+
+def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any, mesh: Any) -> tuple[Any, Any]:
+    """The jaxpr of ``run`` in the place of ``eqn``, and the tree of what it returns."""
+    with _compat.as_traced(eqn, mesh):
         jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
     return jaxpr, jax.tree.structure(shapes)
 

@@ -52,7 +52,7 @@ def _rules(
     if label == "fwd" and eqn.params["symbolic_zeros"]:
         return ()
     try:
-        with _compat.as_traced(eqn):
+        with _compat.as_traced(eqn, _compat.mesh_at(eqn, is_hop=True)):
             rule = rule_of(eqn, _compat.all_differentiated(eqn))
     except Exception:
         return ()

@@ -37,15 +37,10 @@ def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     axes = ", ".join(f"{name}: {size}" for name, size in mesh.shape.items())
     facts = {
         "mesh": axes,
-        "in_specs": tuple(map(_spec_text, eqn.params["in_specs"])),
-        "out_specs": tuple(map(_spec_text, eqn.params["out_specs"])),
+        "in_specs": tuple(map(_compat.spec_text, eqn.params["in_specs"])),
+        "out_specs": tuple(map(_compat.spec_text, eqn.params["out_specs"])),
     }
     return (plain("body", "shard_map body", ("jaxpr",), eqn.params["jaxpr"], facts=facts),)
-
-
-def _spec_text(spec: Any) -> str:
-    """`P('x', None)`, the same in all versions of JAX."""
-    return f"P({', '.join(map(repr, spec))})"
 
 
 def _inject_shard_map(
@@ -223,8 +218,9 @@ def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, 
 
 
 def _axes_of(spec: Any) -> frozenset[str]:
-    names: set[str] = set()
-    for entry in spec:
+    """The mesh axes along which devices have parts of a value, shards or summands."""
+    names = set(getattr(spec, "unreduced", ()))
+    for entry in _compat.spec_entries(spec):
         names.update(entry if isinstance(entry, tuple) else () if entry is None else (entry,))
     return frozenset(names)
 

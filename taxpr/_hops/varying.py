@@ -55,7 +55,7 @@ class _Analysis:
 
             def read(atom: Any) -> Axes:
                 known = _NONE if _compat.is_literal(atom) else axes.get(atom, _NONE)
-                return known | _compat.varying(atom.aval)
+                return known | _compat.varying(atom.aval) | _compat.in_parts(atom.aval)
 
             for eqn in inner.eqns:
                 results = self._of_eqn(eqn, [read(atom) for atom in eqn.invars])

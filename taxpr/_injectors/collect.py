@@ -113,7 +113,8 @@ def collector(size: int | None = None, *, stays: bool = False) -> Handler:
         if stays:
             after, leaves = tag_p.bind(*token, **eqn.params), token
         else:
-            after, leaves = token, [_compat.with_weak_type(leaf, False) for leaf in token]
+            whole = [_compat.whole(leaf) for leaf in token]
+            after, leaves = token, [_compat.with_weak_type(leaf, False) for leaf in whole]
         return ctx, after, leaves if size is None else [Slots(leaves, jnp.bool_(True), size)]
 
     return Handler(hand_out, uses=(), observes=True, emits=True)

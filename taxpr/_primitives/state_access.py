@@ -105,7 +105,9 @@ def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
     """The value of a state that is read while a function is traced."""
     avals = tuple(_here.avals[-1].get(state, avals) if _here.avals else avals)
     access = Access(state, "read", tree, _compat.source_here())
-    value = jax.tree.unflatten(tree, read_p.bind(access=access, avals=avals))
+    # Where it is used mesh axes may have other types than where the state comes from.
+    leaves = map(_compat.moved_here, read_p.bind(access=access, avals=avals))
+    value = jax.tree.unflatten(tree, leaves)
     # JAX would take what is remembered here for a leak, and an array by itself cannot be changed.
     if _here.handed and not (treedef_is_leaf(tree) or jax.config.jax_check_tracer_leaks):
         _here.handed[-1].append((access, Handed(value)))

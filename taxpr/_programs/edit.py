@@ -154,7 +154,7 @@ def _with_tags(
 
     def put(var: Any, slot: tuple[str, int, int | None], origin: Any) -> None:
         if slot in plan:
-            eqns.append(_tag_eqn(var, params, plan[slot], origin))
+            eqns.append(_tag_eqn(inner, var, params, plan[slot], origin))
             now[var] = eqns[-1].outvars[0]
 
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
@@ -184,14 +184,17 @@ def _with_tags(
     return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
 
 
-def _tag_eqn(var: Any, params: dict[str, Any], address: str, origin: Any) -> Any:
+def _tag_eqn(
+    jaxpr: _compat.Jaxpr, var: Any, params: dict[str, Any], address: str, origin: Any
+) -> Any:
     """A tag equation that reads ``var``; it has the source and scope of what makes it."""
     if not isinstance(var.aval, _compat.ShapedArray):
         raise TagError(
             f"tag_at: the value at {address} is a {type(var.aval).__name__} "
             f"({var.aval}), not an array. Tag a value that is read from it."
         )
-    traced = _compat.open_jaxpr(jax.make_jaxpr(lambda x: tag(x, **params))(var.aval))
+    with _compat.under(_compat.mesh_of_input(jaxpr, var)):
+        traced = _compat.open_jaxpr(jax.make_jaxpr(lambda x: tag(x, **params))(var.aval))
     (template,) = traced.eqns
     tagged = template.replace(invars=[var])
     if origin is None:

@@ -87,7 +87,7 @@ def _gradients(
     for site in sites:
         _check_site(site, options)
     named = by_name("grad_at", sites, stack)
-    gate, flat = jnp.float32(0), program.flat(args, kwargs)
+    gate, flat = _compat.on_mesh_here(jnp.float32(0)), program.flat(args, kwargs)
     key = ("grad_at", options.custom_rules, tuple(map(jax.typeof, flat)))
     backward = made_of(
         program.jaxpr, sites, key, lambda: _backward(program, sites, options, gate, flat)
@@ -150,10 +150,13 @@ def _marking(address: str, this: object) -> Handler:
     def run(found_at: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
         del found_at
         user = (("name", address), (_MARK, this))
+        # Of what devices have parts of the gradient is that of what these make together.
+        token, parts = [_compat.whole(leaf) for leaf in token], token
         # What flows back into the gate differs as the token does.
         axes = sorted({name for leaf in token for name in _compat.varying(leaf)})
         gate = _compat.pvary(ctx[0], [n for n in axes if n not in _compat.varying(ctx[0])])
-        return ctx, mark_cotangent(jax.tree.unflatten(tag_tree(eqn), token), user, gate), None
+        marked = mark_cotangent(jax.tree.unflatten(tag_tree(eqn), token), user, gate)
+        return ctx, [*map(_compat.with_parts, marked, parts)], None
 
     return Handler(run)
 

@@ -73,14 +73,20 @@ def traits_of_value(aval: Any) -> Iterator[Trait]:
 
 
 def spec_text(sharding: Any) -> str:
-    """`P('x', None)`; "" where nothing is split, or nothing is known.
+    """`P('x', None, unreduced={'y'})`; "" where nothing is split, or nothing is known.
 
     Args:
         sharding: A sharding, a spec, or anything else.
     """
     spec = getattr(sharding, "spec", sharding)
-    parts = tuple(spec) if isinstance(spec, jax.sharding.PartitionSpec) else ()
-    return f"P({', '.join(map(repr, parts))})" if any(part is not None for part in parts) else ""
+    if not isinstance(spec, jax.sharding.PartitionSpec):
+        return ""
+    # From jax 0.10 a spec that also says one of these words cannot be iterated.
+    entries = spec.partitions if hasattr(spec, "partitions") else tuple(spec)
+    words = {word: sorted(getattr(spec, word, ())) for word in ("reduced", "unreduced")}
+    said = [f"{word}={{{', '.join(map(repr, names))}}}" for word, names in words.items() if names]
+    split = said or any(entry is not None for entry in entries)
+    return f"P({', '.join([*map(repr, entries), *said])})" if split else ""
 
 
 def _effects(eqn: Any) -> list[str]:

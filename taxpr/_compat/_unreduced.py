@@ -1,0 +1,74 @@
+"""Values of which each device has a part, and those whose cotangents are such values.
+
+JAX calls the first ones unreduced and the second ones reduced, and has next to no arithmetic for
+them. Here they become ordinary values, and these what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr._compat._mesh import aval_of, in_parts, pvary, reduced, varying
+from taxpr._compat._shardings import resharded, spec_entries
+
+
+def whole(x: Any) -> Any:
+    """``x`` with an ordinary type; where devices have parts of it, what these make together."""
+    if not (in_parts(x) or reduced(x)):
+        return x
+    if not jax.typeof(x).sharding.mesh.manual_axes:
+        found = jax.typeof(x).sharding
+        plain = jax.sharding.PartitionSpec(*spec_entries(found.spec))
+        return jax.sharding.reshard(x, jax.sharding.NamedSharding(found.mesh, plain))
+    if parts := in_parts(x):
+        x = getattr(jax.lax, f"p{_kind(x)}")(x, tuple(sorted(parts)))
+    if same := tuple(sorted(reduced(x))):
+        x = jax.lax.psum(_on_first(jax.lax.pcast(x, same, to="varying"), same), same)
+    return x
+
+
+def divides(like: Any) -> bool:
+    """Whether `with_parts` can make a value of the type of another one."""
+    return not in_parts(like) or _kind(like) == "sum"
+
+
+def with_parts(x: Any, like: Any) -> Any:
+    """An ordinary value with the type of another one; the first device has all of a sum."""
+    same, parts = tuple(sorted(reduced(like))), tuple(sorted(in_parts(like)))
+    if not (same or parts):
+        return x
+    found = aval_of(like).sharding
+    if found.mesh.manual_axes:
+        return _divided(x, same, parts)
+    if not parts:
+        return resharded(x, like)
+    return jax.shard_map(
+        lambda x: _divided(x, same, parts),
+        mesh=found.mesh,
+        in_specs=jax.sharding.PartitionSpec(*spec_entries(found.spec)),
+        out_specs=found.spec,
+    )(x)
+
+
+def _divided(x: Any, same: tuple[str, ...], parts: tuple[str, ...]) -> Any:
+    x = jax.lax.pcast(x, same, to="reduced") if same else x
+    if not parts:
+        return x
+    x = pvary(x, [name for name in parts if name not in varying(x)])
+    return jax.lax.pcast(_on_first(x, parts), parts, to="unreduced")
+
+
+def _kind(x: Any) -> str:
+    """How the parts make a value: ``"sum"``, and from 0.12 also ``"max"`` or ``"min"``."""
+    kind = getattr(getattr(aval_of(x), "mat", None), "unreduced_kind", None)
+    return "sum" if kind is None else kind.name
+
+
+def _on_first(x: Any, axes: Iterable[str]) -> Any:
+    """``x`` on the device that is the first one along some mesh axes, and zeros on the others."""
+    first = jnp.stack([jax.lax.axis_index(name) == 0 for name in axes]).all()
+    return jnp.where(first, x, jnp.zeros_like(x))
