@@ -38,10 +38,11 @@ def resharded(x: Any, like: Any, leading: int = 0) -> Any:
     """``x`` with the sharding of a value or an aval, where that is part of the type.
 
     Which it is where mesh axes are explicit. The first ``leading`` axes of ``x`` are more than
-    the other has, and whole on each device.
+    the other has, and whole on each device. Parts of a value, which the other may have, it has
+    not, unless it has them before.
     """
     found, expected = jax.typeof(x).sharding, aval_of(like).sharding
-    spec = _spec([*[None] * leading, *spec_entries(expected.spec)], expected.spec)
+    spec = jax.sharding.PartitionSpec(*[None] * leading, *spec_entries(expected.spec))
     if found == expected or found.spec == spec:
         return on_mesh_of(x, like)
     mesh = found.mesh if expected.mesh.empty else expected.mesh
@@ -107,13 +108,6 @@ def on_mesh_here(x: Any) -> Any:
 
 def _sharding(mesh: Any, spec: Iterable[Any]) -> Any:
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
-
-
-def _spec(entries: Iterable[Any], like: Any) -> Any:
-    """A spec with what another one says besides its entries."""
-    words = ("reduced", "unreduced", "unreduced_kind")
-    said = {word: getattr(like, word) for word in words if getattr(like, word, None)}
-    return jax.sharding.PartitionSpec(*entries, **said)
 
 
 def _is_explicit(mesh: Any) -> bool:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr._compat._mesh import aval_of, in_parts, pvary, reduced, varying
-from taxpr._compat._shardings import resharded, spec_entries
+from taxpr._compat._shardings import spec_entries
 
 
 def whole(x: Any) -> Any:
@@ -45,7 +45,7 @@ def with_parts(x: Any, like: Any) -> Any:
     if found.mesh.manual_axes:
         return _divided(x, same, parts)
     if not parts:
-        return resharded(x, like)
+        return jax.sharding.reshard(x, found)
     return jax.shard_map(
         lambda x: _divided(x, same, parts),
         mesh=found.mesh,
@@ -64,8 +64,12 @@ def _divided(x: Any, same: tuple[str, ...], parts: tuple[str, ...]) -> Any:
 
 def _kind(x: Any) -> str:
     """How the parts make a value: ``"sum"``, and from 0.12 also ``"max"`` or ``"min"``."""
-    kind = getattr(getattr(aval_of(x), "mat", None), "unreduced_kind", None)
-    return "sum" if kind is None else kind.name
+    aval = aval_of(x)
+    kinds = (
+        getattr(of, "unreduced_kind", None)
+        for of in (aval.sharding.spec, getattr(aval, "mat", None))
+    )
+    return next((kind.name for kind in kinds if kind is not None), "sum")
 
 
 def _on_first(x: Any, axes: Iterable[str]) -> Any:

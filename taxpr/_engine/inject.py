@@ -125,7 +125,10 @@ def handler_for(
             checked = _checked("token", new_token, tag_tree(eqn), expected, where)
             return (
                 _checked("ctx", new_ctx, ctx_tree, ctx_avals, where),
-                [_divided(*one, where) for one in zip(checked, token, parts, strict=True)],
+                [
+                    divided(*leaf, f"inject: {where} changed")
+                    for leaf in zip(checked, token, parts, strict=True)
+                ],
                 None,
             )
         except InjectorError as error:
@@ -193,16 +196,20 @@ def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str)
     return out
 
 
-def _divided(new: Any, seen: Any, before: Any, where: str) -> Any:
-    """A leaf of the token with the type that it had; as it was where the injector left it."""
+def divided(new: Any, seen: Any, before: Any, what: str) -> Any:
+    """A leaf of the token with the type that it had; as it was where it was left alone.
+
+    ``seen`` is what was made of it for the injector, and ``what`` was done begins the message.
+    """
     if new is seen:
         return before
     if not _compat.divides(before):
         axes = ", ".join(sorted(_compat.in_parts(before)))
         raise InjectorError(
-            f"inject: {where} changed the token, of which each device along {axes} has a part "
-            "(JAX calls it unreduced). Of a value JAX makes only parts whose sum it is, and these "
-            "are others. Tag what they make together, as what jax.sharding.reshard returns."
+            f"{what} a value of which each device along {axes} has a part, which JAX calls "
+            "unreduced. JAX makes such parts of a value where it is their sum, and not where it "
+            "is the greatest or the smallest of them. Tag what they make together, as what "
+            "jax.sharding.reshard returns."
         )
     return _compat.with_parts(new, before)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._engine.handler import Handled, Handler
-from taxpr._engine.inject import options_of, sites_of
+from taxpr._engine.inject import divided, options_of, sites_of
 from taxpr._engine.iterations import refuse_unless_plain
 from taxpr._engine.memo import made_of
 from taxpr._engine.thread import thread
@@ -23,7 +23,7 @@ from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
 from taxpr._sites.selectors import select_to_inject
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, described
 
 _MARK = "taxpr.grad_at"
 
@@ -148,7 +148,6 @@ def _is_mark(site: Site, this: object) -> bool:
 
 def _marking(address: str, this: object) -> Handler:
     def run(found_at: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
-        del found_at
         user = (("name", address), (_MARK, this))
         # Of what devices have parts of the gradient is that of what these make together.
         token, parts = [_compat.whole(leaf) for leaf in token], token
@@ -156,7 +155,8 @@ def _marking(address: str, this: object) -> Handler:
         axes = sorted({name for leaf in token for name in _compat.varying(leaf)})
         gate = _compat.pvary(ctx[0], [n for n in axes if n not in _compat.varying(ctx[0])])
         marked = mark_cotangent(jax.tree.unflatten(tag_tree(eqn), token), user, gate)
-        return ctx, [*map(_compat.with_parts, marked, parts)], None
+        what = f"grad_at: {described(found_at, eqn)} asks for the gradient of"
+        return ctx, [divided(*one, what) for one in zip(marked, token, parts, strict=True)], None
 
     return Handler(run)
 
