@@ -81,7 +81,7 @@ def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Inj
         )
         raise PanelError(f"{name} is a plain function without a parameter {unknown!r}. {has}")
     whole = {word: values.get(word, param.default) for word, param in params.items()}
-    traced = {word: value for word, value in whole.items() if isinstance(value, float)}
+    traced: dict[str, Any] = {k: v for k, v in whole.items() if isinstance(v, float)}
     fixed = {word: value for word, value in whole.items() if word not in traced}
     made = taxpr.from_function(with_fixed(function, fixed), ctx, **traced)
     return dataclasses.replace(made, options=fixed)
