@@ -14,7 +14,7 @@ from taxpr_jupyter._model.model import Node
 FONT_SIZE = 10  # points
 TEXT = "#1b2430"
 MUTED = "#6d7684"  # texts outside of nodes; as far from white as from black
-LINE = "#858f9e"  # edges, borders; 3:1 at least on white, and on black
+LINE = "#737d8c"  # edges, borders; 3:1 at least on white, on black, and on all shades of clusters
 CONTROL = "#c26a17"
 STATE = "#148f86"  # reads and writes of states
 CLUSTER = "#8080800d"
@@ -54,7 +54,7 @@ LOOKS: Mapping[str, Look] = {
     "state": Look("cylinder", "#c9efec", STATE, (9, 8), border=1.4),
     "output": Look("box", "#d3f0d6", "#2e8540", (8, 3), rounded=True, border=2),
     "const": Look("note", "#ece2f7", "#7d5ba6", (8, 4)),
-    "literal": Look("box", "#f7f7f7", "#b0b0b0", (4, 1)),
+    "literal": Look("box", "#f7f7f7", LINE, (4, 1)),
     "result": Look("box", "#eef1f5", LINE, (8, 3), rounded=True),
     "empty": Look("box", "#ffffff00", "#ffffff00", (2, 1)),
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
@@ -93,7 +93,7 @@ CHANGES: Mapping[str, Change] = {
     "gone": Change("−", "removed", "#ffd6d2", "#c02a1d", 2.2, "5 3"),
     "changed": Change("~", "changed", "#ffecb0", "#9a6700", 2.2),
     "follows": Change("≈", "other types, as its operands", "#e6effb", "#3f6fb5", 1.4, "1.5 2.5"),
-    "same": Change("", "the same", "#f7f8fa", "#c6ccd4", 0.8),
+    "same": Change("", "the same", "#f7f8fa", LINE, 0.8),
 }
 
 

@@ -71,7 +71,7 @@ def test_axe_finds_nothing_in_a_saved_page(page, tmp_path, scheme):
     assert not (trouble + found(page, "body"))
 
 
-# The contrast with the paper of each line of the picture, the least one first.
+# The contrast with the paper of each line and border of the picture, the least one first.
 CONTRASTS = """where => {
     const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
     const rgb = colour => {
@@ -85,7 +85,9 @@ CONTRASTS = """where => {
         .reduce((sum, part, k) => sum + part * [0.2126, 0.7152, 0.0722][k], 0);
     const stage = document.querySelector(where);
     const paper = light(getComputedStyle(stage).backgroundColor);
-    return [...stage.querySelectorAll("svg .edge path:not(.tip, .tx-hit), svg .cluster > rect")]
+    const lines = "svg .edge path:not(.tip, .tx-hit), svg .cluster > rect";
+    const borders = "svg .node:not(.empty) > :is(rect, path)";
+    return [...stage.querySelectorAll(`${lines}, ${borders}`)]
         .map(line => light(getComputedStyle(line).stroke))
         .map(line => (Math.max(line, paper) + 0.05) / (Math.min(line, paper) + 0.05))
         .sort((a, b) => a - b);
@@ -96,14 +98,19 @@ def gradient(x):
     return jnp.sum(jnp.tanh(x @ x) ** 2)
 
 
+def with_literals(x):
+    return jax.lax.cond(True, jnp.sin, lambda x: jax.jit(jnp.full_like)(x, 2.0), x)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_lines_have_a_contrast_of_three_to_one(page, tmp_path, scheme):
     page.emulate_media(color_scheme=scheme)
     file = tmp_path / "page.html"
-    draw(jax.grad(gradient), jnp.ones((3, 3))).save(file)
-    page.goto(file.as_uri())
-    expect(page.locator(".tx-stage svg .edge.residual")).not_to_have_count(0)
-    assert page.evaluate(CONTRASTS, ".tx-stage")[0] >= 3
+    for fn, shown in ((jax.grad(gradient), ".edge.residual"), (with_literals, ".node.literal")):
+        draw(fn, jnp.ones((3, 3))).save(file)
+        page.goto(file.as_uri())
+        expect(page.locator(f".tx-stage svg {shown}")).not_to_have_count(0)
+        assert page.evaluate(CONTRASTS, ".tx-stage")[0] >= 3
 
 
 def test_forced_colours_leave_borders_and_texts(page, tmp_path):
@@ -159,3 +166,74 @@ def test_the_focus_stays_at_the_control_that_was_used(page, opened):
     opened.button("Tag").press("Enter")
     expect(opened.inspector.locator(".tx-chip-tag")).to_have_text("h")
     assert page.evaluate("document.activeElement.closest('.tx-inspector') !== null")
+
+
+UNTAGGED = """\
+%%taxpr --name q
+def g(xs):
+    return jax.lax.scan(lambda c, x: (jnp.sin(c) + x, c), 0.0, xs)
+
+g(jnp.ones(5))
+"""
+
+
+def test_an_empty_inspector_gives_its_place_to_the_picture(page, server):
+    page.set_viewport_size({"width": 1100, "height": 1200})
+    content = notebook(IMPORTS, UNTAGGED)
+    book = NotebookPage(page, f"{server.url}/notebooks/{server.add(content)}")
+    book.run(0)
+    book.run(1)
+    panel = book.panel(1)
+    wide = panel.stage.bounding_box()["width"]
+    assert wide > 0.95 * panel.root.bounding_box()["width"]
+    sine = panel.node("0:scan/body/0:sin")
+    before = sine.bounding_box()
+    panel.select("0:scan/body/0:sin")
+    expect(panel.inspector.locator(".tx-field")).to_be_visible()
+    assert panel.stage.bounding_box()["width"] < 0.8 * wide
+    after = sine.bounding_box()  # where the pointer is, for a second click
+    middles = [
+        [box[k] + box[side] / 2 for k, side in (("x", "width"), ("y", "height"))]
+        for box in (before, after)
+    ]
+    assert middles[0] == pytest.approx(middles[1], abs=3)
+    panel.button("Clear the selection").click()
+    expect(panel.inspector.locator(".tx-field")).to_have_count(0)
+    assert panel.stage.bounding_box()["width"] == pytest.approx(wide, abs=1)
+    panel.node("0:scan/body").locator("text").first.dblclick()
+    expect(panel.node("0:scan")).to_be_visible()
+
+
+def test_a_button_that_goes_hands_the_focus_on(page, opened):
+    opened.select(TANH)
+    opened.button("Upstream").click()
+    opened.button("Show all").press("Enter")
+    expect(opened.button("Show all")).to_be_hidden()
+    expect(opened.root.get_by_role("searchbox")).to_be_focused()
+    opened.run_button.click()
+    opened.button("Cancel").focus()
+    expect(opened.results.locator("h3")).to_contain_text("Run 1 on", timeout=60_000)
+    expect(opened.button("Cancel")).to_be_hidden()
+    expect(opened.run_button).to_be_focused()
+
+
+def test_on_a_saved_page_the_focus_stays_where_it_is_used(page, tmp_path):
+    file = tmp_path / "page.html"
+    drawing = draw(lambda xs: jax.lax.scan(lambda c, x: (c + x, jnp.sin(c)), 0.0, xs), jnp.ones(4))
+    drawing.fold("0:scan").save(file)
+    page.goto(file.as_uri())
+    inspector, keys = page.locator(".tx-inspector"), page.keyboard
+    inside = "where => Boolean(document.activeElement.closest(where))"
+    page.locator('.tx-stage [data-address="0:scan"]').focus()
+    keys.press("Enter")
+    inspector.get_by_role("button", name="xs").press("Enter")
+    expect(inspector.locator(".tx-address")).to_have_text("in0")
+    assert page.evaluate(inside, ".tx-inspector")
+    page.locator('.tx-stage [data-address="0:scan"]').focus()
+    keys.press("o")
+    expect(page.locator(".tx-path button")).to_be_visible()
+    assert page.evaluate(inside, ".tx-stage svg [data-address]")
+    page.locator(".tx-path button").press("Enter")
+    expect(page.locator('.tx-stage [data-address="0:scan"]')).to_be_focused()
+    page.get_by_role("searchbox").press("Escape")
+    assert page.evaluate(inside, ".tx-stage svg [data-address]")

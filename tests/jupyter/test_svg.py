@@ -20,7 +20,7 @@ from taxpr_jupyter._layout import wasm
 from taxpr_jupyter._layout.dot import plain, to_dot
 from taxpr_jupyter._layout.engine import Deadline
 from taxpr_jupyter._layout.layout import lay_out
-from taxpr_jupyter._model import stylesheet
+from taxpr_jupyter._model import stylesheet, theme
 from taxpr_jupyter._svg.in_cells import READABLE, for_outputs
 from taxpr_jupyter._svg.svg import finish_svg
 
@@ -290,3 +290,29 @@ def test_the_panel_gives_every_colour_a_dark_one():
     )
     colours = set(used) - {"--taxpr-empty-fill", "--taxpr-empty-line"}  # without any
     assert {name for name in colours if f"{name}:" not in css} == set()
+
+
+def luminance(colour):
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(*colours):
+    low, high = sorted(map(luminance, colours))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#000000"])
+def test_lines_and_borders_stand_out_on_white_and_on_black(paper):
+    looks = {**theme.LOOKS, **theme.CHANGES}
+    lines = {name: look.line for name, look in looks.items() if name != "empty"}
+    for name, line in {**lines, "control": theme.CONTROL, "state": theme.STATE}.items():
+        assert contrast(line, paper) >= 3, name
+
+
+def test_lines_stand_out_in_clusters_within_clusters():
+    share = 1 - (1 - int(theme.CLUSTER[7:9], 16) / 255) ** theme.SHADES
+    for paper in (255, 0):
+        shade = round(paper + share * (int(theme.CLUSTER[1:3], 16) - paper))
+        assert contrast(theme.LINE, f"#{shade:02x}{shade:02x}{shade:02x}") >= 3

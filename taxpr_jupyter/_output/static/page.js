@@ -106,9 +106,11 @@ function follow() {
   const address = has(data.pages, wanted) ? wanted : "";
   const from = shown;
   if (address === shown && picture.svg) return;
+  const focused = [stage, path].some((part) => part.contains(document.activeElement));
   draw(address);
   // On the way out the eye finds the node that it came from.
   if (from && nodes.some((node) => addressOf(node) === from)) select(from);
+  if (focused) focusPicture();
 }
 
 /** @param {string} address */
@@ -135,6 +137,11 @@ function draw(address) {
   markLines(address);
   inspect();
   say("");
+}
+
+function focusPicture() {
+  const item = stage.querySelector("svg [tabindex='0']");
+  if (item instanceof SVGElement) item.focus({ preventScroll: true });
 }
 
 /** @param {string} address */
@@ -242,8 +249,14 @@ function listed(which, end) {
   return list;
 }
 
-/** Shows what there is to know about the selection, or how to move about. */
+/** Shows what there is to know about the selection, or how to move about; keeps the focus there. */
 function inspect() {
+  const focused = inspector.contains(document.activeElement);
+  showSelected();
+  if (focused) inspector.focus({ preventScroll: true });
+}
+
+function showSelected() {
   if (!selected) return inspector.replaceChildren(...help());
   const element = [...(picture.svg?.querySelectorAll("[data-address]") ?? [])].find(
     (one) => addressOf(one) === selected,
@@ -499,7 +512,7 @@ field.addEventListener("input", () => {
 });
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
-  else if (event.key === "Escape" && !field.value) stage.querySelector("svg")?.focus();
+  else if (event.key === "Escape" && !field.value) focusPicture();
   else return;
   event.preventDefault();
 });

@@ -204,7 +204,7 @@ export class RunBar {
     this.device = /** @type {HTMLSelectElement} */ (
       h("select", { class: "tx-button tx-device", "aria-label": "Device", title: "Device" })
     );
-    const run = button("▶ Run", () => send({ do: "run", device: this.device.value }), {
+    this.run = button("▶ Run", () => send({ do: "run", device: this.device.value }), {
       class: "tx-button tx-run-button",
       "aria-label": "Run",
     });
@@ -214,7 +214,7 @@ export class RunBar {
     const title = "Run again whenever a parameter or the initial value of a state changes";
     const live = h("label", { class: "tx-live", title }, this.live, "Live");
     const group = { class: "tx-run", role: "group", "aria-label": "Run" };
-    this.element = h("div", group, this.device, live, run);
+    this.element = h("div", group, this.device, live, this.run);
   }
 
   /** @param {string[]} devices The default first. */

@@ -59,6 +59,7 @@ export class Find {
 
   /** What Python found. @param {Partial<Found>} found */
   found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "" }) {
+    const focused = document.activeElement;
     this.asked = text;
     if (document.activeElement !== this.field) this.field.value = text;
     const hits = count === 1 ? "1 hit" : `${count.toLocaleString("en")} hits`;
@@ -66,6 +67,7 @@ export class Find {
     this.count.title = why;
     this.count.classList.toggle("tx-error", Boolean(error));
     for (const step of this.steps) step.toggleAttribute("disabled", !count && !this.field.value);
+    this.#keepFocus(focused);
     if (turn === this.turn) return;
     this.turn = turn;
     this.wanted = address;
@@ -74,13 +76,21 @@ export class Find {
 
   /** What is traced, or left out. @param {Partial<Slice>} slice */
   sliced({ words = "", elements, edges = [], only = false, whole = true, note = "" }) {
+    const focused = document.activeElement;
     this.words.textContent = note ? `${words} ${note}` : words;
     this.only.hidden = !only;
     this.all.hidden = !words && whole;
     this.slice.hidden = !words && whole;
+    this.#keepFocus(focused);
     this.refit ||= this.whole && !whole;
     this.whole = whole;
     this.picture.light(elements ?? null, edges);
+  }
+
+  /** A button that goes with its use leaves the focus to the field. */
+  #keepFocus(/** @type {Element | null} */ focused) {
+    if (!this.element.contains(focused) || !focused?.closest("[hidden], :disabled")) return;
+    this.field.focus({ preventScroll: true });
   }
 
   /** To be called when there is another picture. */

@@ -73,7 +73,7 @@ function redraw(element, children) {
   const place = active ? [active.selectionStart, active.selectionEnd] : [null, null];
   const name = element.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   fill(element, children);
-  const same = [...element.querySelectorAll("button, input, select")].find((one) => nameOf(one) === name);
+  const same = [...element.querySelectorAll("button, input, select, summary")].find((one) => nameOf(one) === name);
   if (same instanceof HTMLElement) same.focus({ preventScroll: true });
   for (const old of typed) {
     const again = inputs().find((input) => input.ariaLabel === old.ariaLabel);
@@ -512,6 +512,7 @@ async function render({ model, el }) {
     inspector.classList.toggle("tx-waiting", waiting);
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
+    inspector.classList.toggle("tx-empty", !selected && !model.get("tags").length);
     const children = selected
       ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
@@ -522,9 +523,11 @@ async function render({ model, el }) {
   const showProgress = () => {
     const { running, label: doing, fraction, elapsed, cancelling } = model.get("progress");
     const waiting = !running && waits(sent);
+    const focused = document.activeElement === cancel;
     progress.hidden = !running && !waiting;
     cancel.hidden = waiting;
     cancel.toggleAttribute("disabled", Boolean(cancelling));
+    if (focused && cancel.closest("[hidden], :disabled")) runBar.run.focus({ preventScroll: true });
     if (running) label.textContent = `${doing} · ${elapsed.toFixed(1)} s`;
     else if (waiting) label.textContent = "waiting for the kernel";
     if (running && fraction !== null) bar.setAttribute("value", String(fraction));
@@ -566,7 +569,7 @@ async function render({ model, el }) {
     states: (shown) => states.show(shown),
     tags: () => model.get("selected") || inspect(),
     message: (said) => say(said.text ?? "", said.error),
-    code: (words) => code.replaceChildren(...drawCode(words, say)),
+    code: (words) => redraw(code, drawCode(words, say)),
     stale: (stale) => {
       for (const part of [results, ran]) part.classList.toggle("tx-stale", stale);
     },

@@ -208,9 +208,12 @@ export class Picture {
     this.#zoom(1 / ZOOM_STEP);
   }
 
-  /** To be called when the stage has got another size. */
+  /** To be called when the stage has got another size. What is selected stays where it is. */
   resized() {
-    if (!this.moved || !this.#anchors().length) this.fit(this.whole);
+    const anchors = this.#anchors();
+    if (this.moved && anchors.length) return;
+    this.fit(this.whole);
+    this.#hold(anchors.filter(({ address }) => address === this.selected), false);
   }
 
   /** Makes the picture usable with keyboard and screen reader. */
@@ -326,12 +329,12 @@ export class Picture {
   }
 
   /** Moves the picture so that the first of these that it has is where it was. */
-  #hold(/** @type {{ address: string, which: number, at: Point }[]} */ anchors) {
+  #hold(/** @type {{ address: string, which: number, at: Point }[]} */ anchors, byUser = true) {
     for (const { address, which, at } of anchors) {
       const item = this.#find(address)[which] ?? (address === this.selected ? this.#instead(address) : undefined);
       if (!item) continue;
       const to = this.#middle(item);
-      this.#moveBy(at.x - to.x, at.y - to.y);
+      this.#moveBy(at.x - to.x, at.y - to.y, byUser);
       return;
     }
   }
