@@ -32,20 +32,20 @@ class Loop:
 
     Attributes:
         address: Its address.
-        length: How often it iterates; None for a while loop.
+        length: How often it iterates, which may be a symbolic dimension; None for a while loop.
         reverse: Whether it is a scan that begins at the end.
         counter: The index in the context of its counter.
     """
 
     address: str
-    length: int | None
+    length: Any
     reverse: bool
     counter: int
 
     def index(self, counter: Any) -> Any:
         """The place of this iteration on the axis of collected values."""
         if self.reverse and self.length is not None:
-            return jnp.int32(self.length - 1) - counter
+            return jnp.asarray(self.length - 1, jnp.int32) - counter
         return counter
 
 

@@ -60,15 +60,20 @@ def _inject_scan(
     consts = operands[:n_consts]
     carry = operands[n_consts : n_consts + n_carry]
     xs = operands[n_consts + n_carry :]
+    n_xs = len(xs)
     body = thread("body")
     changing, merged = _changing(ctx, thread)
 
     def step(loop: Any, x: Any) -> Any:
         now, carry = loop
-        new, outs, emits = body(merged(now), [*consts, *carry, *x])
+        new, outs, emits = body(merged(now), [*consts, *carry, *x[:n_xs]])
         return (changing(new), outs[:n_carry]), (outs[n_carry:], emits)
 
     options = _compat.scan_options(eqn)
+    if not isinstance(eqn.params["length"], int):
+        # A symbolic one `jax.lax.scan` takes only from what is scanned, here of no size.
+        del options["length"]
+        xs = xs or [jnp.zeros((eqn.params["length"], 0), bool)]
     (now, carry), (ys, emits) = jax.lax.scan(step, (changing(ctx), carry), xs, **options)
     return merged(now), [*carry, *ys], emits
 

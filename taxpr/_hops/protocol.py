@@ -29,7 +29,7 @@ class Nested:
         out_roles: For each outvar its role: ``"carry"``, ``"y"``, ``"out"``, ``"predicate"``.
         back: Pairs (outvar, invar) that feed back into the next iteration.
         trips: How often it runs each time the equation runs; None when that is
-            known only at run time.
+            known only at run time. Of a scan it may be a symbolic dimension of `jax.export`.
         reverse: Whether its iterations run from the last to the first.
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.

@@ -129,7 +129,7 @@ def collected(site: Site, emission: Emission) -> Any:
     value = jax.tree.unflatten(tree, emission.value)
     if emission.fired is None:
         return value
-    if site.trips is None:
+    if any(step.is_while for step in site.steps):
         return Last(value, emission.fired)
     return Masked(value, emission.fired > 0)
 

@@ -198,7 +198,9 @@ def _check_at(at: Any, site: Site) -> None:
             continue
         length = step.nested.trips
         outside = [
-            k for k in numbers.ravel().tolist() if k < 0 or (length is not None and k >= length)
+            k
+            for k in numbers.ravel().tolist()
+            if k < 0 or (isinstance(length, int) and k >= length)
         ]
         if outside:
             has = "which counts from 0" if length is None else f"which has {length} iterations"

@@ -53,8 +53,19 @@ def _check_slots(slots: Any) -> None:
         raise InjectorError(f"record: slots={slots!r}; it is a number from 1 on, or None.")
 
 
+def _check_sizes(site: Site, avals: list[Any]) -> None:
+    for aval in avals:
+        if not all(isinstance(size, int) for size in aval.shape):
+            raise InjectorError(
+                f"record: the token of the {site} is {aval.str_short()}, whose size is not known "
+                "yet. What keeps values is a part of the context, which is made before. Use "
+                "collect, which returns them, or an injector that keeps numbers, as stats does."
+            )
+
+
 def _slots(site: Site, slots: int | None) -> dict[str, Any]:
     avals = jax.tree.leaves(site.avals)
+    _check_sizes(site, avals)
     if slots is None:
         size = sum(aval.size * getattr(aval.dtype, "itemsize", 8) for aval in avals)
         trips = site.trips

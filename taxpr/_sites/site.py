@@ -109,7 +109,7 @@ class Site:
         """How often it fires at most; None where only a run can tell."""
         trips = 1
         for step in self.steps:
-            if step.nested.trips is None:
+            if not isinstance(step.nested.trips, int):
                 return None
             trips *= step.nested.trips
         return trips

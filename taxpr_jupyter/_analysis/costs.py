@@ -167,7 +167,7 @@ class Costs:
         # Of a linear solve, what only its derivative needs does not run; of a kernel nobody knows
         # how often it runs.
         run = [(part, part.trips) for part in nested if not part.conditional]
-        if run and all(trips is not None for _, trips in run):
+        if run and all(isinstance(trips, int) for _, trips in run):
             parts = (self.of_jaxpr(part.jaxpr).times(trips or 0) for part, trips in run)
             return total(parts).times(devices_of(eqn))
         return self._stated(eqn)

@@ -261,7 +261,7 @@ def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None
     trips = nested.trips
     if trips is None and eqn.primitive is p.while_p:
         trips = 1
-    if runs is None or trips is None:
+    if runs is None or not isinstance(trips, int):  # a symbolic length of a scan is none
         return None
     return runs * trips * costs.devices_of(eqn)
 

@@ -9,7 +9,7 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 import taxpr
-from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter import PanelError, Session, draw
 from taxpr_jupyter._analysis.costs import Cost, Costs, dearest, total
 from taxpr_jupyter._analysis.flops import _RULES_OF, _of_module
 from taxpr_jupyter._analysis.traits import spec_text
@@ -190,6 +190,16 @@ def test_a_shape_that_is_not_known_yet_is_not_counted():
     shape = jax.ShapeDtypeStruct((rows, 4), jnp.float32)
     jaxpr = jax.make_jaxpr(jnp.sin)(shape)
     assert Costs().of_jaxpr(jaxpr).unknown == {"sin"}
+
+
+def test_a_loop_of_symbolic_length_is_drawn():
+    from jax import export
+
+    shape = jax.ShapeDtypeStruct(export.symbolic_shape("rows, 3"), jnp.float32)
+    step = lambda c, row: (c + jnp.sum(jnp.sin(row)), row * 2)
+    drawing = draw(lambda x: lax.scan(step, 0.0, x), shape, heat="flops")
+    assert "rows" in drawing.dot
+    assert drawing.picture.counts
 
 
 def test_calls_and_rules_cost_what_they_call():
