@@ -110,6 +110,7 @@ from taxpr._compat._primitives import (
     custom_vmap_call_p,
     eval_jaxpr_p,
     fused_call_p,
+    jet_rules,
     jit_p,
     linear_call_p,
     mpmd_map,

@@ -40,6 +40,11 @@ def primitive_if_loaded(module: str, name: str) -> Primitive | None:
     return primitive(module, name) if module in sys.modules else None
 
 
+# How `jax.experimental.jet` takes derivatives, by primitive: ``(primals, series, **params)`` to
+# primals and series. It is experimental, so that a version to come may lack it.
+jet_rules: dict[Any, Any] = _found("jax.experimental.jet", "jet_rules", dict) or {}
+
+
 def _hijax_class(module: str, name: str) -> Any:
     return _found(module, name, type)
 

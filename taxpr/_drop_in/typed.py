@@ -70,7 +70,8 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
                 )
             n = len(args)
             static = tuple(sorted({num % n for num in given if -n <= num < n}))
-            jaxpr, out = jax.make_jaxpr(fn, static_argnums=static, return_shape=True)(*args)
+            with jax.disable_jit(False):
+                jaxpr, out = jax.make_jaxpr(fn, static_argnums=static, return_shape=True)(*args)
             shapes = tuple(
                 arg if num in static else jax.tree.map(_shape_of, arg)
                 for num, arg in enumerate(args)

@@ -264,7 +264,7 @@ def _moved(splice: Splice, atoms: Sequence[Any], shardings: Sequence[Any]) -> li
 
 def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any, mesh: Any) -> tuple[Any, Any]:
     """The jaxpr of ``run`` in the place of ``eqn``, and the tree of what it returns."""
-    with _compat.as_traced(eqn, mesh):
+    with _compat.as_traced(eqn, mesh), jax.disable_jit(False):
         jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
     return jaxpr, jax.tree.structure(shapes)
 

@@ -105,6 +105,12 @@ def _jvp_of_tangent(
     return out, list(tangents[: len(out)])
 
 
+def _jet(primitive: Any, primals: Any, series: Any, **params: Any) -> tuple[Any, Any]:
+    # As in forward mode, which passes by.
+    out = primitive.bind(*primals, **params)
+    return out, list(series[: len(out)])
+
+
 def _transpose(
     cotangents: Sequence[Any], *args: Any, user: Any, tree: Any, batch: Any
 ) -> list[Any]:
@@ -133,5 +139,6 @@ for _primitive, _jvp in ((marked_p, _jvp_of_mark), (tangent_p, _jvp_of_tangent))
     _primitive.def_abstract_eval(_impl)
     ad.primitive_jvps[_primitive] = _jvp
     ad.primitive_transposes[_primitive] = _transpose
+    _compat.jet_rules[_primitive] = functools.partial(_jet, _primitive)
     batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)
     mlir.register_lowering(_primitive, lambda ctx, *args, tree, **_: args[: tree.num_leaves])

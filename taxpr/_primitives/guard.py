@@ -140,6 +140,7 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
 # JAX asks for a tangent only where one is not a symbolic zero.
 ad.primitive_jvps[guard_p] = _refuse
 ad.primitive_transposes[guard_p] = _refuse
+_compat.jet_rules[guard_p] = _refuse
 batching.primitive_batchers[guard_p] = _batch
 # Without a platform: the rule of every platform.
 mlir.register_lowering(guard_p, lambda ctx, x, *, message: [x])
@@ -196,6 +197,12 @@ def _transpose_of_refused(ct: Any, x: Any, *tangents: Any, message: str) -> list
     raise RefusedError(message)
 
 
+def _jet(primitive: Any, primals: Any, series: Any, *, message: str) -> tuple[Any, Any]:
+    # Here zeros are no symbols, so that what has no derivative cannot be told.
+    out = primitive.bind(*primals, message=message)
+    return out, [refused_p.bind(primals[0], term, message=message) for term in series[0]]
+
+
 def _batch_first(primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
     # What comes out has the batch of the first operand, or none.
     return primitive.bind(*args, message=message), dims[0]
@@ -204,6 +211,7 @@ def _batch_first(primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, me
 for _primitive, _jvp in ((underived_p, _jvp_of_underived), (refused_p, _jvp_of_refused)):
     ad.primitive_jvps[_primitive] = _jvp
     batching.primitive_batchers[_primitive] = functools.partial(_batch_first, _primitive)
+    _compat.jet_rules[_primitive] = functools.partial(_jet, _primitive)
 ad.primitive_transposes[refused_p] = _transpose_of_refused
 mlir.register_lowering(underived_p, lambda ctx, x, *_, message: [x])
 mlir.register_lowering(refused_p, mlir.lower_fun(_nan, multiple_results=False))

@@ -348,6 +348,10 @@ def _leaked(*_: Any, access: Access, **__: Any) -> NoReturn:
 def _differentiated(primals: Any, tangents: Any, *, access: Access) -> tuple[Any, Any]:
     if all(isinstance(tangent, ad.Zero) for tangent in tangents):
         return write_p.bind(*primals, access=access), []
+    _refuse_derivative(access=access)
+
+
+def _refuse_derivative(*_: Any, access: Access) -> NoReturn:
     raise StateError(
         f"{access}: the value depends on what jax.grad, or the like, differentiates with respect "
         f"to, and a derivative does not go through a state. {_WRAP_GRAD}. Or write "
@@ -381,6 +385,7 @@ def _written_avals(*avals: Any, access: Access) -> tuple[list[Any], set[Any]]:
 
 
 ad.primitive_jvps[write_p] = _differentiated
+_compat.jet_rules[write_p] = _refuse_derivative
 batching.primitive_batchers[write_p] = _batched
 # Without a platform: the rule of every platform.
 mlir.register_lowering(read_p, _leaked)

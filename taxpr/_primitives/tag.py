@@ -240,6 +240,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return tag_p.bind(*primals, **params), list(tangents)
 
 
+def _jet(primals: Sequence[Any], series: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    return tag_p.bind(*primals, **{**params, "differentiated": True}), list(series)
+
+
 def _transpose(cotangents: Sequence[Any], *_: Any, **__: Any) -> Sequence[Any]:
     # Only `jax.linear_transpose` of a tagged linear function gets here.
     return cotangents
@@ -268,6 +272,7 @@ def _shifted(inner: Sequence[int | None], outer: Sequence[int | None]) -> tuple[
 
 
 ad.primitive_jvps[tag_p] = _jvp
+_compat.jet_rules[tag_p] = _jet
 ad.primitive_transposes[tag_p] = _transpose
 batching.primitive_batchers[tag_p] = _batch
 # Without a platform: the rule of every platform.

@@ -58,9 +58,12 @@ def trace(
         bound = functools.partial(fn, **statics) if statics else fn
         # As for `jax.jit`: an argument that is not given keeps its default.
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
-        jaxpr, shapes = jax.make_jaxpr(bound, static_argnums=positions, return_shape=True)(
-            *args, **kwargs
-        )
+        # Where jit is disabled JAX unrolls loops, and a while loop that it cannot unroll leaves
+        # what it did of the first iterations behind, tags among it.
+        with jax.disable_jit(False):
+            jaxpr, shapes = jax.make_jaxpr(bound, static_argnums=positions, return_shape=True)(
+                *args, **kwargs
+            )
         dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
         debug = _compat.open_jaxpr(jaxpr).debug_info
         paths = jax.tree_util.tree_flatten_with_path(shapes)[0]

@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr import _compat
+from taxpr._engine.donation import donates
 from taxpr._engine.inject import ctx_aval, options_of, sites_of
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
@@ -186,8 +188,14 @@ class Program:
                     f"{self.name} was traced with {name}: {aval.str_short()} and was called with "
                     f"{jax.typeof(array).str_short()}. Convert it, or trace again."
                 )
-            out.append(_compat.with_weak_type(array, aval.weak_type))
+            array = _compat.with_weak_type(array, aval.weak_type)
+            donated = not isinstance(leaf, jax.Array) and self._donates
+            out.append(_off_device(array) if donated else array)
         return out
+
+    @functools.cached_property
+    def _donates(self) -> bool:
+        return donates(self.jaxpr)
 
     def tags(self, where: Any = None) -> list[Site]:
         """The tags, in program order.
@@ -734,3 +742,15 @@ def _strong_array(leaf: Any) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return _compat.with_weak_type(jnp.asarray(leaf), False)
+
+
+def _off_device(array: Any) -> Any:
+    """The value in no buffer, so that each inner jit that donates it gets one of its own.
+
+    As where the function itself is called with a number or an array of NumPy.
+    """
+    if _compat.is_tracer(array):
+        return array
+    if jax.typeof(array).weak_type:  # which an array of NumPy cannot have
+        return array if array.ndim else array.item()
+    return np.asarray(array)

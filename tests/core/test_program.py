@@ -515,3 +515,40 @@ def test_a_ref_as_an_argument():
             program(given, 1.0)
     with pytest.raises(taxpr.ArgumentError, match="x is a Ref, which is no array"):
         program(total, total)
+
+
+# ---- donated arguments ---------------------------------------------------------
+
+
+doubled = jax.jit(lambda x: x * 2, donate_argnums=0)
+
+
+def donating(x):
+    """An inner jit donates the argument twice, and it is used again after that."""
+    return doubled(x) + doubled(tag(x, name="x")) + x
+
+
+@pytest.mark.parametrize(
+    ("traced", "given"),
+    [
+        (np.arange(3, dtype=np.float32), np.arange(3, dtype=np.float32)),
+        (jnp.zeros(3, jnp.bfloat16), np.ones(3, jnp.bfloat16)),
+        (1.5, 2.5),
+        (1.5, np.float32(2.5)),
+        (jnp.float32(1.5), 2.5),
+        (3, 4),
+        (1j, 2j),
+    ],
+    ids=str,
+)
+def test_what_is_in_no_buffer_may_be_donated_often(traced, given):
+    """As where the function is called: each call puts it in a buffer of its own."""
+    program = taxpr.trace(donating)(traced)
+    expected = jax.jit(lambda x: 5 * x)(given)
+    found = program(given)
+    assert_close(found, expected)
+    assert jax.typeof(found).weak_type == jax.typeof(traced).weak_type
+    counted = program.inject(taxpr.count())
+    assert_close(counted(counted.ctx, given)[0], expected)
+    assert_close(program.collect()(given)[0], expected)
+    assert_close(jax.jit(lambda: program(given))(), expected)
