@@ -6,6 +6,7 @@ adds the entry. docs/how-to/new-hop.md shows how one is written.
 
 from taxpr._hops.protocol import Emission, Emits, Hop, Inject, Nested, Thread, Threaded, called
 from taxpr._hops.rebuild import before_loop, counted, later, never
+from taxpr._hops.traced import traced
 
 __all__ = [
     "Emission",
@@ -20,4 +21,5 @@ __all__ = [
     "counted",
     "later",
     "never",
+    "traced",
 ]

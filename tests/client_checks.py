@@ -27,8 +27,8 @@ def values(program):
                 for k, var in enumerate(eqn.outvars)
                 if isinstance(var.aval, jax.core.ShapedArray) and var.aval.dtype != jax.float0
             )
-            if taxpr.injectable(eqn) is None:
-                for nested in taxpr.nested_jaxprs(eqn):
+            for nested in taxpr.nested_jaxprs(eqn):
+                if taxpr.injectable(eqn, nested) is None:
                     walk(nested.stored, f"{prefix}{local}/{nested.label}/")
 
     walk(program.jaxpr, "")

@@ -77,7 +77,7 @@ def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> 
 
 def _refuse_hidden(site: Site, depth: int) -> None:
     for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
-        if step.nested.param is None:
+        if not step.nested.replaceable:
             raise RefusedError(
                 f"counting iterations: the {site} is inside {address}, which keeps its jaxpr "
                 "hidden, so that no counter can be put there. Select other tags with where=, or "

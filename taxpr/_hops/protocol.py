@@ -20,7 +20,7 @@ class Nested:
         label: Its part of an address, such as ``"body"``.
         title: Its name for people, such as ``"scan body"``.
         param: Where it is stored, as a path into ``eqn.params``; None where it is
-            hidden and cannot be replaced.
+            hidden there.
         stored: The jaxpr as stored, open or closed.
         operands: For each invar the index of the operand that feeds it, or None.
         in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"ref"``,
@@ -40,6 +40,8 @@ class Nested:
         facts: Short facts for people, such as ``{"length": 5}``.
         refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
             the equation; None where it does not.
+        rebuilt: Of a hidden one ``(eqn, jaxpr) -> eqn``: the equation with another jaxpr in its
+            place; None where that cannot be.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -69,6 +71,12 @@ class Nested:
     idle: bool = False
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     refusal: str | None = None
+    rebuilt: Callable[[_compat.JaxprEqn, Any], _compat.JaxprEqn] | None = None
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether another jaxpr can be put in its place, with a tag for one."""
+        return self.param is not None or self.rebuilt is not None
 
     @property
     def jaxpr(self) -> _compat.Jaxpr:

@@ -264,14 +264,20 @@ def replace_nested(eqn: _compat.JaxprEqn, new: Mapping[str, Any]) -> _compat.Jax
     """The equation with the jaxprs of some labels replaced by others of the same type."""
     params = dict(eqn.params)
     kept = False
+    hidden: list[Nested] = []
     for nested in nested_jaxprs(eqn):
         jaxpr = new.get(nested.label, nested.stored)
         kept |= _compat.tag_effect in _compat.open_jaxpr(jaxpr).effects
-        if nested.label in new:
-            assert nested.param is not None, "hidden jaxprs are refused before"
-            params = _with_item(params, nested.param, jaxpr)
+        if nested.label in new and nested.param is None:
+            hidden.append(nested)
+        elif nested.label in new:
+            params = _with_item(params, nested.param or (), jaxpr)
     effects = eqn.effects if kept else set(eqn.effects) - {_compat.tag_effect}
-    return eqn.replace(params=params, effects=effects)
+    eqn = eqn.replace(params=params, effects=effects)
+    for nested in hidden:
+        assert nested.rebuilt is not None, "what cannot be replaced is refused before"
+        eqn = nested.rebuilt(eqn, new[nested.label])
+    return eqn
 
 
 def _with_item(container: Any, path: tuple[Any, ...], item: Any) -> Any:

@@ -209,7 +209,7 @@ def _of_rules(
 
 
 def _refuse_hidden(what: str, where: str, step: Step) -> None:
-    if step.nested.param is None and not step.nested.rule:
+    if not (step.nested.replaceable or step.nested.rule):
         raise RefusedError(
             f"{what}: {where} is in a jaxpr that {step.eqn.primitive.name} ({step.local}) "
             "keeps hidden, and which cannot be replaced."

@@ -135,7 +135,7 @@ def select_values_to_tag(jaxpr: Any, where: Any, names: Mapping[str, str]) -> Se
 
 
 def _refusal_to_tag(value: Value) -> Refusal | None:
-    hidden = (Refusal(step, _HIDDEN) for step in value.steps if step.nested.param is None)
+    hidden = (Refusal(step, _HIDDEN) for step in value.steps if not step.nested.replaceable)
     return refusal_of(value) or next(hidden, None)
 
 

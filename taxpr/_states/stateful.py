@@ -233,7 +233,8 @@ def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
 def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
     new = {}
     for nested in nested_jaxprs(eqn):
-        barred = nested.stored if nested.param is None else _with_barred_rules(nested.stored, done)
+        same = not nested.replaceable
+        barred = nested.stored if same else _with_barred_rules(nested.stored, done)
         if barred is not nested.stored:
             new[nested.label] = barred
     if new:

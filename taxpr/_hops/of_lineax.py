@@ -1,0 +1,74 @@
+"""The solves of lineax, which optimistix and diffrax call, once lineax is imported.
+
+A `linear_solve` equation hides its solver in a Python object. Among its params are jaxprs of
+functions that the solver calls, such as those of a `FunctionLinearOperator`; they run as a part of
+the solve, and by themselves never. Under `jax.vmap` the equation is another, which names the first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from taxpr import _compat
+from taxpr._hops.protocol import Hop, Nested
+from taxpr._hops.table import found_in_params, register_when_loaded
+from taxpr._hops.traced import traced
+
+_PART = (
+    "it is a part of what {name} calls, and does not run by itself; what runs, and a tag in it, "
+    "stands in solve, too"
+)
+_STOPPED = "lineax stops the derivative of the solver's state, so that the solve itself has none"
+_UNKNOWN = "it maps a primitive of equinox of which taxpr has no rule"
+
+
+def _entries() -> Mapping[_compat.Kind, Hop] | None:
+    # None of these is a public name of its library.
+    primitives = sys.modules.get("equinox.internal._primitive")
+    solve = getattr(sys.modules.get("lineax._solve"), "linear_solve_p", None)
+    mapped = getattr(primitives, "_vprim_p", None)
+    if solve is None or mapped is None:
+        return None
+    rules = getattr(primitives, "_vprim_impl_registry", {})
+    if solve not in rules or mapped not in rules:
+        return {}  # a version that is made otherwise
+    entry = functools.partial(traced, label="solve", others=_parts, undroppable=_STOPPED)
+    of_mapped = entry(_running(rules[mapped]))
+    return {
+        solve: entry(_running(rules[solve])),
+        mapped: dataclasses.replace(
+            of_mapped, nested=functools.partial(_nested_mapped, solve, of_mapped.nested)
+        ),
+    }
+
+
+def _running(rule: Callable[..., Any]) -> Callable[[_compat.JaxprEqn], Callable[..., Any]]:
+    return lambda eqn: functools.partial(rule, **eqn.params)
+
+
+def _parts(eqn: _compat.JaxprEqn) -> list[Nested]:
+    reason = _PART.format(name=eqn.primitive.name)
+    return [
+        dataclasses.replace(one, idle=True, refusal=reason)
+        for one in found_in_params(eqn)
+        if one.param is not None and one.param[0] != "held_jaxpr"
+    ]
+
+
+def _nested_mapped(
+    solve: Any, nested: Callable[[_compat.JaxprEqn], Any], eqn: _compat.JaxprEqn
+) -> Any:
+    """The jaxprs of what equinox has mapped, which may be something else than a solve."""
+    params = dict(eqn.params)
+    while "prim" in params:
+        if params["prim"] is solve:
+            return nested(eqn)
+        params = dict(params["params"])
+    return [dataclasses.replace(one, refusal=_UNKNOWN) for one in found_in_params(eqn)]
+
+
+register_when_loaded(_entries)

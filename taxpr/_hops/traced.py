@@ -1,0 +1,314 @@
+"""Primitives that hide what they run in a Python function, and have a derivative of their own.
+
+Their equations hold no jaxpr of it. It is traced when somebody looks: that is the nested jaxpr.
+Injection runs the traced jaxpr, with the context through it, in the place of the equation, and
+leaves the derivative to the primitive, at the results that the injected function gives. An edit,
+such as a tag on a value in there, puts another equation in its place, which holds the jaxpr: that
+of a primitive of ours by the same name, so that addresses stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero, zero_from_primal
+from jax.interpreters import ad, batching, mlir
+
+from taxpr import _compat
+from taxpr._errors import RefusedError
+from taxpr._hops.kept import entering, leaving
+from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.rebuild import refuse_refs, untagged
+from taxpr._hops.table import bring
+
+# What an equation runs: a function of its operands.
+Run = Callable[[_compat.JaxprEqn], Callable[..., Sequence[Any]]]
+
+_NO_DERIVATIVE = (
+    "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "
+    "a derivative with respect to the context of an injector in there, or to what it closes over, "
+    "is asked for. {cure}select other tags with where=, or use jax.lax.stop_gradient on the "
+    "context."
+)
+_DROP = 'Give custom_rules="drop" to differentiate what it runs, '
+
+
+def traced(
+    run: Run,
+    *,
+    label: str = "body",
+    others: Callable[[_compat.JaxprEqn], Sequence[Nested]] = lambda eqn: (),
+    undroppable: str | None = None,
+) -> Hop:
+    """The entry of a primitive that computes something by a function in Python.
+
+    Its equations are looked into as if they held the jaxpr of that function, and keep the
+    derivative that the primitive has. Both functions must give the same for the same equation.
+
+    Args:
+        run: ``(eqn) -> function``: what the equation runs, as a function of its operands that
+            returns its results, in operations of JAX.
+        label: The label of its jaxpr.
+        others: ``(eqn) -> nested jaxprs``: those that the params hold; they never run by
+            themselves, so that they are `Nested.idle`.
+        undroppable: Why the derivative cannot be that of what runs; None where it can, as
+            ``custom_rules="drop"`` asks for.
+
+    Example:
+        >>> import jax, jax.extend.core as jex, jax.numpy as jnp, taxpr
+        >>> from taxpr.hops import traced
+        >>> def square_root(x):  # by five steps of Newton's method
+        ...     return [jax.lax.fori_loop(0, 5, lambda i, y: (y + x / y) / 2, x)]
+        >>> root_p = jex.Primitive("root")
+        >>> root_p.multiple_results = True
+        >>> _ = root_p.def_impl(square_root)
+        >>> _ = root_p.def_abstract_eval(lambda x: [x])
+        >>> taxpr.register_hop(root_p, traced(lambda eqn: square_root))
+        >>> program = taxpr.trace(lambda x: root_p.bind(x)[0])(jnp.float32(2))
+        >>> steps = program.tag_at("0:root/body/0:scan/body/2:mul", name="y").collect()(2.0)[1]
+        >>> steps["y"].shape
+        (5,)
+    """
+    entry = _Traced(run, label, others, undroppable)
+    return Hop(nested=entry.nested, inject=entry.inject, own_derivative=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Traced:
+    run: Run
+    label: str
+    others: Callable[[_compat.JaxprEqn], Sequence[Nested]]
+    undroppable: str | None
+
+    def nested(self, eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+        title = f"{eqn.primitive.name} {self.label}"
+        if _HELD in eqn.params:
+            held = plain(self.label, title, (_HELD,), eqn.params[_HELD])
+        else:
+            jaxpr = _jaxpr_of(self, eqn)
+            held = plain(self.label, title, None, jaxpr, rebuilt=self._holding)
+        return (held, *self.others(eqn))
+
+    def _holding(self, eqn: _compat.JaxprEqn, jaxpr: Any) -> _compat.JaxprEqn:
+        """An equation with the same results that holds the jaxpr."""
+        return eqn.replace(
+            primitive=_primitive_holding(eqn.primitive, self),
+            params={**eqn.params, _HELD: jaxpr, _OF: eqn},
+            effects=_compat.open_jaxpr(jaxpr).effects,
+        )
+
+    def inject(
+        self, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
+    ) -> tuple[list[Any], list[Any], Emits]:
+        inner = thread(self.label)
+        name = eqn.primitive.name
+        if thread.options.custom_rules == "drop":
+            if self.undroppable is not None:
+                source = _compat.source_of(eqn)
+                raise RefusedError(
+                    f"inject: custom_rules={'drop'!r} is given, and {name} at {thread.address}"
+                    + (f" ({source})" if source else "")
+                    + f" keeps its derivative: {self.undroppable}. Leave it out, or select other "
+                    "tags with where=."
+                )
+            return inner(ctx, operands)
+        refuse_refs(name, thread, inner, eqn)
+        jaxpr, own = inner.hoisted
+        run = _with_derivative_of(eqn, jaxpr)
+        hidden = entering(thread, [*own, *ctx], self._refusal(eqn, thread))
+        flat = run(hidden, list(operands))
+        given = [*own, *ctx, *operands]
+        of_ctx = range(len(own), len(own) + len(ctx))
+        return leaving(thread, jaxpr, given, of_ctx, inner.unpack(flat))
+
+    def _refusal(self, eqn: _compat.JaxprEqn, thread: Thread) -> str:
+        source = _compat.source_of(eqn)
+        return _NO_DERIVATIVE.format(
+            name=eqn.primitive.name,
+            address=thread.address,
+            source=f" ({source})" if source else "",
+            cure="Either " if self.undroppable else _DROP,
+        )
+
+
+# ---- what runs ---------------------------------------------------------------
+
+_KEPT = 256  # traced functions
+_known: dict[Any, Any] = {}
+_lock = threading.Lock()
+
+
+def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
+    """The traced function of an equation, the same object for the same params and types."""
+    avals = tuple(atom.aval for atom in eqn.invars)
+    key = (entry.run, eqn.primitive, tuple(eqn.params.items()), avals, eqn.ctx)
+    try:
+        with _lock:
+            known = _known.get(key)
+    except TypeError:  # params that are not hashable
+        return _trace(entry, eqn, avals)
+    if known is None:
+        known = _trace(entry, eqn, avals)
+        with _lock:
+            known = _known.setdefault(key, known)  # another thread may have been first
+            while len(_known) > _KEPT:
+                del _known[next(iter(_known))]
+    return known
+
+
+def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
+    run = entry.run(eqn)
+
+    def typed(*operands: Any) -> list[Any]:
+        results = zip(run(*operands), eqn.outvars, strict=True)
+        return [_compat.with_weak_type(x, var.aval.weak_type) for x, var in results]
+
+    with _compat.as_traced(eqn):
+        return jax.make_jaxpr(typed)(*avals)
+
+
+# ---- the derivative ----------------------------------------------------------
+
+
+def _with_derivative_of(eqn: _compat.JaxprEqn, jaxpr: Any) -> Callable[..., list[Any]]:
+    """``(hidden, operands) -> results``: a jaxpr that begins with the results of an equation.
+
+    Its derivative with respect to the operands is that of the equation, and that of what follows
+    is zero.
+    """
+    eqn = untagged(_plain(eqn))
+    n_out = len(eqn.outvars)
+
+    @jax.custom_jvp
+    def run(hidden: list[Any], operands: list[Any]) -> list[Any]:
+        return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *operands))
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        flat = run(*primals)
+        moved = _tangents(eqn, primals[1], flat[:n_out], tangents[1])
+        rest = [zero_from_primal(x, symbolic_zeros=True) for x in flat[n_out:]]
+        return flat, [*moved, *rest]
+
+    run.defjvp(rule, symbolic_zeros=True)
+    run.__name__ = eqn.primitive.name  # which JAX notes in the jaxpr
+    return run
+
+
+def _tangents(
+    eqn: _compat.JaxprEqn, operands: Sequence[Any], results: Sequence[Any], dots: Sequence[Any]
+) -> list[Any]:
+    """The tangents of an equation by its own rule, for results that may be others.
+
+    The rule begins with the equation itself, for its results; these are given.
+    """
+    moving = [k for k, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
+    inexact = [jnp.issubdtype(jnp.result_type(x), jnp.inexact) for x in results]
+
+    def own(operands: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        def bound(*moved: Any) -> list[Any]:
+            now = dict(zip(moving, moved, strict=True))
+            every = [now.get(k, x) for k, x in enumerate(operands)]
+            return _compat.bind(eqn.primitive, every, eqn.params)
+
+        found = jax.jvp(bound, [operands[k] for k in moving], list(given))[1]
+        return [dot for dot, one in zip(found, inexact, strict=True) if one]
+
+    given = [dots[k] for k in moving]
+    jaxpr = _given_results(eqn, jax.make_jaxpr(own)(list(operands), given), results)
+    found = iter(_compat.jaxpr_as_fun(jaxpr)(*operands, *given, *results))
+    return [
+        next(found) if one else zero_from_primal(x, symbolic_zeros=True)
+        for x, one in zip(results, inexact, strict=True)
+    ]
+
+
+def _given_results(eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any]) -> Any:
+    """The jaxpr with the results of the equation as its last inputs, computed no more."""
+    inner = _compat.open_jaxpr(jaxpr)
+    own, more = inner.invars[: len(eqn.invars)], [_compat.fresh_var(jax.typeof(x)) for x in results]
+    eqns = list(inner.eqns)
+    for k, one in enumerate(eqns):
+        if one.primitive is eqn.primitive and _same(one.invars, own):
+            more = [
+                new if _compat.is_dropped(old) else old
+                for old, new in zip(one.outvars, more, strict=True)
+            ]
+            del eqns[k]
+            break
+    return _compat.rebuilt(jaxpr, eqns=eqns, invars=[*inner.invars, *more])
+
+
+def _same(atoms: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(atoms) == len(others) and all(map(lambda a, b: a is b, atoms, others))
+
+
+# ---- the equation that holds the jaxpr ---------------------------------------
+
+# Its params are those of the equation that it was, with the jaxpr, and with that equation.
+_HELD, _OF = "held_jaxpr", "held_of"
+_holding: dict[Any, Any] = {}
+
+
+def _plain(eqn_or_params: Any) -> _compat.JaxprEqn:
+    """The equation as it was, with what has become of its own jaxprs."""
+    params = dict(getattr(eqn_or_params, "params", eqn_or_params))
+    if _HELD not in params:
+        return eqn_or_params
+    del params[_HELD]
+    return params.pop(_OF).replace(params=params)
+
+
+def _primitive_holding(primitive: Any, entry: _Traced) -> Any:
+    """The primitive, of the same name, of equations that hold what those of another one hide."""
+    with _lock:
+        if primitive not in _holding:
+            _holding[primitive] = _new_primitive(primitive.name)
+            hop = Hop(nested=entry.nested, inject=entry.inject, own_derivative=True)
+            bring(_holding[primitive], hop)
+        return _holding[primitive]
+
+
+def _new_primitive(name: str) -> Any:
+    prim = _compat.Primitive(name)
+    prim.multiple_results = True
+
+    def run(*operands: Any, **params: Any) -> list[Any]:
+        return list(_compat.jaxpr_as_fun(params[_HELD])(*operands))
+
+    def differentiable(params: Any) -> Callable[..., list[Any]]:
+        function = _with_derivative_of(_plain(params), params[_HELD])
+        return lambda *operands: function([], list(operands))
+
+    def types(*avals: Any, **params: Any) -> Any:
+        del avals
+        jaxpr = params[_HELD]
+        return jaxpr.out_avals, _compat.open_jaxpr(jaxpr).effects
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        moving = [k for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)]
+
+        def of_moving(*moved: Any) -> list[Any]:
+            now = dict(zip(moving, moved, strict=True))
+            return differentiable(params)(*(now.get(k, x) for k, x in enumerate(primals)))
+
+        at, along = ([given[k] for k in moving] for given in (primals, tangents))
+        out, dots = jax.jvp(of_moving, at, along)
+        zeros = [ad.Zero(_compat.tangent_aval(jax.typeof(x))) for x in out]
+        whole = zip(dots, zeros, strict=True)
+        return out, [zero if dot.dtype == jax.float0 else dot for dot, zero in whole]
+
+    def batch(operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        out = jax.vmap(differentiable(params), in_axes=tuple(dims))(*operands)
+        return out, [0] * len(out)
+
+    prim.def_impl(run)
+    prim.def_effectful_abstract_eval(types)
+    mlir.register_lowering(prim, mlir.lower_fun(run, multiple_results=True))
+    ad.primitive_jvps[prim] = jvp
+    batching.primitive_batchers[prim] = batch
+    return prim
