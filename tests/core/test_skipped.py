@@ -27,6 +27,11 @@ def tagged_sin(b):
     return tag(jnp.sin(b), name="barred")
 
 
+def selector_text(where):
+    """Of a function its name: its text differs between the workers."""
+    return getattr(where, "__name__", str(where))
+
+
 PROGRAM = taxpr.trace(f)(X)
 BARRED, FREE = PROGRAM.tags()
 SAME_NAME = PROGRAM.dissolve().tag_at([FREE.value_address, BARRED.value_address], name="s", k=1)
@@ -63,7 +68,7 @@ class Key(tuple):
     __hash__ = object.__hash__
 
 
-@pytest.mark.parametrize("where", DESCRIBING, ids=str)
+@pytest.mark.parametrize("where", DESCRIBING, ids=selector_text)
 def test_what_describes_passes_over_what_cannot_be_injected(where):
     assert len(SAME_NAME.tags()) == 2
     for way in ways(SAME_NAME):
@@ -77,7 +82,7 @@ def test_what_describes_passes_over_what_cannot_be_injected(where):
     assert_close(values, {"s": jnp.sin(X)})
 
 
-@pytest.mark.parametrize("where", NAMING, ids=str)
+@pytest.mark.parametrize("where", NAMING, ids=selector_text)
 def test_what_is_named_is_refused(where):
     for way in ways(SAME_NAME):
         with pytest.raises(taxpr.RefusedError, match=f"tag 's' at 1:reduce.*{COMBINER}"):
@@ -86,7 +91,9 @@ def test_what_is_named_is_refused(where):
 
 
 @pytest.mark.parametrize(
-    "where", [BARRED, BARRED.address, BARRED.value_address, ["*", BARRED.address]], ids=str
+    "where",
+    [BARRED, BARRED.address, BARRED.value_address, ["*", BARRED.address]],
+    ids=selector_text,
 )
 def test_a_place_is_refused_however_it_is_named(where):
     for way in ways(PROGRAM):
@@ -94,7 +101,9 @@ def test_a_place_is_refused_however_it_is_named(where):
             way(where)
 
 
-@pytest.mark.parametrize("where", [None, "*", "b*", jax.lax.sin_p, lambda site: True], ids=str)
+@pytest.mark.parametrize(
+    "where", [None, "*", "b*", jax.lax.sin_p, lambda site: True], ids=selector_text
+)
 def test_where_nothing_else_is_left_it_is_refused(where):
     program = PROGRAM.dissolve("free")
     for way in ways(program):
@@ -120,7 +129,7 @@ def test_a_line_describes_what_it_made():
 @pytest.mark.parametrize(
     "where",
     ["*", jax.lax.sin_p, taxpr.scope("block"), lambda address, eqn: True, [jax.lax.sin_p]],
-    ids=str,
+    ids=selector_text,
 )
 def test_values_that_are_described_are_passed_over(where):
     program = taxpr.trace(f)(X).dissolve()
@@ -138,7 +147,9 @@ def test_values_that_are_described_are_passed_over(where):
 
 
 @pytest.mark.parametrize(
-    "where", [BARRED.value_address, lambda address, eqn: address.startswith("1:reduce/")], ids=str
+    "where",
+    [BARRED.value_address, lambda address, eqn: address.startswith("1:reduce/")],
+    ids=selector_text,
 )
 def test_a_value_that_is_named_or_alone_is_tagged_and_refused_when_it_is_injected(where):
     tagged = PROGRAM.dissolve().tag_at(where, name="all")
