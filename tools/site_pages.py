@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from mkdocs.structure.files import File, Files
+from reference import for_site
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files that are pages of the site, though they are not in docs/.
@@ -50,12 +51,14 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    """The README's tables in the place of their marks; links out of docs/ go to the repository."""
+    """The README's tables and the docstrings, and links out of docs/ to the repository."""
     if page.file.generated_by is not None:
         return markdown
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for table in TABLE.finditer(readme):
         markdown = markdown.replace(f"<!-- {table[1]} -->", table[0])
+    if page.file.src_uri.startswith("reference/"):
+        markdown = for_site(markdown)
     return linked(markdown, f"docs/{page.file.src_uri}", config.extra["repository"])
 
 

@@ -1,0 +1,63 @@
+"""Writes what the pages of docs/reference say of each name where they are read as files.
+
+python tools/reference.py      with the newest JAX
+
+A page names objects in comments, one for each, which `make docs` replaces by their docstrings. What
+stands below a comment is written here: the call, the first sentence of the docstring, and a link
+to the module.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import taxpr
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMED = re.compile(r"^<!-- ::: (\S+)([^>]*?)-->\n(?:\* .*\n)?", re.MULTILINE)
+
+
+def written(page: str) -> str:
+    """The page, with what is said below each comment."""
+    return NAMED.sub(lambda m: f"<!-- ::: {m[1]}{m[2]}-->\n{_line(m[1])}\n", page)
+
+
+def for_site(page: str) -> str:
+    """The page with directives for docstrings in the place of the comments and their lines."""
+    return NAMED.sub(lambda m: f"::: {m[1]}{m[2].rstrip()}\n", page)
+
+
+def _line(path: str) -> str:
+    module, _, name = path.rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    ours = found.__module__.startswith("taxpr")  # not so is a name for a type
+    text = inspect.cleandoc(found.__doc__ or "") if ours else f"`{found}`."
+    first = " ".join(re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0].split())
+    home = sys.modules[found.__module__ if ours else module]
+    file = Path(inspect.getfile(home)).resolve().relative_to(ROOT)
+    return f"* [`{name}{_parameters(found)}`](../../{file.as_posix()}): {first}"
+
+
+def _parameters(found: Any) -> str:
+    """How it is called, as far as one sees that; a class shows in its page what it has."""
+    kind = isinstance(found, taxpr.InjectorKind)
+    if not (kind or inspect.isfunction(found)):
+        return ""
+    signature = found.__signature__ if kind else inspect.signature(found)
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    return re.sub(r"<class '(.*?)'>|<function (\S+) at .*?>", r"\1\2", str(inspect.Signature(bare)))
+
+
+def main() -> None:
+    for path in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
