@@ -130,6 +130,7 @@ from taxpr._compat._primitives import (
 )
 from taxpr._compat._shardings import (
     ShardingTypeError,
+    aval_on_mesh_here,
     axes_like,
     brings_mesh,
     compiled_for_mesh,

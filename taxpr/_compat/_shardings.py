@@ -106,6 +106,14 @@ def on_mesh_here(x: Any) -> Any:
     return jax.sharding.reshard(x, _sharding(mesh, ()))
 
 
+def aval_on_mesh_here(aval: Any) -> Any:
+    """The type, if on no mesh, that values of it have which are made under the mesh that is set."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or not aval.sharding.mesh.empty:
+        return aval
+    return aval.update(sharding=_sharding(mesh, (None,) * aval.ndim))
+
+
 def _sharding(mesh: Any, spec: Iterable[Any]) -> Any:
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
 

@@ -68,9 +68,9 @@ def sites_of(jaxpr: Any, options: Options) -> list[Site]:
 def ctx_aval(leaf: Any) -> Any:
     """The strong aval of a leaf of a context."""
     if isinstance(leaf, (jax.ShapeDtypeStruct, _compat.ShapedArray)):
-        return _compat.ShapedArray(leaf.shape, leaf.dtype)
+        return _compat.aval_on_mesh_here(_compat.ShapedArray(leaf.shape, leaf.dtype))
     try:
-        return _compat.strong(jax.typeof(leaf))
+        return _compat.aval_on_mesh_here(_compat.strong(jax.typeof(leaf)))
     except TypeError:
         raise InjectorError(
             f"inject: the ctx holds a {type(leaf).__name__}, {leaf!r}. A ctx is a PyTree of "

@@ -117,7 +117,7 @@ class Counters:
     @property
     def avals(self) -> list[Any]:
         """One aval for each counter."""
-        return [COUNTER] * len(self._loops)
+        return [_compat.aval_on_mesh_here(COUNTER)] * len(self._loops)
 
     @property
     def leaves(self) -> range:
