@@ -4,6 +4,7 @@ Without Chromium or playwright the tests are skipped; with TAXPR_REQUIRE_BROWSER
 there is Notebook 6, which has no JupyterLab beside it, its own tests run, elsewhere all others.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -82,7 +84,8 @@ class Server:
             running = json.load(answer)
         for kernel in running:
             request = urllib.request.Request(f"{kernels}/{kernel['id']}", method="DELETE")
-            urllib.request.urlopen(request, timeout=20).close()
+            with contextlib.suppress(urllib.error.HTTPError):  # it is gone, or restarts
+                urllib.request.urlopen(request, timeout=20).close()
 
 
 @pytest.fixture(scope="session")

@@ -33,3 +33,6 @@ def test_a_slider_runs_while_live_is_on_and_a_restart_is_said(page, server, plac
     expect(panel.run_button).to_be_disabled()
     expect(panel.slider).to_be_disabled()
     expect(panel.injector).to_be_disabled()
+    book.run(0)
+    book.run(1)
+    expect(book.panel(1).run_button).to_be_enabled()

@@ -612,9 +612,10 @@ async function render({ model, el }) {
       outside.focus({ preventScroll: true });
     }
   };
-  // The notebook marks a widget without a kernel, such as after a restart, by a class.
+  // The notebook marks the widget around this one by a class when its kernel is gone, as after a
+  // restart.
   const orphaned = () => {
-    if (!el.classList.contains("jupyter-widgets-disconnected")) return;
+    if (!el.closest(".jupyter-widgets-disconnected")) return;
     orphan.hidden = false;
     inspector.inert = true;
     for (const part of [controls.element, runBar.element, states.element, find.element, heat, progress]) {
@@ -625,8 +626,6 @@ async function render({ model, el }) {
     progress.hidden = true;
   };
   const marks = new MutationObserver(orphaned);
-  marks.observe(el, { attributes: true, attributeFilter: ["class"] });
-  orphaned();
 
   const ended = new AbortController();
   const sizes = new ResizeObserver(() => {
@@ -634,6 +633,8 @@ async function render({ model, el }) {
       panel = el.closest(".taxpr-panel") ?? el;
       panel.addEventListener("focusin", claim, { signal: ended.signal });
       panel.addEventListener("keydown", keep, { signal: ended.signal });
+      marks.observe(panel, { attributes: true, attributeFilter: ["class"] });
+      orphaned();
     }
     picture.resized();
   });
