@@ -34,11 +34,11 @@ def css(heated: bool) -> str:
         ".cluster text": "font-weight:600",
         ".edge text": f"font-size:{EDGE_FONT}px",
         ".node text:first-of-type": "font-weight:600",
-        ".cluster rect": "stroke-width:.8px;"
+        ".cluster rect": "stroke-width:0.8px;"
         + _colour("fill", "cluster", theme.CLUSTER)
         + _colour("stroke", "line", theme.LINE),
         ".cluster.deep rect": "fill:none",
-        ".edge path": "fill:none;stroke-width:.8px;" + _colour("stroke", "line", theme.LINE),
+        ".edge path": "fill:none;stroke-width:0.8px;" + _colour("stroke", "line", theme.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", theme.LINE),
         ".edge.residual path": "stroke-width:.5px",
         ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",

@@ -27,7 +27,7 @@ _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 _INHERITED = {
     "fill": theme.TEXT,
     "stroke": "none",
-    "stroke-width": "",
+    "stroke-width": "0.8px",
     "stroke-dasharray": "none",
     "font-size": "",
     "font-weight": "",
@@ -62,6 +62,7 @@ def for_outputs(svg: str) -> str:
     fits = FITS if shown == wide else f"max-width:max(100%,{READABLE * wide:.0f}px);height:auto"
     root.set("style", fits)
     root.set("fill", _INHERITED["fill"])
+    root.set("stroke-width", _INHERITED["stroke-width"])
     style = root.find("style")
     if style is not None:
         root.remove(style)
