@@ -1,30 +1,10 @@
-"""The entries of the table of higher-order primitives, a module for each family.
+"""What is known of higher-order primitives, the equations that hold jaxprs.
 
-Importing this package fills the table `taxpr._hops.table`.
+One entry for each primitive, in `entries`; `protocol` says what an entry has to say, `table` finds
+the one of an equation, and the others are parts of which entries are made. May import
+`_primitives`, `_jaxprs`.
 """
 
-from taxpr._hops import (
-    branches,
-    calls,
-    custom,
-    inlined,
-    loops,
-    of_lineax,
-    opaque,
-    parallel,
-    solvers,
-    state,
-)
+from taxpr._hops import entries
 
-__all__ = [
-    "branches",
-    "calls",
-    "custom",
-    "inlined",
-    "loops",
-    "of_lineax",
-    "opaque",
-    "parallel",
-    "solvers",
-    "state",
-]
+__all__ = ["entries"]
