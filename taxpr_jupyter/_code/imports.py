@@ -1,11 +1,10 @@
-"""The imports of code that uses the names of a notebook."""
+"""Which names a code reads, and the imports that give them."""
 
 from __future__ import annotations
 
 import ast
 import symtable
 import sys
-from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -24,19 +23,18 @@ def free_names(code: str) -> list[str]:
     return list(dict.fromkeys(node.id for node in names if node.id in read - made))
 
 
-def import_lines(code: str, namespace: Mapping[str, Any]) -> list[str]:
-    """Lines that import what the code names, as the namespace has it.
+def import_line(name: str, value: Any) -> str | None:
+    """The line that imports this object under this name.
 
-    What was defined in the notebook itself cannot be imported and gets no line.
+    None for what cannot be imported, such as all that was defined in the notebook itself.
+
+    Example:
+        >>> import jax
+        >>> import_line("jnp", jax.numpy), import_line("rectified", jax.nn.relu)
+        ('import jax.numpy as jnp', 'from jax.nn import relu as rectified')
     """
-    names = [name for name in free_names(code) if name in namespace]
-    return [line for name in names if (line := _line(name, namespace[name]))]
-
-
-def _line(name: str, value: Any) -> str | None:
-    """One import, or None."""
     if isinstance(value, ModuleType):
-        if value.__name__ == "__main__":
+        if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
             return None
         return f"import {value.__name__}" + (f" as {name}" if value.__name__ != name else "")
     own, home = getattr(value, "__name__", None), _home(value)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 
-from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._code.names import Names
+from taxpr_jupyter._code.values import value_code
+from taxpr_jupyter._states.model import PureCall, PureCode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +35,10 @@ class PureLines:
 
     Attributes:
         lines: The lines.
-        imports: Lines with imports that they need.
         args: The arguments behind the states.
     """
 
     lines: list[str]
-    imports: Sequence[str]
     args: Sequence[str]
 
 
@@ -46,7 +49,7 @@ def pure_lines(
     words: Sequence[str],
     static_argnums: Sequence[int],
     static_argnames: Sequence[str],
-    value_code: Callable[[Any], str],
+    names: Names,
 ) -> PureLines:
     """The lines for one call.
 
@@ -57,7 +60,7 @@ def pure_lines(
         words: Python for the others: ``n=3``.
         static_argnums: Positions of the arguments that are not traced.
         static_argnames: Names of such.
-        value_code: Writes a value in Python.
+        names: The names that the code may use and make.
     """
     bound = states.pure.bound
     if bound is not None:
@@ -65,10 +68,31 @@ def pure_lines(
         args = [*(text.format(fn=fn) for text in bound.texts), *args]
         static_argnums = [number + len(bound.args) for number in static_argnums]
         fn = bound.text.format(fn=fn)
-    lines, fn, every = _bound(fn, args, words, static_argnums, static_argnames)
-    code = states.pure.code(fn, every)
-    lines += [*code.lines, *_edits(states, value_code)]
-    return PureLines(lines, code.imports, code.args)
+    lines, fn, every = _bound(fn, args, words, static_argnums, static_argnames, names)
+    made, behind = _made_pure(states.pure.code(), fn, every, names)
+    return PureLines([*lines, *made, *_edits(states, names)], behind)
+
+
+def _made_pure(
+    code: PureCode, fn: str, args: Sequence[str], names: Names
+) -> tuple[list[str], Sequence[str]]:
+    """Lines that make the function pure, and the arguments behind the states."""
+    target = f"{names.own('pure')}, {names.own('states')}"
+    given = ", ".join([fn, *args])
+    if not code.body:
+        return [f"{target} = {names.module('taxpr')}.uncurry({given})"], args
+    body = code.body.strip("\n")
+    for alias, module in {"jax": "jax", **code.modules}.items():
+        body = re.sub(rf"(?<![\w.]){alias}\.", f"{names.module(module, alias)}.", body)
+    made, rest, words = (names.own(name) for name in ("made_pure", "given", "words"))
+    lines = [
+        f"def {made}(fn, /, *args, **kwargs):",
+        *textwrap.indent(body, "    ").splitlines(),
+        "    return pure, states, rest",
+        "",
+        f"{target}, ({rest}, {words}) = {made}({given})",
+    ]
+    return lines, [f"*{rest}[{code.n_bound}:]" if code.n_bound else f"*{rest}", f"**{words}"]
 
 
 def _name(word: str) -> str:
@@ -82,45 +106,55 @@ def _bound(
     words: Sequence[str],
     static_argnums: Sequence[int],
     static_argnames: Sequence[str],
+    names: Names,
 ) -> tuple[list[str], str, list[str]]:
     """Lines that define the function of what is traced; its name, and its arguments."""
     fixed = [word for word in words if _name(word) in static_argnames]
     others = [word for word in words if word not in fixed]
     if not (static_argnums or fixed):
         return [], fn, [*args, *words]
+    own, all_args, kwargs, outer, traced = (
+        names.own(name) for name in ("fn", "args", "kwargs", "every", "traced")
+    )
     lines, every = [], [text for k, text in enumerate(args) if k not in static_argnums]
     rest = iter(range(len(every)))
-    given = [text if k in static_argnums else f"args[{next(rest)}]" for k, text in enumerate(args)]
+    given = [
+        text if k in static_argnums else f"{all_args}[{next(rest)}]" for k, text in enumerate(args)
+    ]
+    taking = []
     if not static_argnums:
-        given = ["*args"]
+        given = [f"*{all_args}"]
     elif any(text.startswith("*") for text in args):  # how many these are is seen when it runs
         numbers = tuple(static_argnums)
         lines = [
-            f"every = [{', '.join(args)}]",
-            f"traced = [arg for k, arg in enumerate(every) if k not in {numbers}]",
+            f"{outer} = [{', '.join(args)}]",
+            f"{traced} = [arg for k, arg in enumerate({outer}) if k not in {numbers}]",
         ]
-        given = [f"*[arg if k in {numbers} else next(args) for k, arg in enumerate(every)]"]
-        every = ["*traced"]
-    lines.append("def fn(*args, **kwargs):")
-    lines += ["    args = iter(args)"] if every == ["*traced"] else []
-    lines += [f"    return {fn}({', '.join([*given, *fixed, '**kwargs'])})", ""]
-    return lines, "fn", [*every, *others]
+        each = f"arg if k in {numbers} else next({all_args}) for k, arg in enumerate({outer})"
+        given, every = [f"*[{each}]"], [f"*{traced}"]
+        taking = [f"    {all_args} = iter({all_args})"]
+    lines += [f"def {own}(*{all_args}, **{kwargs}):", *taking]
+    lines += [f"    return {fn}({', '.join([*given, *fixed, f'**{kwargs}'])})", ""]
+    return lines, own, [*every, *others]
 
 
-def _edits(states: StatesOf, value_code: Callable[[Any], str]) -> list[str]:
+def _edits(states: StatesOf, names: Names) -> list[str]:
     """Lines that set the initial values that are others than the states' own."""
-    lines = []
+    lines, own = [], names.own("states")
+    flat, tree = names.own("leaves"), names.own("tree")
     for name, value in states.edited.items():
-        leaves, tree = jax.tree.flatten(value)
+        need = functools.partial(names.named, base="value", what=f"of the state {name!r}")
+        code = functools.partial(value_code, names=names, need=need)
+        leaves, structure = jax.tree.flatten(value)
         before = jax.tree.leaves(states.pure.states[name])
-        if tree == jax.tree.structure(0):
-            lines.append(f"states[{name!r}] = {value_code(leaves[0])}")
+        if structure == jax.tree.structure(0):
+            lines.append(f"{own}[{name!r}] = {code(leaves[0])}")
             continue
-        lines.append(f"leaves, tree = jax.tree.flatten(states[{name!r}])")
+        lines.append(f"{flat}, {tree} = {names.module('jax')}.tree.flatten({own}[{name!r}])")
         lines += [
-            f"leaves[{k}] = {value_code(leaf)}"
+            f"{flat}[{k}] = {code(leaf)}"
             for k, (leaf, was) in enumerate(zip(leaves, before, strict=True))
             if leaf is not was
         ]
-        lines.append(f"states[{name!r}] = jax.tree.unflatten(tree, leaves)")
+        lines.append(f"{own}[{name!r}] = {names.module('jax')}.tree.unflatten({tree}, {flat})")
     return lines

@@ -51,7 +51,6 @@ class Attached:
         error: Why it does not work at this site; None where it does.
         note: What to know about it at this site, such as a derivative that stays as it was.
         warned: The warnings that say so.
-        maker: Python for ``source``, such as ``taxpr.scale``.
         injector: The injector itself, values included.
         source: The kind, function or injector of which it was made.
         bound: The name of the source in the namespace; empty where it has none.
@@ -66,7 +65,6 @@ class Attached:
     error: str | None = None
     note: str = ""
     warned: tuple[Warning, ...] = dataclasses.field(default=(), repr=False, compare=False)
-    maker: str = ""
     injector: taxpr.Injector = dataclasses.field(default=_NOTHING, repr=False, compare=False)
     source: Any = dataclasses.field(default=None, repr=False, compare=False)
     bound: str = dataclasses.field(default="", repr=False, compare=False)
@@ -142,32 +140,38 @@ def make(
     if not isinstance(injector, str):
         made = _made(injector, ctx, values)
         kind = ready.get(made.name)
-        if kind is injector or (
-            kind is not None
-            and isinstance(injector, taxpr.Injector)
-            and not made.shared
-            and set(made.values) == set(kind.params)
-        ):
-            return _attached(key, made.name, "injector", f"taxpr.{made.name}", made, kind)
-        own = made.name if isinstance(injector, (taxpr.InjectorKind, taxpr.Injector)) else None
-        own = own or getattr(injector, "__name__", "")
+        if kind is injector or (kind is not None and is_made_by(made, kind)):
+            return _attached(key, made.name, "injector", made, kind)
         known = expression(injector, namespace)
-        maker = known or (own if own.isidentifier() else "...")
-        attached = _attached(key, made.name, "injector", maker, made, injector)
+        attached = _attached(key, made.name, "injector", made, injector)
         bound = known if known in namespace else ""
         return dataclasses.replace(attached, bound=bound)
     found = namespace.get(injector)
     if injector in _of_namespace(namespace) or (callable(found) and injector not in ready):
         made = _made(found, ctx, values)
-        attached = _attached(key, injector, "function", injector, made, found)
+        attached = _attached(key, injector, "function", made, found)
         return dataclasses.replace(attached, bound=injector)
     if injector in ready:
         made = _made(ready[injector], (), values)
-        return _attached(key, injector, "ready", f"taxpr.{injector}", made, ready[injector])
+        return _attached(key, injector, "ready", made, ready[injector])
     raise PanelError(
         f"There is no injector {injector!r}. There are {', '.join(choices(namespace))}; a function "
         "of yours must take (ctx, token, params)"
     )
+
+
+def is_made_by(made: taxpr.Injector, kind: taxpr.InjectorKind) -> bool:
+    """Whether an injector is of this kind, and not only of its name.
+
+    >>> @taxpr.injector(factor=taxpr.Param(2.0))
+    ... def scale(token, factor):
+    ...     return token + factor
+    >>> is_made_by(taxpr.scale(0.5), taxpr.scale), is_made_by(scale(0.5), taxpr.scale)
+    (True, False)
+    """
+    fire = getattr(made, "one", made).fire  # `one` is what `per="iteration"` repeats
+    body = getattr(fire, "__wrapped__", None)
+    return made.name == kind.name and body is kind.__wrapped__  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | None:
@@ -294,9 +298,7 @@ def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
     return injector_of(source, ctx, values)
 
 
-def _attached(
-    key: str, name: str, kind: str, maker: str, made: taxpr.Injector, source: Any
-) -> Attached:
+def _attached(key: str, name: str, kind: str, made: taxpr.Injector, source: Any) -> Attached:
     declared = taxpr.ready_injectors().get(made.name)
     params = _declared(source) or (declared.params if declared else {})
     values = {**made.values, **(made.options if is_function(source) else {})}
@@ -307,7 +309,6 @@ def _attached(
         values={name: value for name, value in values.items() if _is_number(value)},
         params={name: param for name, param in params.items() if name in values},
         asks_ctx=is_function(source) and not is_empty(made.new_state(None)),
-        maker=maker,
         injector=made,
         source=source,
     )

@@ -46,7 +46,15 @@ def reads(source: Any) -> tuple[Any, ...]:
         >>> reads(lambda x: x + step) == before
         False
     """
-    found: list[Any] = []
+    return tuple((name, _token(value)) for _, name, value in _read(source))
+
+
+def names_read(source: Any, namespace: Any) -> set[str]:
+    """The names that ``source`` reads by functions whose globals are this namespace."""
+    return {name for function, name, _ in _read(source) if function.__globals__ is namespace}
+
+
+def _read(source: Any) -> Iterator[tuple[types.FunctionType, str, Any]]:
     todo, seen = list(functions_of(source)), set()
     while todo:
         function = todo.pop()
@@ -54,10 +62,12 @@ def reads(source: Any) -> tuple[Any, ...]:
             continue
         seen.add(id(function))
         for name, value, near in _outer(function):
-            found.append((name, _token(value)))
-            if near or getattr(value, "__globals__", None) is function.__globals__:
-                todo += functions_of(value)
-    return tuple(found)
+            yield function, name, value
+            todo += [
+                one
+                for one in functions_of(value)
+                if near or one.__globals__ is function.__globals__
+            ]
 
 
 def functions_of(value: Any) -> Iterator[types.FunctionType]:
@@ -73,8 +83,9 @@ def functions_of(value: Any) -> Iterator[types.FunctionType]:
         for part in vars(value).values():
             yield from functions_of(part)
     elif callable(value) and not isinstance(value, type):
-        own = vars(type(value)).get("__call__")
-        yield from functions_of(own) if isinstance(own, types.FunctionType) else ()
+        # `jax.jit` is called in C, and has the function as `__wrapped__`.
+        for own in (vars(type(value)).get("__call__"), getattr(value, "__wrapped__", None)):
+            yield from functions_of(own) if isinstance(own, types.FunctionType) else ()
 
 
 def _outer(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:

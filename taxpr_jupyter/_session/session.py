@@ -34,7 +34,7 @@ from taxpr_jupyter._runs.released import KEPT_BYTES, trimmed
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.states import WithStates
-from taxpr_jupyter._tracing.call_names import call_text
+from taxpr_jupyter._tracing.call_names import call_text, given_names
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET
 
@@ -108,7 +108,9 @@ class Session(WithStates):
         self.call = call or call_text(fn, args, kwargs or {}, names)
         self.notes = start.notes
         self.text_only = text_only
-        self._source = _code.Source(self.call, start.static_argnums, start.static_argnames, names)
+        statics = start.static_argnums, start.static_argnames
+        given = dict(zip(given_names(fn, names), (fn, tuple(args), kwargs or {}), strict=True))
+        self._source = _code.source_now(self.call, *statics, names, given)
         self._executor = Executor(start.args, start.kwargs)
         self._device = device
         self._runs: tuple[Run, ...] = ()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
-
-from taxpr_jupyter._states.model import PureCode
+from collections.abc import Mapping
 
 # As `_objects.taken` and `Taken.put` do it.
 _TAKING = """
@@ -43,29 +40,3 @@ def taking(kinds: str, places: Mapping[int, str]) -> str:
         (('b', 2.0), {})
     """
     return _TAKING.format(kinds=kinds, places=dict(places)).lstrip("\n")
-
-
-def pure_code(
-    body: str, fn: str, args: Sequence[str], imports: Sequence[str], n_bound: int = 0
-) -> PureCode:
-    """Code that defines a function which makes the user's one pure, and calls it.
-
-    So the names in ``body`` are none of the notebook's.
-
-    Args:
-        body: Lines that make ``pure``, ``states`` and ``rest``, the arguments behind the states,
-            of ``fn``, ``args`` and ``kwargs``.
-        fn: Python for the function.
-        args: Python for the arguments.
-        imports: What it needs.
-        n_bound: How many of the arguments are bound to the user's function.
-    """
-    lines = [
-        "def made_pure(fn, /, *args, **kwargs):",
-        *textwrap.indent(body.strip("\n"), "    ").splitlines(),
-        "    return pure, states, rest",
-        "",
-        f"pure, states, (given, words) = made_pure({', '.join([fn, *args])})",
-    ]
-    given = f"*given[{n_bound}:]" if n_bound else "*given"
-    return PureCode(lines, [given, "**words"], imports)

@@ -15,16 +15,17 @@ class PureCode:
     """Python that makes a pure function, for `Session.code`.
 
     Attributes:
-        lines: Lines that define ``pure`` and ``states``, a dict. The names ``taxpr`` and ``jax``
-            are there.
-        args: The arguments of ``pure`` behind the states, as many as were given: ``x``, ``n=3``;
-            ``None`` in place of what the adaptor took out.
-        imports: What the lines need besides, such as ``from flax import nnx``.
+        body: Lines that make ``pure``, ``states``, a dict, and ``rest``, the arguments behind the
+            states as a tuple and a dict, of ``fn``, ``args`` and ``kwargs``; in a function, so that
+            its names are none of the notebook's. The name ``jax`` is there. Empty where
+            `taxpr.uncurry` makes it.
+        modules: What the lines need besides, by name: ``{"hk": "haiku"}``.
+        n_bound: How many of the arguments are bound to the user's function.
     """
 
-    lines: Sequence[str]
-    args: Sequence[str]
-    imports: Sequence[str] = ()
+    body: str = ""
+    modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    n_bound: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +58,11 @@ class PureCall:
             adaptor takes out, since it holds states, it replaces by None.
         kwargs: The keyword arguments, likewise.
         library: Whose states they are: "taxpr", "brainstate", "flax.nnx", "haiku", "equinox".
-        code: Called with Python for the user's function, and for the arguments of the call in
-            their places, ``x``, ``n=3``, gives Python for the pure one. None of them is static.
+        code: Gives Python for the pure one.
         write: Sets the states of the user's objects to values by name; None where there is no
             object that holds them.
-        bound: Where the function is bound to objects that hold states: the function and the
-            arguments that ``code`` is called with are those of it.
+        bound: Where the function is bound to objects that hold states: ``code`` is of it,
+            with these arguments before the others.
         note: What the user should know of the states; may be empty.
         tag_writes: Traces ``fn(states, *args, **kwargs)`` again, with a tag of the params
             ``name``, that of the leaf, ``state``, that of its state, and ``op="write"`` on each
@@ -75,7 +75,7 @@ class PureCall:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     library: str
-    code: Callable[[str, Sequence[str]], PureCode]
+    code: Callable[[], PureCode]
     write: Callable[[Mapping[str, Any]], None] | None = None
     bound: Unbound | None = None
     note: str = ""

@@ -34,11 +34,7 @@ def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
         args=tuple(args),
         kwargs=dict(kwargs),
         library="taxpr",
-        code=_code,
+        code=PureCode,
         write=pure.write,
         tag_writes=tag_writes,
     )
-
-
-def _code(fn: str, args: Sequence[str]) -> PureCode:
-    return PureCode([f"pure, states = taxpr.uncurry({', '.join([fn, *args])})"], args)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
+import itertools
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -21,16 +23,34 @@ def call_text(
     """The call ``fn(*args, **kwargs)`` in the words of the namespace.
 
     What has no name there is called ``args[0]`` or ``kwargs['k']``, the function by its own
-    name or ``fn``.
+    name or ``fn``: see `given_names`.
     """
-    parts = [expression(arg, namespace) or f"args[{i}]" for i, arg in enumerate(args)]
+    own, positional, words = given_names(fn, namespace)
+    parts = [expression(arg, namespace) or f"{positional}[{i}]" for i, arg in enumerate(args)]
     parts += [
-        f"{key}={expression(value, namespace) or f'kwargs[{key!r}]'}"
+        f"{key}={expression(value, namespace) or f'{words}[{key!r}]'}"
         for key, value in kwargs.items()
     ]
+    return f"{expression(fn, namespace) or own}({', '.join(parts)})"
+
+
+def given_names(fn: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Names for a function, its ``args`` and its ``kwargs``, that mean nothing else there.
+
+    >>> given_names(len, {"args": 1})
+    ('fn', 'args_2', 'kwargs')
+    """
+
+    def fresh(base: str) -> str:
+        names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
+        return next(n for n in names if n not in namespace and not hasattr(builtins, n))
+
     own = getattr(fn, "__name__", "")
-    name = expression(fn, namespace) or (own if own.isidentifier() else "fn")
-    return f"{name}({', '.join(parts)})"
+    if not own.isidentifier() or keyword.iskeyword(own) or own in ("args", "kwargs"):
+        own = "fn"
+    if namespace.get(own) is not fn:
+        own = own if fresh(own) == own else fresh("fn")
+    return own, fresh("args"), fresh("kwargs")
 
 
 def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:

@@ -200,14 +200,18 @@ class Library:
             given = [inner if k == places[0] else arg for k, arg in enumerate(args)]
             return fn(*given, **kwargs), {"box": inner.value}
 
-        def code(fn, args):
-            lines = [
-                "def pure(states, *args):",
-                f"    box = Box(states['box'])\n    out = {fn}(box, *args[1:])",
-                "    return out, {'box': box.value}",
-                f"states = {{'box': {args[places[0]]}.value}}",
-            ]
-            return PureCode(lines, ["None", *args[1:]], ["from math import pi"])
+        def code():
+            body = f"""
+def pure(states, *args):
+    box = type(given)(states["box"])
+    out = fn(box, *args[1:])
+    return out, {{"box": math.fsum([1.0]) * box.value}}
+
+given = args[{places[0]}]
+states = {{"box": given.value}}
+rest = (None, *args[1:]), kwargs
+"""
+            return PureCode(body, {"math": "math"})
 
         rest = tuple(None if arg is box else arg for arg in args)
         return PureCall(pure, {"box": box.value}, frozenset({"box"}), rest, kwargs, "made up", code)

@@ -10,7 +10,7 @@ from jax.core import Tracer
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states._libraries._brainstate_names import Named, is_object, named_states
-from taxpr_jupyter._states.code import pure_code, taking
+from taxpr_jupyter._states.code import taking
 from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._states.objects import taken, traceable
 
@@ -81,7 +81,7 @@ def pure_call(
         args=out.args,
         kwargs=out.kwargs,
         library="brainstate",
-        code=lambda text, args: _code(text, args, named, out.places),
+        code=lambda: _code(named, out.places),
         write=write,
     )
 
@@ -108,12 +108,10 @@ def pure(states, *args, **kwargs):
 """
 
 
-def _code(
-    fn: str, args: Sequence[str], named: Sequence[Named], places: Mapping[int, str]
-) -> PureCode:
+def _code(named: Sequence[Named], places: Mapping[int, str]) -> PureCode:
     body = taking("(brainstate.State, brainstate.graph.Node)", places) + _CODE.format(
         known="".join(f"\n    {one.name!r}: {one.text}," for one in named if one.text),
         others=[one.name for one in named if not one.text],
     )
-    inspects = ["import inspect"] if "inspect." in body else []
-    return pure_code(body, fn, args, [*inspects, "import brainstate"])
+    inspects = {"inspect": "inspect"} if "inspect." in body else {}
+    return PureCode(body, {**inspects, "brainstate": "brainstate"})

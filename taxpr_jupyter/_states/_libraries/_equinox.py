@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.code import pure_code, taking
+from taxpr_jupyter._states.code import taking
 from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._states.objects import dotted, is_traceable, taken, unique
 from taxpr_jupyter._states.passed import written
@@ -75,7 +75,7 @@ def pure_call(
         args=given[0],
         kwargs=given[1],
         library="equinox",
-        code=lambda text, args: _code(text, args, out.places, names, results),
+        code=lambda: _code(out.places, names, results),
     )
 
 
@@ -203,12 +203,10 @@ def pure(states, *args, **kwargs):
 
 
 def _code(
-    fn: str,
-    args: Sequence[str],
     places: Mapping[int, str],
     names: Mapping[str, Sequence[str]],
     results: Mapping[int, Sequence[str]],
 ) -> PureCode:
     body = taking("eqx.nn.State", places)
     body += _CODE.format(names=dict(names), results=dict(results)).lstrip("\n")
-    return pure_code(body, fn, args, ["import equinox as eqx"])
+    return PureCode(body, {"eqx": "equinox"})

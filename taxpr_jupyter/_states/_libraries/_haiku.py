@@ -10,7 +10,6 @@ import jax
 from jax.core import Tracer
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.code import pure_code
 from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._states.objects import traceable, unique
 from taxpr_jupyter._states.passed import written
@@ -92,7 +91,7 @@ def pure_call(
         args=tuple(args),
         kwargs=dict(kwargs),
         library="haiku",
-        code=lambda fn, args: _code(fn, args, names, takes_key),
+        code=lambda: _code(names, takes_key),
         note=_NOTE.format(rng=_RNG_NOTE if takes_key else ""),
     )
 
@@ -138,9 +137,9 @@ def pure(states, *args, **kwargs):
 """
 
 
-def _code(fn: str, args: Sequence[str], names: Mapping[str, Any], takes_key: bool) -> PureCode:
+def _code(names: Mapping[str, Any], takes_key: bool) -> PureCode:
     body = _CODE.format(
         names="".join(f"\n    {name!r}: {place!r}," for name, place in names.items()),
         rng=f"states[{RNG!r}] = jax.random.key(0)\n" if takes_key else "",
     )
-    return pure_code(body, fn, args, ["import haiku as hk"])
+    return PureCode(body, {"hk": "haiku"})

@@ -12,7 +12,7 @@ from flax import nnx  # pyright: ignore[reportMissingImports]
 from flax.errors import TraceContextError  # pyright: ignore[reportMissingImports]
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.code import pure_code, taking
+from taxpr_jupyter._states.code import taking
 from taxpr_jupyter._states.free_variables import reached
 from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._states.objects import Taken, taken
@@ -102,7 +102,7 @@ def pure_call(
         args=out.args[n_bound:],
         kwargs=out.kwargs,
         library="flax.nnx",
-        code=lambda fn, args: _code(n_bound, fn, args, out, several, outputs),
+        code=lambda: _code(n_bound, out, several, outputs),
         write=write,
         bound=unbound if n_bound else None,
         note=note if made else "",
@@ -187,9 +187,7 @@ def pure(states, *args, **kwargs):
 """
 
 
-def _code(
-    n_bound: int, fn: str, args: Sequence[str], out: Taken, several: bool, outputs: Collection[str]
-) -> PureCode:
+def _code(n_bound: int, out: Taken, several: bool, outputs: Collection[str]) -> PureCode:
     body = taking("(nnx.Pytree, nnx.Variable)", out.places) + _CODE.format(
         inner="" if several else "[1:] or path",
         args=f"(*rest[0][:{n_bound}], *args)" if n_bound else "args",
@@ -199,4 +197,4 @@ def _code(
             else "after.get(name, value)"
         ),
     )
-    return pure_code(body, fn, args, ["from flax import nnx"], n_bound)
+    return PureCode(body, {"nnx": "flax.nnx"}, n_bound)
