@@ -16,6 +16,7 @@ from taxpr._compat import (
     sources_of,
     transformations_of,
     var_names,
+    with_settings,
 )
 from taxpr._drop_in.partition import partial, partition_out, transpose
 from taxpr._drop_in.typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
@@ -31,6 +32,7 @@ from taxpr._errors import (
     TagError,
     TaxprError,
     UnobservedWarning,
+    warnings_to,
 )
 from taxpr._hops.outside import register_hop
 from taxpr._hops.protocol import Hop, Nested
@@ -163,5 +165,7 @@ __all__ = [
     "transpose",
     "uncurry",
     "var_names",
+    "warnings_to",
+    "with_settings",
     "zero",
 ]

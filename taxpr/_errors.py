@@ -7,9 +7,15 @@ the builtin error that a caller would think of first.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import operator
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
+
+_TAKES: contextvars.ContextVar[Callable[[Warning], Any] | None]
+_TAKES = contextvars.ContextVar("takes", default=None)
 
 
 class TaxprError(Exception):
@@ -71,6 +77,47 @@ class UnobservedWarning(UserWarning):
 
     The derivative is what it was. Tags with names of their own are told apart.
     """
+
+
+@contextlib.contextmanager
+def warnings_to(take: Callable[[Warning], Any]) -> Iterator[None]:
+    """Hands what taxpr warns of to a function, as long as this lasts, in this thread alone.
+
+    `warnings.catch_warnings` does so for all threads, and where two of them overlap warnings are
+    lost for good.
+
+    Args:
+        take: Called with each warning.
+
+    Example:
+        >>> import jax, taxpr
+        >>> loss = lambda w: taxpr.tag(w * w, name="h") ** 2
+        >>> program, seen = taxpr.trace(jax.grad(loss))(3.0), []
+        >>> with taxpr.warnings_to(seen.append):
+        ...     injected = program.inject(taxpr.scale(0.5))
+        >>> [type(warning).__name__ for warning in seen]
+        ['StaleDerivativeWarning']
+    """
+    before = _TAKES.set(take)
+    try:
+        yield
+    finally:
+        _TAKES.reset(before)
+
+
+def warn(text: str, kind: type[Warning], level: int) -> None:
+    """Warn, or hand the warning to whom `warnings_to` names.
+
+    Args:
+        text: What to say.
+        kind: Of which kind.
+        level: The stacklevel, seen from the function that calls this one.
+    """
+    take = _TAKES.get()
+    if take is None:
+        warnings.warn(text, kind, stacklevel=level + 1)
+    else:
+        take(kind(text))
 
 
 def say_where(error: Exception, where: str) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 
 import jax
 
 from taxpr import _compat
-from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning, UnobservedWarning
+from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning, UnobservedWarning, warn
 from taxpr._hops.table import dropped
 from taxpr._sites.site import Site
 
@@ -33,13 +32,13 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
                 continue
             warned.add(address)
             source = _compat.source_of(step.eqn)
-            warnings.warn(
+            warn(
                 f"the {site} is inside {address}"
                 + (f" ({source})" if source else "")
                 + f". With an injection, {step.eqn.primitive.name} is replaced by what it "
                 f"computes, and {rule} is dropped. Select other tags with where= to keep it.",
                 DroppedRuleWarning,
-                stacklevel=_levels_to_the_caller(),
+                _levels_to_the_caller(),
             )
 
 
@@ -51,12 +50,12 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
     """
     if not tags:
         return
-    warnings.warn(
+    warn(
         f"inject: {_first(tags)}: the program was differentiated before this is changed, and its "
         "derivative stays that of the function as it was. For that of the changed function inject "
         "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]).",
         StaleDerivativeWarning,
-        stacklevel=_levels_to_the_caller(),
+        _levels_to_the_caller(),
     )
 
 
@@ -69,7 +68,7 @@ def warn_of_unobserved(tags: Sequence[str], label: str, eqn: _compat.JaxprEqn) -
     if not tags:
         return
     source = _compat.source_of(eqn)
-    warnings.warn(
+    warn(
         f"nothing is seen in this derivative at {_first(tags)}: only the {label} rule of "
         f"{eqn.primitive.name}"
         + (f" ({source})" if source else "")
@@ -77,7 +76,7 @@ def warn_of_unobserved(tags: Sequence[str], label: str, eqn: _compat.JaxprEqn) -
         "since the rule may have other tags for other inputs that are differentiated and the "
         "lines of the source do not tell them apart. Give these tags names of their own.",
         UnobservedWarning,
-        stacklevel=_levels_to_the_caller(),
+        _levels_to_the_caller(),
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
 import numbers
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import taxpr
@@ -17,7 +16,6 @@ from taxpr_jupyter._tracing.call_names import expression, injector_functions
 from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.tracebacks import users_line
 
-_NOTED = (taxpr.StaleDerivativeWarning, taxpr.DroppedRuleWarning)
 _NOTHING = taxpr.from_function(lambda ctx, token, params: (token, ctx))
 
 
@@ -38,6 +36,19 @@ class Choice:
     params: Mapping[str, taxpr.Param]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trial:
+    """That an injector is to be tried out yet, and what is there again if it is not to be had.
+
+    Attributes:
+        before: The injector that was there before; None for none.
+        tag: The params of the tag that came with it; None where there was one.
+    """
+
+    before: Attached | None
+    tag: Mapping[str, Any] | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Attached:
     """An injector at a site.
@@ -55,6 +66,7 @@ class Attached:
         source: The kind, function or injector of which it was made.
         bound: The name of the source in the namespace; empty where it has none.
         asks_ctx: Whether its ctx is to be given: a function of the user does something with it.
+        trial: Where it was not tried out yet, see `Session.settle`; else None.
     """
 
     key: str
@@ -69,6 +81,7 @@ class Attached:
     source: Any = dataclasses.field(default=None, repr=False, compare=False)
     bound: str = dataclasses.field(default="", repr=False, compare=False)
     asks_ctx: bool = False
+    trial: Trial | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def ctx(self) -> Any:
@@ -202,16 +215,14 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
     Raises:
         PanelError: No injector can work there.
     """
-    others: list[warnings.WarningMessage] = []
+    warned: list[Warning] = []
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            for kind in _NOTED:  # they are no failure, even where warnings are errors
-                warnings.simplefilter("always", kind)
+        with taxpr.warnings_to(warned.append):
             program.inject({site: attached.injector})  # another tag can be named as its address
-        others = [one for one in caught if not issubclass(one.category, _NOTED)]
-        warned = tuple(one.message for one in caught if isinstance(one.message, _NOTED))
         note = _in_words(" ".join(" ".join(map(str, warned)).split()), site)
-        return dataclasses.replace(attached, error=None, note=note, warned=warned)
+        return dataclasses.replace(
+            attached, error=None, note=note, warned=tuple(warned), trial=None
+        )
     except taxpr.RefusedError as error:
         raise PanelError(one_line(error)) from None
     except taxpr.TaxprError as error:
@@ -221,9 +232,6 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         said = one_line(error).partition(" This is raised by the injector")[0]  # as is said here
         text = f"The injector {attached.name!r} at the {site} raised {said}"
         text += f" ({line})" if line else ""
-    finally:
-        for one in others:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     asks = attached.asks_ctx
     if (
         is_function(attached.source)
@@ -233,16 +241,12 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         asks = True
         text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
     text = _in_words(text, site)
-    return dataclasses.replace(attached, error=text, note="", warned=(), asks_ctx=asks)
+    return dataclasses.replace(attached, error=text, note="", warned=(), asks_ctx=asks, trial=None)
 
 
-@contextlib.contextmanager
-def noted_already() -> Iterator[None]:
+def noted_already() -> AbstractContextManager[None]:
     """Without the warnings that `tried` made to notes."""
-    with warnings.catch_warnings():
-        for kind in _NOTED:
-            warnings.simplefilter("ignore", kind)
-        yield
+    return taxpr.warnings_to(lambda warning: None)
 
 
 def _in_words(text: str, site: taxpr.Site) -> str:

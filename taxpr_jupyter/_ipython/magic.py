@@ -26,6 +26,7 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._tracing.trace import static_words
 from taxpr_jupyter._tracing.tracebacks import for_the_user
 from taxpr_jupyter._tree.fold import BUDGET
+from taxpr_jupyter._view import interrupts
 
 
 def _all_options(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,6 +132,7 @@ def unload(shell: Any) -> None:
         manager.magics[kind].pop("taxpr", None)
     shell.configurables[:] = [found for found in shell.configurables if found is not ours]
     CELLS.clear()
+    interrupts.forget()
 
 
 def _is_name(text: str) -> bool:

@@ -7,8 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,21 +20,17 @@ from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._runs.array_diff import compare, glance
 from taxpr_jupyter._runs.callback_errors import callback_message
+from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_name, devices, placed_on
-from taxpr_jupyter._runs.run import PHASES, Phase, Record, Run, record_of
+from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
+from taxpr_jupyter._stoppable import CancelledError, InterruptedWait
 
 _KEPT = 8  # compiled programs of one session
 _WRITES = 256  # values of a state that is written in a while loop
 _WRITTEN_BYTES = 2**26  # and no more than this
-
-OnPhase = Callable[[Phase], None]
-
-
-class CancelledError(Exception):
-    """The run was asked to stop."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,14 +90,19 @@ class Executor:
 
         ``live`` looks at the results as little as it can; `Run.whole` does the rest.
         """
-        clock = _Clock(on_phase, cancel, 1 if not plan.attached else 2)
+        clock = Clock(on_phase, cancel, 1 if not plan.attached else 2)
         run = Run(plan.number, device or next(iter(devices())), plan.code, plan.attached)
         try:
+            clock.check()
             computed = self._computed(plan, device, clock)
             look = functools.partial(_looked_at, plan, run, computed)
-            run = look(live=True, finish=look) if live else look()
-        except CancelledError:
-            run = dataclasses.replace(run, cancelled=True)
+            run = clock.stoppable("look", lambda: look(live=True, finish=look) if live else look())
+        except CancelledError as stopped:
+            left = LEFT[clock.name] if stopped.left else ""
+            run = dataclasses.replace(run, cancelled=True, left=left)
+        except InterruptedWait as stopped:
+            words = [LEFT[clock.name]] if stopped.left else []
+            raise KeyboardInterrupt(*words) from None
         except Exception as error:
             message = callback_message(error, plan.sites) or _message(error)
             run = dataclasses.replace(run, error=message, exception=error)
@@ -120,7 +120,7 @@ class Executor:
         """Lets go of what another run makes anew."""
         self._baselines, self._compiled = {}, collections.OrderedDict()
 
-    def _computed(self, plan: Plan, device: str | None, clock: _Clock) -> _Computed:
+    def _computed(self, plan: Plan, device: str | None, clock: Clock) -> _Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
         if broken is not None:
             raise PanelError(f"Nothing was run. {broken.error}")
@@ -147,7 +147,7 @@ class Executor:
             if found is None and (plan.attached or not watched):
                 key = ("untouched", target)
                 untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
-                found = clock.timed(untouched.call, args, kwargs), untouched.totals
+                found = clock.computed(untouched.call, args, kwargs), untouched.totals
             if found is not None:
                 self._baselines[target] = found
             if found is not None and not watched:
@@ -158,12 +158,12 @@ class Executor:
             key = ("injected", target, plan.tags, _structure(plan.attached, ctx))
             injected = self._ready(
                 key,
-                noted_already()(lambda: plan.edited.inject(watched)),
+                lambda: _injected(plan, watched),
                 (args, kwargs, ctx),
                 clock,
                 alive=plan.attached,
             )
-            outputs, ctx = clock.timed(injected.call, args, kwargs, ctx)
+            outputs, ctx = clock.computed(injected.call, args, kwargs, ctx)
             if found is None:
                 found = self._baselines[target] = outputs, injected.totals
         baseline, of_untouched = found
@@ -198,7 +198,7 @@ class Executor:
         key: Any,
         program: Callable[[], taxpr.Program],
         inputs: tuple[Any, ...],
-        clock: _Clock,
+        clock: Clock,
         alive: Any = None,
     ) -> _Ready:
         """The program compiled ahead of time for these inputs.
@@ -210,12 +210,9 @@ class Executor:
             known.move_to_end(key)
             return known[key]
         clock.reused = False
-        with clock.phase("trace"):
-            traced = jax.jit(_called(program())).trace(*inputs)
-        with clock.phase("lower"):
-            lowered = traced.lower()
-        with clock.phase("compile"):
-            compiled = lowered.compile()
+        traced = clock.phase("trace", lambda: jax.jit(_called(program())).trace(*inputs))
+        lowered = clock.phase("lower", traced.lower)
+        compiled = clock.phase("compile", lowered.compile)
         ready = known[key] = _Ready(compiled, compiled_totals(compiled), alive)
         while len(known) > _KEPT:
             known.popitem(last=False)
@@ -291,43 +288,6 @@ def _records(plan: Plan, computed: _Computed) -> dict[str, Record]:
     return {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
 
 
-class _Clock:
-    """Measures phases, tells about them, and stops between them when asked to.
-
-    Args:
-        on_phase: Told of each phase.
-        cancel: Looked at before each phase.
-        programs: How many programs there are to run.
-    """
-
-    def __init__(
-        self, on_phase: OnPhase | None, cancel: threading.Event | None, programs: int
-    ) -> None:
-        self.times: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        self.reused = True
-        self.program = "untouched"
-        self._on_phase = on_phase
-        self._cancel = cancel
-        self._steps = programs * len(PHASES)
-
-    @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        if self._cancel is not None and self._cancel.is_set():
-            raise CancelledError
-        if self._on_phase is not None:
-            done = len(PHASES) * (self.program == "injected")
-            self._on_phase(Phase(self.program, name, done + PHASES.index(name) + 1, self._steps))
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.times[name] += time.perf_counter() - start
-
-    def timed(self, compiled: Callable[..., Any], *args: Any) -> Any:
-        with self.phase("run"):
-            return jax.block_until_ready(compiled(*args))
-
-
 def _own_copy(leaf: Any) -> Any:
     """What the notebook writes into a NumPy array later changes no argument."""
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
@@ -341,6 +301,11 @@ def _called(program: taxpr.Program) -> Callable[..., Any]:
 
     call.__name__ = program.name
     return call
+
+
+def _injected(plan: Plan, watched: Any) -> taxpr.Program:
+    with noted_already():
+        return plan.edited.inject(watched)
 
 
 def _slots(row: SiteRow) -> int | None:

@@ -20,6 +20,16 @@ from taxpr_jupyter._runs.state_runs import StateRun
 __all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
 
 PHASES: tuple[str, ...] = ("trace", "lower", "compile", "run")
+# What goes on although a phase was cancelled.
+_XLA = "{} goes on until it ends, since XLA cannot be stopped; what it gives is thrown away."
+_PYTHON = "{} goes on until it comes back to Python; what it gives is thrown away."
+LEFT: Mapping[str, str] = {
+    "trace": _PYTHON.format("What is traced"),
+    "lower": _PYTHON.format("What is lowered"),
+    "compile": _XLA.format("The compilation"),
+    "run": _XLA.format("The program on the device"),
+    "look": _PYTHON.format("The comparison"),
+}
 HOW_AGAIN = (
     "`print(run.code)` shows Python that makes it again, and `session.kept_bytes` is how much the "
     "runs before the last one keep"
@@ -101,6 +111,7 @@ class Run:
         baseline_states: Those of the untouched program.
         exception: The exception itself, for ``raise run.exception``; None where there is none.
         cancelled: Whether it was stopped.
+        left: Of a run that was stopped, what goes on all the same, in a sentence; may be empty.
         ctx: The contexts of the injectors after the run, by key.
         xla: What XLA says of each compiled program, ``"untouched"`` and ``"injected"``, which has
             what records values besides, as the untouched one has where it ran with nothing
@@ -122,6 +133,7 @@ class Run:
     reused: bool = False
     error: str | None = None
     cancelled: bool = False
+    left: str = ""
     ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     xla: Mapping[str, Compiled] = dataclasses.field(default_factory=dict)
     states: tuple[StateRun, ...] = ()
@@ -157,7 +169,8 @@ class Run:
     def __str__(self) -> str:
         if not self.ok:
             state = "was cancelled" if self.cancelled else f"failed: {self.error}"
-            return f"Run {self.number} on {self.device} {state}"
+            left = f". {self.left}" if self.left else ""
+            return f"Run {self.number} on {self.device} {state}{left}"
         seconds = ", ".join(f"{name} {self.times[name]:.3f} s" for name in PHASES)
         lines = [
             f"Run {self.number} on {self.device} with "

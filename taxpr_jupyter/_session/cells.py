@@ -33,9 +33,11 @@ class Cells:
             key = (cell, self._count)
             self._count += 1
             old = self._sessions.get(key)
+        if old is not None:
+            session.take_over(old)  # an interrupt in there leaves the cell its old session
+        with self._lock:
             self._sessions[key] = session
         if old is not None:
-            session.take_over(old)
             old.close()
             old.release()
 

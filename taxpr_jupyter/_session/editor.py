@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._edits import attach as _attach
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.drawn import Drawn
-from taxpr_jupyter._edits.edits import Edited, Edits, adopted
+from taxpr_jupyter._edits.edits import adopted
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import HeatKind, checked_heat, count_of
+from taxpr_jupyter._session.changing import Changing, without
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._tree.refold import refolded
 
 
-class Editor:
+class Editor(Changing):
     """A program and the changes made to it, which any thread may make.
 
     Every method takes addresses as the picture has them, and also keys and names of tags; what
@@ -40,16 +39,12 @@ class Editor:
     """
 
     def __init__(self, program: taxpr.Program, namespace: Mapping[str, Any], drawn: Drawn) -> None:
+        super().__init__(program)
         self.program = program
         self.namespace = namespace
         self.notes: tuple[str, ...] = ()
         self.view_state: dict[str, Any] = {}
         self._drawn = drawn
-        self._lock = threading.RLock()
-        self._edited = Edited(program, Edits())
-        self._error: str | None = None
-        self._closed = False
-        self._callbacks: list[Callable[[str], None]] = []
 
     @property
     def edited(self) -> taxpr.Program:
@@ -80,11 +75,6 @@ class Editor:
     def heat(self, kind: HeatKind | None) -> None:
         with self._change("folding"):
             self._drawn.heat = checked_heat(kind)
-
-    @property
-    def error(self) -> str | None:
-        """The message of the last mistake; None after something that worked."""
-        return self._error
 
     @property
     def closed(self) -> bool:
@@ -141,7 +131,7 @@ class Editor:
             site = self._added(address, "removed")
             edits = self._edited.edits
             self._set(
-                tags=_without(edits.tags, site.key), attached=_without(edits.attached, site.key)
+                tags=without(edits.tags, site.key), attached=without(edits.attached, site.key)
             )
 
     def rename(self, address: str, name: str) -> None:
@@ -193,17 +183,20 @@ class Editor:
             >>> session.injectors["0:sin.0"].values
             {'value': 3.0}
         """
-        with self._change("injectors"):
-            edited = self._edited
+
+        def place() -> Attached:
+            edited, tag = self._edited, None
             site = edited.site(address)
             if site is None:
-                key = edited.untagged_value(address)
-                tags = {**edited.edits.tags, key: {"name": edited.new_name(None)}}
-                edited = edited.changed(tags=tags)
+                key, tag = edited.untagged_value(address), {"name": edited.new_name(None)}
+                edited = edited.changed(tags={**edited.edits.tags, key: tag})
                 site = edited.the_site(key)
             made = _attach.make(site.key, injector, ctx, values, self.namespace)
-            made = _attach.tried(made, edited.program, site.site)
+            made = self._untried(made, tag)
             self._edited = edited.changed(attached={**edited.edits.attached, site.key: made})
+            return made
+
+        made = self._attach_tried("injectors", place)
         for warning in made.warned:
             warnings.warn(warning, stacklevel=2)
         return made
@@ -219,7 +212,7 @@ class Editor:
         """
         with self._change("injectors"):
             site = self._attached(address)
-            self._set(attached=_without(self._edited.edits.attached, site.key))
+            self._set(attached=without(self._edited.edits.attached, site.key))
 
     def set_value(self, address: str, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
@@ -232,13 +225,13 @@ class Editor:
         Raises:
             PanelError: If there is no such injector or parameter, or it cannot have that value.
         """
-        with self._change("values"):
-            site = self._attached(address)
-            assert site.injector is not None
-            new = site.injector.with_value(param, value)
-            if new.error:
-                new = _attach.tried(new, self.edited, site.site)
-            self._set(attached={**self._edited.edits.attached, site.key: new})
+
+        def place() -> Attached:
+            now = self._injector(address)
+            new = now.with_value(param, value)
+            return self._placed(self._untried(new) if new.error else new)
+
+        self._attach_tried("values", place)
 
     def set_ctx(self, address: str, ctx: Any) -> None:
         """Sets the first context of a function that is attached.
@@ -250,11 +243,10 @@ class Editor:
         Raises:
             PanelError: If there is no such function.
         """
-        with self._change("injectors"):
-            site = self._attached(address)
-            assert site.injector is not None
-            new = _attach.tried(site.injector.with_ctx(ctx), self.edited, site.site)
-            self._set(attached={**self._edited.edits.attached, site.key: new})
+        self._attach_tried(
+            "injectors",
+            lambda: self._placed(self._untried(self._injector(address).with_ctx(ctx))),
+        )
 
     def fold(self, address: str) -> None:
         """Draws an equation, or a group of equations, closed.
@@ -334,56 +326,7 @@ class Editor:
         with self._change("closed"):
             self._closed = True
 
-    def on_change(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Calls ``callback(what)`` after each change, in the thread that made it.
-
-        ``what`` is ``"tags"``, ``"injectors"``, ``"values"``, ``"folding"``, ``"run"``,
-        ``"states"``, ``"error"`` or ``"closed"``.
-
-        Args:
-            callback: The function to call.
-
-        Returns:
-            A function that ends this.
-        """
-        lock, callbacks = self._lock, self._callbacks
-        with lock:
-            callbacks.append(callback)
-
-        def unsubscribe() -> None:  # which does not keep the session
-            with lock, contextlib.suppress(ValueError):
-                callbacks.remove(callback)
-
-        return unsubscribe
-
     # ---- within ------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _change(self, what: str) -> Iterator[None]:
-        """Around a change: one thread at a time; tells views what happened, or what is wrong."""
-        try:
-            with self._lock:
-                yield
-                self._error = None
-        except taxpr.TaxprError as error:
-            self._error = one_line(error)
-            self._tell("error")
-            if isinstance(error, PanelError):
-                raise
-            raise PanelError(self._error) from None
-        self._tell(what)
-
-    def _tell(self, what: str) -> None:
-        for callback in list(self._callbacks):
-            try:
-                callback(what)
-            except Exception as error:
-                LOG.warning("A view of %r failed", self, exc_info=True)
-                warnings.warn(f"A view of {self!r} failed: {one_line(error)}", stacklevel=2)
-
-    def _set(self, **changed: Any) -> None:
-        """Puts other edits in place, all or none."""
-        self._edited = self._edited.changed(**changed)
 
     def _added(self, address: str, verb: str) -> SiteRow:
         site = self._edited.the_site(address)
@@ -408,20 +351,25 @@ class Editor:
             by_hand = by_hand | (then - now) if opened else by_hand - (now - then)
             self._set(unfolded=then, by_hand=by_hand, note="")
 
+    def _injector(self, address: str) -> Attached:
+        injector = self._attached(address).injector
+        assert injector is not None
+        return injector
+
+    def _placed(self, attached: Attached) -> Attached:
+        self._set(attached={**self._edited.edits.attached, attached.key: attached})
+        return attached
+
     def _refresh(self) -> None:
-        """Takes up functions that were defined anew, and globals that mend an injector."""
-        attached = self._edited.edits.attached
-        for key, one in attached.items():
-            new = _attach.refreshed(one, self.namespace)
-            if new is not None or one.error:
-                site = self._edited.the_site(key)
-                attached = {**attached, key: _attach.tried(new or one, self.edited, site.site)}
-        if attached is not self._edited.edits.attached:
-            self._set(attached=attached)
+        """Takes up functions that were defined anew, and globals that mend an injector.
 
-
-def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {other: value for other, value in mapping.items() if other != key}
+        They are to be tried out then.
+        """
+        with self._lock:
+            for one in self.injectors.values():
+                new = _attach.refreshed(one, self.namespace)
+                if new is not None or one.error:
+                    self._placed(self._untried(new or one))
 
 
 def _called(site: SiteRow) -> str:

@@ -28,12 +28,14 @@ from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat, checked_limits, count_of
 from taxpr_jupyter._output import files, saved
 from taxpr_jupyter._output.comparison import Comparison
+from taxpr_jupyter._runs.clock import OnPhase
 from taxpr_jupyter._runs.devices import devices
-from taxpr_jupyter._runs.execute import Executor, OnPhase, Plan
+from taxpr_jupyter._runs.execute import Executor, Plan
 from taxpr_jupyter._runs.released import KEPT_BYTES, trimmed
-from taxpr_jupyter._runs.run import Run
+from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.states import WithStates
+from taxpr_jupyter._stoppable import CancelledError, stoppable
 from taxpr_jupyter._tracing.call_names import call_text, given_names
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET
@@ -238,7 +240,9 @@ class Session(WithStates):
         Args:
             device: One of `devices`; by default where JAX would run it.
             on_phase: Called before each phase.
-            cancel: Looked at between phases.
+            cancel: Set it from another thread to stop within a second. XLA goes on with a
+                program that it runs, and what comes of that is thrown away; see `Run.left`. So it
+                is with the kernel's interrupt, which raises `KeyboardInterrupt`.
             live: Only glance at the results, for an answer at once: no records, and no comparison
                 of arrays; `Run.whole` makes up for it. Such a run takes the place and the number
                 of the live one before it.
@@ -263,8 +267,10 @@ class Session(WithStates):
             raise PanelError("A run is under way: wait for it, or cancel it")
         try:
             again = live and self.last is not None and self.last.live
+            left = self._settled(on_phase, cancel)
             plan = self._plan(again)
             run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
+            run = dataclasses.replace(run, left=run.left or left)
         finally:
             self._under_way.release()
         with self._change("run"):
@@ -281,9 +287,23 @@ class Session(WithStates):
                 self._trim()
         return whole
 
+    def _settled(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> str:
+        """Tries out what is attached; where that is cancelled returns what goes on, in words."""
+        self._refresh()
+
+        def on_trial(attached: Attached) -> None:
+            del attached
+            if on_phase is not None:
+                on_phase(Phase("injected", "trace", 1, len(PHASES)))
+
+        try:
+            self.settle(cancel, on_trial)
+        except CancelledError as stopped:
+            return LEFT["trace"] if stopped.left else ""
+        return ""
+
     def _plan(self, again: bool) -> Plan:
         with self._lock:
-            self._refresh()
             self._count += not again
             return Plan(
                 number=self._count,
@@ -366,11 +386,15 @@ class Session(WithStates):
             lines, sites, outline=outline, call=self.call, color=color, limit=limit
         )
 
-    def changes(self) -> Comparison:
+    def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.
+
+        Args:
+            cancel: Set it from another thread to stop within a second.
 
         Raises:
             PanelError: An injector cannot work.
+            CancelledError: ``cancel`` was set.
 
         Example:
             >>> import jax.numpy as jnp
@@ -380,10 +404,11 @@ class Session(WithStates):
             >>> session.changes().diff.summary()
             '3 added, 2 same'
         """
-        with self._lock:
-            after = dataclasses.replace(self._edited.injected(), name=f"{self.name}, edited")
-            drawn = self._drawn
-            return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)
+        self.settle(cancel)
+        injected = stoppable(self._edited.injected, cancel and cancel.is_set)
+        after = dataclasses.replace(injected, name=f"{self.name}, edited")
+        drawn = self._drawn
+        return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)
 
     def tags_table(self, color: bool = False) -> str:
         """A table of all tags.

@@ -11,6 +11,7 @@ from taxpr_jupyter._diff.part import Status
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 
 LINES = 400  # of the text that is shown where there is no picture
@@ -92,9 +93,11 @@ class CompareView:
 
     def _state(self, task: Task) -> dict[str, Any]:
         try:
-            found = self._session.changes()
+            found = self._session.changes(task.cancelled)
         except PanelError as error:  # an injector that cannot work
             return {"note": str(error)}
+        except CancelledError:
+            return {}
         svg = found.svg(task.cancelled) or ""
         lines = [] if svg else found.text().split("\n")
         if len(lines) > LINES:

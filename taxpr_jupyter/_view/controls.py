@@ -6,7 +6,6 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from taxpr_jupyter._edits.attach import noted_already
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.session import Attached, Session
@@ -90,8 +89,7 @@ class InjectorControls:
     def _attach(self, address: str, injector: str) -> None:
         try:
             if injector:
-                with noted_already():  # which the controls show
-                    self._session.attach(address, injector)
+                self._session.attach(address, injector)
             else:
                 self._session.detach(address)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -12,8 +13,10 @@ import ipywidgets
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
-from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._view import states, wire
+from taxpr_jupyter._runs.run import LEFT
+from taxpr_jupyter._session.session import Attached, Session
+from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._view import interrupts, states, wire
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.comparing import CompareView
 from taxpr_jupyter._view.controls import InjectorControls
@@ -22,7 +25,7 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.inbox import Inbox
 
 KEPT = ("selected", "place", "view", "live")  # when a cell is run again
-CANCELLING = "Cancelling: this step must end first"
+CANCELLING = "Cancelling."
 CANCELLED = "Cancelled."
 REST = 0.5  # seconds without another value, after which a live run is looked at as a whole
 GONE = "The session of this panel is gone: run the cell again."
@@ -49,6 +52,7 @@ class PanelView(ipywidgets.VBox):
         self._lock = threading.RLock()
         self._layout_task: Task | None = None
         self._run_task: Task | None = None
+        self._trial_task: Task | None = None
         self._wanted = False  # whether Live has to run once more
         self._device: str | None = None  # where it ran last
         self._selected_key = ""  # of the selected tag, whose address can move
@@ -98,6 +102,8 @@ class PanelView(ipywidgets.VBox):
             elif change in ("values", "states"):
                 self._show_texts()
                 self.controls.refresh()
+            elif change == "tried":
+                self._show_program()
             else:
                 self._show_program()
                 self._redraw()
@@ -241,14 +247,46 @@ class PanelView(ipywidgets.VBox):
             **states.actions(session, content, self._refused),
         }
         what = content.get("do", "")
-        with self._lock:
+        with self._lock, session.later():
             if what in actions:
                 self._attempt(actions[what], content.get("address", ""))
                 if what in ("state", "keepState"):  # what is wrong stands beside the field
                     self._show_states()
                     self._say("")
+            self._try_out()
             if "from" in content:
                 self.graph.handled = {content["from"]: content.get("number")}
+
+    def _try_out(self) -> None:
+        """Traces what was attached, on a thread of its own: messages are handled meanwhile."""
+        with self._lock:
+            untried = self.session.untried
+            if untried and self._trial_task is None:
+                session, label = self.session, self._tracing(untried[0])
+                work = functools.partial(self._settle, session)
+                self._trial_task = Task(work, self._report, label)
+                self._report(self._trial_task)
+                self._trial_task.start()
+
+    def _settle(self, session: Session, task: Task) -> None:
+        def on_trial(one: Attached) -> None:
+            task.label = self._tracing(one)
+
+        said = ""
+        try:
+            self._attempt(session.settle, task.cancelled, on_trial)
+        except CancelledError as stopped:
+            said = f"{CANCELLED} {LEFT['trace'] if stopped.left else ''}".strip()
+        with self._lock:
+            self._trial_task = None
+            self._try_out()  # what came while the last one was traced
+            self._report_idle()
+            if said:
+                self._say(said)
+
+    def _tracing(self, one: Attached) -> str:
+        names = {site.key: site.name for site in self.session.sites()}
+        return f"tracing {one.name} at {names.get(one.key) or one.key}"
 
     def _toggle(self, address: str) -> None:
         node = self.session.inspect(address)
@@ -310,7 +348,8 @@ class PanelView(ipywidgets.VBox):
                 self._report_idle()
                 if task.cancelled.is_set() and not self.graph.message.get("error"):
                     late = run is not None and not run.cancelled
-                    self._say("The run ended before it was cancelled." if late else CANCELLED)
+                    left = f"{CANCELLED} {run.left if run else ''}".strip()
+                    self._say("The run ended before it was cancelled." if late else left)
                 break
         if run is not None and run.finish:
             rest = threading.Timer(REST, self._finish, (run,))
@@ -325,19 +364,21 @@ class PanelView(ipywidgets.VBox):
             self._attempt(self.session.finish, run)
 
     def cancel(self) -> None:
-        """Asks the run or the layout that is under way to stop."""
-        for task in self._tasks():
-            task.cancel()
-            self._report(task)
-        if self._run_task:
-            self._say(CANCELLING)  # nothing can stop XLA before the end of a step
+        """Stops what is under way: tracing, a run, a layout."""
+        with self._lock:
+            for task in self._tasks():
+                task.cancel()
+                self._report(task)
+            if self._run_task or self._trial_task:
+                self._say(CANCELLING)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for the run and the layout that are under way. Returns whether they have ended."""
+        """Waits for what is under way. Returns whether it has ended."""
         return all(task.wait(timeout) for task in self._tasks())
 
     def _tasks(self) -> list[Task]:
-        return [t for t in (self._run_task, self._layout_task, self.comparing.task) if t]
+        tasks = self._trial_task, self._run_task, self._layout_task, self.comparing.task
+        return [task for task in tasks if task]
 
     # Messages and progress
 
@@ -347,6 +388,8 @@ class PanelView(ipywidgets.VBox):
             return method(*args, **kwargs)
         except PanelError as error:
             self._say(str(error), error=True)
+        except CancelledError:
+            raise
         except Exception as error:  # in a message from the browser it would be seen by nobody
             LOG.warning("The panel of %r failed", self.session, exc_info=True)
             self._say(one_line(error), error=True)
@@ -368,7 +411,9 @@ class PanelView(ipywidgets.VBox):
                 }
 
     def _report_idle(self) -> None:
-        if not self._tasks():
+        if tasks := self._tasks():
+            self._report(tasks[0])
+        else:
             self.graph.progress = {"running": False}
 
     # As an output of a cell
@@ -392,7 +437,11 @@ class PanelView(ipywidgets.VBox):
                 _open.remove(self)
             self._held = None
             self._unsubscribe()
-            self.cancel()
+            session = self._known()
+            for task in self._tasks():
+                # The session would lose its injector by this.
+                if task is not self._trial_task or session is None or session.closed:
+                    task.cancel()
             super().close()
         for part in (*self.children, self.layout):
             _close_all(part)
@@ -430,7 +479,16 @@ def view_for(session: Session) -> PanelView:
                 view.let_go()
             found = PanelView(session)
             _open.append(found)
+            interrupts.listen(_cancel_all)
         return found
+
+
+def _cancel_all() -> None:
+    """Stops what is under way in all panels."""
+    with _lock:
+        views = list(_open)
+    for view in views:
+        view.cancel()
 
 
 def _close_all(widget: ipywidgets.Widget) -> None:

@@ -77,6 +77,7 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
         "summary": f"Run {run.number}: {summary(run)}",
         "status": "error" if run.error else "cancelled" if run.cancelled else "done",
         "error": run.error or "",
+        "cancelled": f"This run was cancelled. {run.left}".strip() if run.cancelled else "",
         "injectors": [
             {"address": key, "text": f"{names.get(key) or key}: {describe(injector)}"}
             for key, injector in run.injectors.items()

@@ -80,12 +80,12 @@ class Server:
     def end_kernels(self) -> None:
         """Ends all kernels: with JAX loaded, each of them takes some hundred megabytes."""
         kernels = f"{self.url}/api/kernels"
-        with urllib.request.urlopen(kernels, timeout=20) as answer:
+        with urllib.request.urlopen(kernels, timeout=120) as answer:
             running = json.load(answer)
         for kernel in running:
             request = urllib.request.Request(f"{kernels}/{kernel['id']}", method="DELETE")
             with contextlib.suppress(urllib.error.HTTPError):  # it is gone, or restarts
-                urllib.request.urlopen(request, timeout=20).close()
+                urllib.request.urlopen(request, timeout=120).close()
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +132,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     finally:
         process.terminate()  # also ends the kernels
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
 

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
 
 SECONDS = 1000  # playwright counts milliseconds
-expect.set_options(timeout=20 * SECONDS)  # a machine may be busy
+expect.set_options(timeout=180 * SECONDS)  # a machine may be busy
 MARK = "IN-PYTHON "  # begins the line that `python` looks for
 
 
@@ -41,6 +42,14 @@ def in_python(expression: str) -> str:
     return f"import json; print({MARK!r} + json.dumps({expression}))"
 
 
+def until(page: Any, condition: Callable[[], bool]) -> None:
+    """Waits until a condition holds that `expect` does not know."""
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up
+        page.wait_for_timeout(50)
+
+
 def _listen(socket: Any, answers: list[Any]) -> None:
     if "/channels" in socket.url:
         socket.on("framereceived", lambda frame: answers.append(frame))
@@ -62,17 +71,17 @@ class NotebookPage:
         self.page = page
         self.dialogs: list[str] = []
         page.on("dialog", self._on_dialog)
-        page.set_default_timeout(30 * SECONDS)
+        page.set_default_timeout(60 * SECONDS)
         answers: list[Any] = []  # of the kernel; before the first one the page says "idle", too
         page.on("websocket", lambda socket: _listen(socket, answers))
         page.goto(url)
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 180
         while not answers:
             assert time.monotonic() < give_up, "the kernel does not answer"
             page.wait_for_timeout(50)
         idle = page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']")
         # A narrow toolbar may have it in a menu.
-        idle.first.wait_for(state="attached", timeout=60 * SECONDS)
+        idle.first.wait_for(state="attached", timeout=180 * SECONDS)
 
     def _on_dialog(self, dialog: Any) -> None:
         self.dialogs.append(dialog.message)
@@ -89,7 +98,7 @@ class NotebookPage:
         before = cell.locator(".jp-InputPrompt").inner_text()
         cell.locator(".cm-content").click()
         self.page.keyboard.press("Shift+Enter")
-        expect(cell.locator(".jp-InputPrompt")).not_to_have_text(before, timeout=60 * SECONDS)
+        expect(cell.locator(".jp-InputPrompt")).not_to_have_text(before, timeout=180 * SECONDS)
         self._wait_until_run(cell)
         return cell.locator(".jp-Cell-outputArea")
 
@@ -101,13 +110,22 @@ class NotebookPage:
 
     def _wait_until_run(self, cell: Any) -> None:
         prompt = cell.locator(".jp-InputPrompt")
-        expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=120 * SECONDS)
+        expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=180 * SECONDS)
 
     def python(self, which: int | str) -> Any:
         """Runs a cell made by `in_python` and returns the value that it prints."""
         text = self.run(which).inner_text()
         assert MARK in text, text
         return json.loads(text.partition(MARK)[2])
+
+    def expect_python(self, which: int | str, wanted: Any) -> None:
+        """Runs a cell made by `in_python` until it prints this value.
+
+        What the browser sends arrives in another thread of the kernel, maybe after the cell runs.
+        """
+        give_up = time.monotonic() + 120
+        while (value := self.python(which)) != wanted:
+            assert time.monotonic() < give_up, value
 
     def add_below(self, source: str) -> None:
         """Adds a code cell below the active one."""
@@ -195,7 +213,7 @@ class Panel:
         """Presses Run and waits for the results of the run with this number."""
         self.run_button.click()
         expect(self.results.locator("h3")).to_have_text(
-            re.compile(f"^Run {number} on "), timeout=60 * SECONDS
+            re.compile(f"^Run {number} on "), timeout=180 * SECONDS
         )
 
     def output(self, name: str) -> list[str]:

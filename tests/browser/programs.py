@@ -62,7 +62,7 @@ def whole_way(page: Any, url: Any, screenshot: Path) -> None:
     expect(panel.field).to_have_value("0.25")
     panel.run_button.click()
     chips = panel.results.locator(".tx-chip-injected")
-    expect(chips.filter(has_text="sum: scale(factor=0.25)")).to_be_visible(timeout=60 * SECONDS)
+    expect(chips.filter(has_text="sum: scale(factor=0.25)")).to_be_visible(timeout=180 * SECONDS)
     expect(panel.root.locator(".tx-progress")).to_be_hidden()
     before, after, largest, _ = panel.output("out[0]")
     assert abs(float(after) - float(before)) > 0.5

@@ -212,7 +212,7 @@ def test_a_button_that_goes_hands_the_focus_on(page, opened):
     expect(opened.root.get_by_role("searchbox")).to_be_focused()
     opened.run_button.click()
     opened.button("Cancel").focus()
-    expect(opened.results.locator("h3")).to_contain_text("Run 1 on", timeout=60_000)
+    expect(opened.results.locator("h3")).to_contain_text("Run 1 on", timeout=180_000)
     expect(opened.button("Cancel")).to_be_hidden()
     expect(opened.run_button).to_be_focused()
 

@@ -52,7 +52,8 @@ def test_before_and_after_are_side_by_side(page, opened):
     for theme in ("Dark", "Light"):
         change = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
         page.evaluate(change, f"JupyterLab {theme}")
-        page.wait_for_timeout(300)
+        light = str(theme == "Light").lower()
+        page.locator(f"[data-jp-theme-light={light}]").wait_for(state="attached")
         panel.screenshot(BUILD / f"compare-{theme.lower()}.png")
 
     following = panel.button("Next difference")
@@ -74,4 +75,4 @@ def test_before_and_after_are_side_by_side(page, opened):
     expect(tag).to_have_count(0)  # the injector stands there
     panel.root.get_by_role("tab", name="Picture").click()
     expect(panel.node(kind="injected")).to_have_count(2)
-    assert book.python(4) == ["1:scan/body/2:tanh.0"]
+    book.expect_python(4, ["1:scan/body/2:tanh.0"])

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from browser.conftest import BUILD
-from browser.notebook_page import NotebookPage, expect, in_python, notebook
+from browser.notebook_page import NotebookPage, expect, in_python, notebook, until
 from browser.programs import IMPORTS
 
 MODEL = """\
@@ -71,7 +71,7 @@ def test_a_hit_in_a_folded_scan_in_a_folded_module_is_unfolded_selected_and_in_s
     expect(count).to_have_text("2 of 2")
     panel.expect_selected(MEMORY)
     expect(panel.node(MEMORY, "tag")).to_be_visible()
-    assert in_sight(panel, MEMORY)
+    until(page, lambda: in_sight(panel, MEMORY))
     panel.screenshot(BUILD / "find-hit.png")
     search.focus()
     page.keyboard.press("Enter")  # round to the first one
@@ -117,7 +117,7 @@ def test_what_is_upstream_is_lit_across_the_borders_of_clusters(page, opened):
     expect(panel.node("11:logistic")).to_have_count(0)
     expect(words).to_contain_text("Only the paths from")
     panel.screenshot(BUILD / "find-only.png")
-    assert book.python(3) == [False, "30 equations, 2 tags, 20 of them folded"]
+    book.expect_python(3, [False, "30 equations, 2 tags, 20 of them folded"])
     panel.button("Show all").click()
     expect(rest).to_have_count(0)
     expect(panel.root.locator(".tx-slice")).to_be_hidden()

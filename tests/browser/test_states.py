@@ -83,6 +83,5 @@ def test_states_are_edited_and_shown_after_each_iteration(page, server):
     outputs, kept = book.python(2)
     assert kept == 0.0  # a run leaves the user's own states as they are
     states.get_by_role("button", name="Set the states to this").click()
-    page.wait_for_timeout(500)
     page.keyboard.press("Escape")
-    assert book.python(3) == [outputs, outputs[-1]]
+    book.expect_python(3, [outputs, outputs[-1]])

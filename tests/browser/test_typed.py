@@ -33,7 +33,7 @@ def test_a_number_typed_before_run_is_the_one_that_runs(opened):
     panel.field.fill("2")
     panel.field.press("Enter")
     panel.run(1)
-    assert book.python(3) == [{"factor": 2.0}]
+    book.expect_python(3, [{"factor": 2.0}])
     expect(panel.field).to_have_value("2")
 
 
@@ -42,7 +42,7 @@ def test_an_injector_chosen_before_run_is_in_the_run(opened):
     panel.select(TANH)
     panel.injector.select_option("zero")
     panel.run(1)
-    assert book.python(3) == [{}]
+    book.expect_python(3, [{}])
 
 
 LATER = """\

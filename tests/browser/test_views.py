@@ -135,7 +135,7 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
     expect(panel.stage.locator(f"svg [data-address='{SCAN_AT}']")).to_have_count(1)
     page.keyboard.press("Escape")
     expect(panel.address).to_have_count(0)
-    assert book.python(2) == [False, "outline"]
+    book.expect_python(2, [False, "outline"])
     book.run(1)  # again: the same view
     again = Views(page, Panel(book.cell(1).locator(".taxpr-panel")))
     expect(again.tabs.get_by_role("tab", selected=True)).to_have_text("Outline")
@@ -157,7 +157,7 @@ def test_the_mouse_and_the_other_views(page, opened):
     row.locator(".tx-twist").click()
     expect(row).not_to_have_attribute("aria-expanded", opened_before)
     expect(panel.address).to_have_text("in1")
-    assert book.python(2) == ["in1", opened_before == "false"]
+    book.expect_python(2, ["in1", opened_before == "false"])
     views.open("Outline")
     head = panel.root.locator(f".tx-outline [data-row='{SCAN_AT}']")
     expect(head).not_to_have_attribute("aria-expanded", opened_before)

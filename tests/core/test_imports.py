@@ -15,8 +15,9 @@ ROOMS = {
         _errors _compat _jaxprs _primitives _hops hops _sites _engine _injectors injectors
         _programs program _states _drop_in""",
     "taxpr_jupyter": """
-        _errors _text _model _analysis _tree _lines _diff _drawing _layout _svg _search _states
-        _tracing _output _edits _runs _code _session _draw _view _panel _ipython _cli __main__""",
+        _errors _stoppable _text _model _analysis _tree _lines _diff _drawing _layout _svg _search
+        _states _tracing _output _edits _runs _code _session _draw _view _panel _ipython _cli
+        __main__""",
 }
 MOST = 16  # modules in one folder
 

@@ -22,7 +22,7 @@
  * @typedef {{ name: string, type: string, before: string, after: string, largest: string,
  *   mean: string, same: boolean, note: string }} Output
  * @typedef {{ name: string, address: string, facts: Facts, values: string, note: string }} Recorded
- * @typedef {{ title: string, summary: string, status: string, error: string, times: [string, number][],
+ * @typedef {{ title: string, summary: string, status: string, error: string, cancelled: string, times: [string, number][],
  *   xla: string[], injectors: { address: string, text: string }[], outputs: Output[],
  *   unchanged: string, records: Recorded[] }} Results
  */
@@ -296,7 +296,7 @@ function drawResults(run) {
       h("span", { class: "tx-outdated" }, "The tags, injectors or states have changed since."),
     ),
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
-    run.status === "cancelled" ? h("p", { class: "tx-note" }, "This run was cancelled.") : null,
+    run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,
     drawTimes(run.times),
     ...run.xla.map((words) => h("p", { class: "tx-hint" }, words)),
     changed.length ? table(outputHeads, changed, "Outputs") : null,

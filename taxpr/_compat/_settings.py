@@ -1,0 +1,69 @@
+"""The settings that JAX keeps for each thread."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from jax._src import config
+
+# Before 0.8 what is being traced was kept like a setting.
+_NO_SETTINGS = ("trace_state", "axis_env_state")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def with_settings(function: Callable[P, T]) -> Callable[P, T]:
+    """The function with the settings that JAX has in this thread, for calls in other threads.
+
+    Such are those that a ``with`` has set: 64 bits, the default device, the mesh, checks for NaN.
+    JAX does not hand them to the threads that are started.
+
+    Args:
+        function: Any function.
+
+    Returns:
+        A function with the same arguments.
+
+    Example:
+        >>> import threading, jax, jax.numpy as jnp, taxpr
+        >>> seen = []
+        >>> look = lambda: seen.append(jax.config.jax_debug_nans)
+        >>> with jax.debug_nans(True):
+        ...     for target in (look, taxpr.with_settings(look)):
+        ...         thread = threading.Thread(target=target)
+        ...         thread.start()
+        ...         thread.join()
+        >>> seen
+        [False, True]
+    """
+    unset = config.config_ext.unset
+    states = {
+        id(state): state  # some have two names
+        for name, state in vars(config).items()
+        if isinstance(state, config.config_ext.Config) and name not in _NO_SETTINGS
+    }.values()
+    values = [(state, state.get_local()) for state in states]
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        before = [(state, state.get_local()) for state, _ in values]
+        try:
+            _set(values, unset)
+            return function(*args, **kwargs)
+        finally:
+            _set(before, unset)
+
+    return call
+
+
+def _set(values: Any, unset: Any) -> None:
+    for state, value in values:
+        if state.get_local() is value:
+            continue
+        state.set_local(value)
+        hook = getattr(state, "_update_thread_local_hook", None)
+        if hook:
+            hook(None if value is unset else value)

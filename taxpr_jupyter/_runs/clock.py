@@ -1,0 +1,64 @@
+"""The phases of a run: measured, told, and stopped when asked to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+
+from taxpr_jupyter._runs.run import PHASES, Phase
+from taxpr_jupyter._stoppable import CancelledError, stoppable
+
+OnPhase = Callable[[Phase], None]
+T = TypeVar("T")
+
+
+class Clock:
+    """Measures phases, tells about them, and stops them when asked to.
+
+    Args:
+        on_phase: Told of each phase.
+        cancel: Set it to stop.
+        programs: How many programs there are to run.
+    """
+
+    def __init__(
+        self, on_phase: OnPhase | None, cancel: threading.Event | None, programs: int
+    ) -> None:
+        self.times: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+        self.reused = True
+        self.program = "untouched"
+        self.name = PHASES[0]
+        self._on_phase = on_phase
+        self._cancel = cancel
+        self._steps = programs * len(PHASES)
+
+    def phase(self, name: str, work: Callable[[], T]) -> T:
+        """What the work of a phase returns."""
+        self.check()
+        if self._on_phase is not None:
+            done = len(PHASES) * (self.program == "injected")
+            self._on_phase(Phase(self.program, name, done + PHASES.index(name) + 1, self._steps))
+        start = time.perf_counter()
+        try:
+            return self.stoppable(name, work)
+        finally:
+            self.times[name] += time.perf_counter() - start
+
+    def stoppable(self, name: str, work: Callable[[], T]) -> T:
+        """What the work returns, unless somebody stops it."""
+        self.name = name
+        stopped = self._cancel and self._cancel.is_set
+        return stoppable(work, stopped, python=name not in ("compile", "run"))
+
+    def check(self) -> None:
+        """Stops here when asked to."""
+        if self._cancel is not None and self._cancel.is_set():
+            raise CancelledError
+
+    def computed(self, compiled: Callable[..., Any], *args: Any) -> Any:
+        """What a compiled program returns."""
+        return self.phase("run", lambda: jax.block_until_ready(compiled(*args)))

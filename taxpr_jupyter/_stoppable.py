@@ -1,0 +1,123 @@
+"""Work that can be stopped within a second, by an event or by the kernel's interrupt.
+
+Python stops at its next step. What is not Python, such as a program that XLA runs, cannot be
+stopped: then the wait for it ends, and what it gives is thrown away.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import taxpr
+
+POLL = 0.05  # seconds between two looks at who wants it to stop
+PATIENCE = 0.7  # seconds in which it may end
+AGAIN = 0.2  # seconds after which it is told once more, since code may pass over an exception
+
+T = TypeVar("T")
+
+
+class CancelledError(Exception):
+    """The work was asked to stop.
+
+    Attributes:
+        left: Whether it goes on all the same, since nothing can stop it.
+    """
+
+    def __init__(self, left: bool = False) -> None:
+        super().__init__("cancelled")
+        self.left = left
+
+
+class InterruptedWait(KeyboardInterrupt):
+    """The interrupt that ended a wait.
+
+    Attributes:
+        left: As for `CancelledError`.
+    """
+
+    def __init__(self, left: bool) -> None:
+        super().__init__()
+        self.left = left
+
+
+class _Stop(SystemExit):
+    """Raised in the thread of the work. No error: threads end silently by this one."""
+
+
+def stoppable(
+    work: Callable[[], T], stopped: Callable[[], bool] | None = None, *, python: bool = True
+) -> T:
+    """What the work returns.
+
+    It is done on a thread of its own where this is needed to stop it: where there is somebody to
+    ask, and on the main thread for what is not Python, which holds an interrupt back.
+
+    Args:
+        work: What to do.
+        stopped: Asked again and again whether to stop.
+        python: Whether it is Python all through.
+
+    Raises:
+        CancelledError: ``stopped`` said so.
+        InterruptedWait: The kernel was interrupted while this waited.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if stopped is None and (python or not in_main):
+        return work()
+    worker = _Worker(work)
+    try:
+        while not worker.ended.wait(POLL):
+            if stopped is not None and stopped():
+                raise CancelledError(not worker.stop())
+    except KeyboardInterrupt:
+        raise InterruptedWait(not worker.stop()) from None
+    return worker.result()
+
+
+class _Worker(Generic[T]):
+    """Work on a daemon thread, with the context and the settings of JAX of the one that asks."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.ended = threading.Event()
+        self._work = taxpr.with_settings(work)
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._run,), name="taxpr work", daemon=True
+        )
+        self._thread.start()
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
+    def stop(self) -> bool:
+        """Tells the thread to stop; returns whether it has ended."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self._thread.is_alive():
+            _raise_in(self._thread, _Stop)
+            self.ended.wait(AGAIN)
+        return self.ended.is_set()
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._work())
+        except BaseException as error:  # it is raised where it was asked for
+            self._error = error
+        finally:
+            self.ended.set()
+
+
+def _raise_in(thread: threading.Thread, kind: type[BaseException]) -> None:
+    """Raises an exception in another thread, before its next step of Python."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(kind)
+    )

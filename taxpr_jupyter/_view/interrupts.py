@@ -1,0 +1,43 @@
+"""The kernel's interrupt while no cell runs: it stops what the panels do."""
+
+from __future__ import annotations
+
+import _thread
+from collections.abc import Callable
+from typing import Any
+
+from taxpr_jupyter._output.shell import running_shell
+
+
+class _Handler:
+    """Of SIGINT, beside the one that was there before."""
+
+    def __init__(self, stop: Callable[[], None], before: Any) -> None:
+        self._stop = stop
+        self.before = before
+
+    def __call__(self, number: int, frame: Any) -> None:
+        # It may come in the middle of anything, such as with a lock held that `stop` takes.
+        _thread.start_new_thread(self._stop, ())
+        if callable(self.before):
+            self.before(number, frame)
+
+
+def listen(stop: Callable[[], None]) -> None:
+    """Calls ``stop``, in a thread of its own, when the kernel is interrupted between two cells.
+
+    ipykernel takes interrupts for itself while a cell runs, puts back then what it has found, which
+    ignores them, and keeps that in `saved_sigint_handler` meanwhile.
+    """
+    kernel: Any = getattr(running_shell(), "kernel", None)
+    before = getattr(kernel, "saved_sigint_handler", None)
+    if before is not None and not isinstance(before, _Handler):
+        kernel.saved_sigint_handler = _Handler(stop, before)
+
+
+def forget() -> None:
+    """Leaves interrupts to the kernel again."""
+    kernel: Any = getattr(running_shell(), "kernel", None)
+    found = getattr(kernel, "saved_sigint_handler", None)
+    if isinstance(found, _Handler):
+        kernel.saved_sigint_handler = found.before

@@ -1,0 +1,274 @@
+"""What is under way is stopped, by Cancel and by the kernel's interrupt, and all stays usable."""
+
+import signal
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._runs.run import LEFT
+from taxpr_jupyter._view.widget import CANCELLED, view_for
+
+H = "0:mul.0"  # the key of the tag h
+SECONDS = 60  # long after which something hangs
+
+
+def f(x):
+    return jnp.sin(taxpr.tag(x * 2, name="h"))
+
+
+def endless(x):
+    """Runs for hours once it is compiled."""
+    x = taxpr.tag(x, name="h")
+    return jax.lax.while_loop(lambda x: x < 1e12, lambda x: jnp.sin(x) + x * 0 + 1e-3, x)
+
+
+class Slow:
+    """An injector whose tracing lasts until it is let go, in small steps of Python."""
+
+    __name__ = "slow"
+
+    def __init__(self):
+        self.begun, self.go_on, self.stopped = (threading.Event() for _ in range(3))
+
+    def __call__(self, ctx, token, params, factor=0.5):
+        self.begun.set()
+        try:
+            end = time.monotonic() + SECONDS
+            while not self.go_on.is_set() and time.monotonic() < end:
+                time.sleep(0.01)
+        except BaseException:
+            self.stopped.set()
+            raise
+        return token * factor, ctx
+
+
+class Panel:
+    """A panel with the messages of its browser."""
+
+    def __init__(self, session):
+        self.session = session
+        self.view = view_for(session)
+        self.graph = self.view.graph
+
+    def send(self, do, address="", **more):
+        self.graph._handle_custom_msg({"do": do, "address": address, **more}, [])
+
+    def settled(self):
+        """Waits until nothing is under way."""
+        while self.view._tasks():
+            assert self.view.wait(SECONDS)
+
+
+@pytest.fixture
+def slow():
+    slow = Slow()
+    yield slow
+    slow.go_on.set()
+
+
+@pytest.fixture
+def session(slow):
+    return Session(f, (1.0,), namespace={"slow": slow, "stuck": stuck, "cut": cut})
+
+
+@pytest.fixture
+def shown(session):
+    panel = Panel(session)
+    yield panel
+    panel.view.close()
+
+
+def stuck(ctx, token, params):
+    stuck.begun.set()
+    stuck.go_on.wait(SECONDS)  # no step of Python
+    return token, ctx
+
+
+@pytest.fixture(autouse=True)
+def let_go():
+    stuck.begun, stuck.go_on = threading.Event(), threading.Event()
+    yield
+    stuck.go_on.set()
+
+
+def cut(ctx, token, params):
+    raise ValueError("cut")
+
+
+def test_messages_are_handled_while_an_injector_is_traced(session, shown, slow):
+    shown.send("attach", "h", injector="slow")
+    assert slow.begun.wait(SECONDS)
+    assert shown.graph.progress["running"]
+    assert shown.graph.progress["label"] == "tracing slow at h"
+    shown.graph.set_state({"selected": "1:sin"})
+    assert shown.graph.inspection["title"] == "sin"
+    shown.send("tag", "1:sin", name="s")
+    assert [site.name for site in session.sites()] == ["h", "s"]
+    shown.send("value", H, param="factor", text="0.25")
+    assert session.injectors[H].values == {"factor": 0.25}
+    shown.send("run", device="cpu:0")
+    assert shown.graph.progress["label"] == "tracing slow at h"
+    assert session.last is None
+    slow.go_on.set()
+    shown.settled()
+    assert session.untried == ()
+    assert session.last.injectors[H].values == {"factor": 0.25}
+    assert session.last.outputs == jnp.sin(0.5)
+    assert shown.graph.progress == {"running": False}
+
+
+def test_a_traced_injector_is_cancelled_and_what_was_there_comes_back(session, shown, slow):
+    session.attach("h", "scale")
+    shown.send("attach", "h", injector="slow")
+    shown.send("attach", "1:sin", injector="slow")
+    assert slow.begun.wait(SECONDS)
+    shown.send("cancel")
+    shown.settled()
+    assert slow.stopped.wait(SECONDS)
+    assert {key: one.name for key, one in session.injectors.items()} == {H: "scale"}
+    assert session.tags == {}
+    assert shown.graph.message["text"] == CANCELLED
+    assert shown.graph.progress == {"running": False}
+    assert session.run().ok
+
+
+def test_a_run_that_waits_for_an_injector_is_cancelled_with_it(session, shown, slow):
+    shown.send("attach", "h", injector="slow")
+    shown.send("run", device="cpu:0")
+    assert slow.begun.wait(SECONDS)
+    shown.send("cancel")
+    shown.settled()
+    assert slow.stopped.wait(SECONDS)
+    assert session.last.cancelled
+    assert session.injectors == {}
+    assert session.run().ok
+
+
+def test_the_next_injector_ends_the_tracing_of_the_one_before(session, shown, slow):
+    shown.send("attach", "h", injector="slow")
+    assert slow.begun.wait(SECONDS)
+    shown.send("attach", "h", injector="zero")
+    assert slow.stopped.wait(SECONDS)
+    shown.settled()
+    assert session.injectors[H].name == "zero"
+    assert session.untried == ()
+
+
+def test_an_injector_that_fails_is_told_later(session, shown):
+    shown.send("attach", "h", injector="cut")
+    shown.settled()
+    assert "raised ValueError: cut" in session.injectors[H].error
+    assert shown.graph.marks
+
+
+def test_what_is_no_step_of_python_is_left_behind_and_said(session, shown):
+    shown.send("attach", "h", injector="stuck")
+    assert stuck.begun.wait(SECONDS)
+    shown.send("cancel")
+    shown.settled()
+    assert shown.graph.message["text"] == f"{CANCELLED} {LEFT['trace']}"
+    assert session.injectors == {}
+    assert session.run().ok
+    assert not stuck.go_on.is_set()
+
+
+def test_a_program_on_the_device_is_left_behind_and_said():
+    session = Session(endless, (jnp.zeros(()),))
+    shown = Panel(session)
+    reached = threading.Event()
+    shown.graph.observe(
+        lambda change: reached.set() if "· run" in change.new.get("label", "") else None, "progress"
+    )
+    shown.send("run", device="cpu:0")
+    assert reached.wait(SECONDS)
+    shown.send("cancel")
+    shown.settled()
+    assert shown.graph.message["text"] == f"{CANCELLED} {LEFT['run']}"
+    assert shown.graph.results["cancelled"] == f"This run was cancelled. {LEFT['run']}"
+    assert not session.running
+    shown.send("attach", "h", injector="zero")
+    shown.settled()
+    assert session.injectors
+    shown.view.close()
+
+
+@pytest.fixture
+def interrupted():
+    """Interrupts this process a while after an event."""
+    threads = []
+
+    def after(event, seconds=0.1):
+        def wait():
+            assert event.wait(SECONDS)
+            time.sleep(seconds)
+            signal.raise_signal(signal.SIGINT)
+
+        threads.append(threading.Thread(target=wait))
+        threads[-1].start()
+
+    yield after
+    for thread in threads:
+        thread.join(SECONDS)
+
+
+def test_an_interrupt_while_a_cell_attaches_leaves_all_as_it_was(session, slow, interrupted):
+    session.attach("h", "scale")
+    interrupted(slow.begun)
+    with pytest.raises(KeyboardInterrupt):
+        session.attach("h", slow)
+    interrupted(slow.begun)
+    with pytest.raises(KeyboardInterrupt):
+        session.attach("1:sin", slow)
+    assert {key: one.name for key, one in session.injectors.items()} == {H: "scale"}
+    assert session.tags == {}
+    assert session.run().ok
+
+
+def test_an_interrupt_ends_the_wait_for_a_program_on_the_device(interrupted):
+    session, running = Session(endless, (jnp.zeros(()),)), threading.Event()
+
+    def on_phase(phase):
+        if phase.name == "run":
+            running.set()
+
+    interrupted(running, 0.5)
+    with pytest.raises(KeyboardInterrupt, match="since XLA cannot be stopped"):
+        session.run(on_phase=on_phase)
+    assert not session.running
+    assert session.runs == ()
+    assert session.attach("h", "zero").error is None
+
+
+def test_an_interrupt_ends_a_cells_wait_for_what_a_panel_traces(session, shown, slow, interrupted):
+    shown.send("attach", "h", injector="slow")
+    interrupted(slow.begun)
+    with pytest.raises(KeyboardInterrupt):
+        session.run()
+    assert session.untried
+    slow.go_on.set()
+    shown.settled()
+    assert session.run().outputs == jnp.sin(1.0)
+
+
+def test_a_refused_injector_is_taken_away_with_its_tag(session, monkeypatch):
+    def refuse(*args):
+        raise PanelError("no")
+
+    monkeypatch.setattr("taxpr_jupyter._session.changing.tried", refuse)
+    with session.later():
+        session.attach("1:sin", "scale")
+    assert session.tags
+    with pytest.raises(PanelError, match="no"):
+        session.settle()
+    assert (session.tags, session.injectors, session.error) == ({}, {}, "no")
+
+
+def test_settings_of_a_with_are_those_of_a_run():
+    with jax.debug_nans(True):
+        session = Session(lambda x: jnp.log(taxpr.tag(x, name="h")), (-1.0,))
+        assert "nan" in session.run(cancel=threading.Event()).error
