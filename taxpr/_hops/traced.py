@@ -70,7 +70,7 @@ def traced(
         >>> _ = root_p.def_abstract_eval(lambda x: [x])
         >>> taxpr.register_hop(root_p, traced(lambda eqn: square_root))
         >>> program = taxpr.trace(lambda x: root_p.bind(x)[0])(jnp.float32(2))
-        >>> steps = program.tag_at("0:root/body/0:scan/body/2:mul", name="y").collect()(2.0)[1]
+        >>> steps = program.tag_at("0:root/body/0:scan/body/3:div", name="y").collect()(2.0)[1]
         >>> steps["y"].shape
         (5,)
     """
@@ -120,8 +120,8 @@ class _Traced:
         refuse_refs(name, thread, inner, eqn)
         jaxpr, own = inner.hoisted
         run = _with_derivative_of(eqn, jaxpr)
-        hidden = entering(thread, [*own, *ctx], self._refusal(eqn, thread))
-        flat = run(hidden, list(operands))
+        own_in, ctx_in = entering(thread, own, ctx, self._refusal(eqn, thread))
+        flat = run([*own_in, *ctx_in], list(operands))
         given = [*own, *ctx, *operands]
         of_ctx = range(len(own), len(own) + len(ctx))
         return leaving(thread, jaxpr, given, of_ctx, inner.unpack(flat))
@@ -166,9 +166,10 @@ def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
 
     def typed(*operands: Any) -> list[Any]:
         results = zip(run(*operands), eqn.outvars, strict=True)
-        return [_compat.with_weak_type(x, var.aval.weak_type) for x, var in results]
+        weak = ((x, getattr(var.aval, "weak_type", False)) for x, var in results)
+        return [_compat.with_weak_type(x, is_weak) for x, is_weak in weak]
 
-    with _compat.as_traced(eqn):
+    with _compat.as_traced(eqn, _compat.mesh_at(eqn, is_hop=True)):
         return jax.make_jaxpr(typed)(*avals)
 
 
@@ -184,9 +185,11 @@ def _with_derivative_of(eqn: _compat.JaxprEqn, jaxpr: Any) -> Callable[..., list
     eqn = untagged(_plain(eqn))
     n_out = len(eqn.outvars)
 
-    @jax.custom_jvp
-    def run(hidden: list[Any], operands: list[Any]) -> list[Any]:
+    def function(hidden: list[Any], operands: list[Any]) -> list[Any]:
         return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *operands))
+
+    function.__name__ = eqn.primitive.name  # which JAX notes in the jaxpr
+    run = jax.custom_jvp(function)
 
     def rule(primals: Any, tangents: Any) -> Any:
         flat = run(*primals)
@@ -195,7 +198,6 @@ def _with_derivative_of(eqn: _compat.JaxprEqn, jaxpr: Any) -> Callable[..., list
         return flat, [*moved, *rest]
 
     run.defjvp(rule, symbolic_zeros=True)
-    run.__name__ = eqn.primitive.name  # which JAX notes in the jaxpr
     return run
 
 

@@ -279,7 +279,11 @@ class Session(WithStates):
             return run
 
     def finish(self, run: Run) -> Run:
-        """Looks at all of a live run, and puts what it found in its place; see `run`."""
+        """Looks at all of a live run, and puts what it found in its place; see `run`.
+
+        Args:
+            run: One that ``run(live=True)`` returned.
+        """
         whole = run.whole()
         with self._change("run"):
             if whole is not run and self.last is run:

@@ -524,9 +524,9 @@ def test_the_report_of_a_mapped_context_is_one_of_each_lane():
 
 
 def test_a_kind_is_no_injector_yet():
-    with pytest.raises(taxpr.InjectorError, match=r"call it, scale\(factor=1.0\)\."):
+    with pytest.raises(taxpr.InjectorError, match=r"call it, scale\(factor=0.5\)\."):
         taxpr.trace(loop)(XS).inject(taxpr.scale)
-    with pytest.raises(taxpr.InjectorError, match=r"call it, scale\(factor=1.0\)\."):
+    with pytest.raises(taxpr.InjectorError, match=r"call it, scale\(factor=0.5\)\."):
         taxpr.trace(loop)(XS).inject({"y": taxpr.scale})
 
 
