@@ -6,6 +6,7 @@ execution; `collect` hands the values out.
 """
 
 from taxpr import hops as hops
+from taxpr._address import Address
 from taxpr._compat import (
     Source,
     is_dropped,
@@ -79,6 +80,7 @@ from taxpr.injectors import print as print  # not in __all__: it would hide the 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Address",
     "AddressError",
     "ArgumentError",
     "DroppedRuleWarning",

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._engine.handler import Handler
 from taxpr._engine.in_rule import in_rule
 from taxpr._engine.plan import Plan, is_chosen, leaves_of
@@ -28,7 +29,7 @@ class ThreadedJaxpr:
     # The keys of emissions in place of those that they have; None leaves them.
     keys: Mapping[str, str] | None = None
 
-    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool, address: str):
+    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool, address: Address):
         self.jaxpr = jaxpr
         # Once for all calls of a shared jaxpr, so that what they call stays shared.
         self.hoisted = _compat.hoisted(jaxpr)
@@ -75,7 +76,7 @@ class HopThread:
     eqn: Any
     plans: Mapping[str, Plan]
     used: tuple[int, ...]
-    address: str
+    address: Address
     avals: list[Any]
 
     @functools.cached_property
@@ -89,9 +90,9 @@ class HopThread:
 
     def selected(self, label: str) -> list[str]:
         nested = self._nested[label]
-        prefix, plan = f"{self.address}/{label}/", self.plans.get(label, {})
+        below, plan = self.address / label, self.plans.get(label, {})
         return [
-            described(f"{prefix}{site.address}", site.eqn)
+            described(below / site.address, site.eqn)
             for site in find_sites(nested.stored, of=is_tag_or_access)
             if is_chosen(plan, site)
         ]
@@ -128,8 +129,8 @@ class HopThread:
         self, label: str, jaxpr: Any, plan: Plan, avals: Sequence[Any], repeated: bool = False
     ) -> ThreadedJaxpr:
         by_index = dict(zip(self.used, avals, strict=True))
-        below = f"{self.address}/{label}/"
-        return self.build(jaxpr, plan, by_index, f"{label}/", below, repeated)
+        below = self.address / label
+        return self.build(jaxpr, plan, by_index, Address(label), below, repeated)
 
 
 def _may_repeat(nested: Nested) -> bool:

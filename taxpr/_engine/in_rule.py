@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._engine.dropped import warn_of_unobserved
 from taxpr._engine.handler import NOTHING, Handled, Handler
 from taxpr._engine.plan import (
@@ -50,7 +51,7 @@ class InRule(NamedTuple):
 
 
 def in_rule(
-    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], label: str, rule: Any, address: str
+    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], label: str, rule: Any, address: Address
 ) -> InRule:
     """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
 
@@ -101,11 +102,11 @@ def _quiet(handler: Handler) -> Handler:
     return dataclasses.replace(handler, run=run)
 
 
-def _described(address: str, label: str, site: Site) -> str:
-    return described(f"{address}/{label}/{site.address}", site.eqn)
+def _described(address: Address, label: str, site: Site) -> str:
+    return described(address / label / site.address, site.eqn)
 
 
-def _refusal(address: str, label: str, eqn: Any, unclear: Unclear) -> str:
+def _refusal(address: Address, label: str, eqn: Any, unclear: Unclear) -> str:
     site, source = unclear.site, _compat.source_of(eqn)
     if is_access(site.eqn):
         return (

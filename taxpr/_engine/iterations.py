@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._engine.handler import Handled, Handler
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Options
@@ -177,7 +178,7 @@ def _end_of(jaxpr: Any, steps: tuple[Step, ...], ends: dict[Any, Any]) -> Site:
     here["tags"] = here.get("tags", 0) + 1
     position = len(_compat.open_jaxpr(stored).eqns) + here["tags"] - 1
     return Site(
-        address="",
+        address=Address(),
         params={},
         avals=(),
         value_address=None,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._sites.site import Site
 from taxpr._sites.walk import find_sites, is_tag_or_access, tag_key
@@ -166,11 +167,11 @@ def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> tuple[dict[str, str], list
     for site, maybe, told in tags_of_rule(eqn, rule):
         if site.in_rule:
             continue
-        maybe_there |= {f"{label}/{known.address}": known for label, known in maybe}
+        maybe_there |= {Address(label) / known.address: known for label, known in maybe}
         if len(maybe) == 1:
             [(label, known)] = maybe
-            claim = (told, f"{label}/{site.address}")
-            claims.setdefault(f"{label}/{known.address}", []).append(claim)
+            claim = (told, Address(label) / site.address)
+            claims.setdefault(Address(label) / known.address, []).append(claim)
     keys = {}
     for key, of_key in claims.items():
         best = [one for told, one in of_key if told] or [one for _, one in of_key]

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._engine.donation import donates, kept_apart
 from taxpr._engine.dropped import warn_of_dropped_rules, warn_of_stale_derivatives
 from taxpr._engine.handler import Handler
@@ -61,7 +62,7 @@ def thread(
     warn_of_dropped_rules([site for site, _ in chosen])
     plan = plan_of(list(chosen))
     threader = _Threader(jaxpr, options)
-    out = threader.jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), "", "")
+    out = threader.jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), Address(), Address())
     warn_of_stale_derivatives(threader.stale)
     return out
 
@@ -119,8 +120,8 @@ class _Threader:
         stored: Any,
         plan: Plan,
         ctx_avals: Mapping[int, Any],
-        label: str,
-        address: str,
+        label: Address,
+        address: Address,
         repeated: bool = False,
     ) -> ThreadedJaxpr:
         """A jaxpr with some leaves of the context through it; ``ctx_avals`` is by index.
@@ -140,8 +141,8 @@ class _Threader:
         stored: Any,
         plan: Plan,
         ctx_avals: Mapping[int, Any],
-        label: str,
-        address: str,
+        label: Address,
+        address: Address,
         repeated: bool,
         outside: Any,
     ) -> ThreadedJaxpr:
@@ -155,11 +156,12 @@ class _Threader:
         for position, local in names.items():
             splice.keep(inner.eqns[done:position])
             eqn, todo, done = inner.eqns[position], plan[position], position + 1
+            here = address / local
             used = _used(todo, ctx)
             for index in used:
                 if ctx[index].aval.shape != ctx_avals[index].shape:
                     raise RefusedError(
-                        f"inject: {address}{local} comes after a shard_map that left its ctx "
+                        f"inject: {here} comes after a shard_map that left its ctx "
                         'stacked, one for each device. With shards="stack" a ctx is used in one '
                         'shard_map only: use "psum", "pmax" or a function, or inject apart.'
                     )
@@ -177,18 +179,18 @@ class _Threader:
                 continue
             avals = [atom.aval for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
-                run = self._hop(eqn, todo, used, f"{address}{local}")
+                run = self._hop(eqn, todo, used, here)
                 piece, tree = _traced(run, avals, eqn, mesh)
                 piece = _with_origin(piece, eqn)
             else:
-                run = _handled(todo, f"{address}{local}", eqn, len(used))
+                run = _handled(todo, here, eqn, len(used))
                 piece, tree = _traced(run, avals, eqn, mesh)
                 if (
                     todo.injects is not None
                     and is_differentiated(eqn)
                     and _changes(piece, len(used), eqn)
                 ):
-                    self.stale.append(described(f"{address}{local}", eqn))
+                    self.stale.append(described(here, eqn))
                 if self._donates:
                     piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
@@ -198,7 +200,7 @@ class _Threader:
             leaves, tree = jax.tree.flatten(new)
             leaves = _moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
             for key, value in jax.tree.unflatten(tree, leaves).items():
-                emits[f"{label}{local}{key}"] = value
+                emits[label / local / key] = value
         splice.keep(inner.eqns[done:])
         for index, aval in ctx_avals.items() if repeated else ():
             if ctx[index].aval is aval:
@@ -212,7 +214,7 @@ class _Threader:
         return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan), address=address)
 
     def _hop(
-        self, eqn: Any, plans: Mapping[str, Plan], used: tuple[int, ...], address: str
+        self, eqn: Any, plans: Mapping[str, Plan], used: tuple[int, ...], address: Address
     ) -> Callable[..., Any]:
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
@@ -225,7 +227,7 @@ class _Threader:
             now = settled(threaded, now)
             threaded = dataclasses.replace(threaded, avals=avals_of(now))
             ctx, outs, emits = rule(eqn, now, operands, threaded)
-            return list(ctx), list(outs), {f"/{key}": value for key, value in emits.items()}
+            return list(ctx), list(outs), emits
 
         return run
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from taxpr import _compat
+from taxpr._address import Address
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Threaded(Protocol):
         jaxpr: Closed, from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted leaves]``.
         hoisted: ``jaxpr`` with its consts as leading arguments, and these consts.
         touched: Whether it holds a selected tag; if not, the context passes by.
-        address: What its addresses begin with, such as ``"3:scan/body/"``, for messages.
+        address: Its address, such as ``"3:scan/body"``, for messages.
 
     Its emissions are keyed by label and address, such as ``"body/t0"``.
     """
@@ -156,7 +157,7 @@ class Threaded(Protocol):
     jaxpr: Any
     hoisted: tuple[Any, list[Any]]
     touched: bool
-    address: str
+    address: Address
 
     def __call__(self, ctx: Sequence[Any], args: Sequence[Any]) -> tuple[list, list, Emits]:
         """Evaluate: ``(ctx, outs, emits)``."""
@@ -187,7 +188,7 @@ class Thread(Protocol):
     """Threads the context through a nested jaxpr of the equation at hand."""
 
     @property
-    def address(self) -> str:
+    def address(self) -> Address:
         """The address of the equation, for messages."""
         ...
 

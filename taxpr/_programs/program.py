@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._engine.donation import donates
 from taxpr._engine.inject import ctx_aval, options_of, sites_of
 from taxpr._engine.thread import thread
@@ -27,7 +28,6 @@ from taxpr._injectors.plant import plant
 from taxpr._jaxprs.prune import pruned
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
-from taxpr._sites.address import is_local
 from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
@@ -258,7 +258,7 @@ class Program:
         """The addresses of inputs and outputs by their names, where these are no addresses."""
         named = [(name, f"out{k}") for k, name in enumerate(self.out_names)]
         named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
-        return {name: address for name, address in named if not is_local(name)}
+        return {name: address for name, address in named if not Address(name).kind}
 
     def dissolve(self, where: Any = None) -> Program:
         """A program without some tags.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_loop
 from taxpr._primitives.state_access import access_of, is_access
@@ -75,10 +77,10 @@ class Site:
         (('0:scan',), 'float32[]', 'f.<locals>.<lambda>')
     """
 
-    address: str
+    address: Address
     params: dict[str, Any]
     avals: Any
-    value_address: str | None
+    value_address: Address | None
     makers: tuple[_compat.JaxprEqn | None, ...] = dataclasses.field(repr=False)
     batch: tuple[Any, ...]
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
@@ -96,13 +98,9 @@ class Site:
         return _compat.source_of(self.eqn)
 
     @property
-    def chain(self) -> tuple[str, ...]:
+    def chain(self) -> tuple[Address, ...]:
         """The addresses of the equations around it, outermost first."""
-        names, prefix = [], ""
-        for step in self.steps:
-            names.append(f"{prefix}{step.local}")
-            prefix = f"{names[-1]}/{step.nested.label}/"
-        return tuple(names)
+        return tuple(home_of(self.steps[:k]) / s.local for k, s in enumerate(self.steps))
 
     @property
     def trips(self) -> int | None:
@@ -170,6 +168,11 @@ class Site:
     def __str__(self) -> str:
         source = self.source
         return f"{_named(self.eqn)} at {self.address}" + (f" ({source})" if source else "")
+
+
+def home_of(steps: Iterable[Step]) -> Address:
+    """The address of the jaxpr to which steps lead."""
+    return Address("/".join(part for s in steps for part in (s.local, s.nested.label)))
 
 
 def described(address: str, eqn: _compat.JaxprEqn) -> str:

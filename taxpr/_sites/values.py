@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._errors import AddressError, SelectorError
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
-from taxpr._sites.address import Place, locate
 from taxpr._sites.criteria import (
     Line,
     Scope,
@@ -22,6 +22,7 @@ from taxpr._sites.criteria import (
     nearest_scopes,
     united,
 )
+from taxpr._sites.locate import Place, locate
 from taxpr._sites.selectors import same_site
 from taxpr._sites.site import Site, Step
 from taxpr._sites.skipped import Refusal, Skipped, parted, refusal_of, skipped
@@ -46,7 +47,7 @@ class Value:
         [('0:scan/body/0:sin.0', 'float32[]'), ('0:scan.0', 'float32[3]')]
     """
 
-    address: str
+    address: Address
     aval: Any
     eqn: _compat.JaxprEqn | None = dataclasses.field(repr=False)
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
@@ -66,24 +67,25 @@ class Value:
 
 def values_of(jaxpr: Any) -> list[Value]:
     """All arrays of a jaxpr in program order; what tags return is not another value."""
-    return [v for v in _walked(jaxpr, "", ()) if isinstance(v.aval, _compat.ShapedArray)]
+    return [v for v in _walked(jaxpr, Address(), ()) if isinstance(v.aval, _compat.ShapedArray)]
 
 
-def _walked(stored: Any, prefix: str, steps: tuple[Step, ...]) -> Iterator[Value]:
+def _walked(stored: Any, home: Address, steps: tuple[Step, ...]) -> Iterator[Value]:
     inner = _compat.open_jaxpr(stored)
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
         for k, var in enumerate(variables):
             place = Place(steps, stored, kind, k, None)
-            yield Value(f"{prefix}{kind}{k}", var.aval, None, steps, place)
+            yield Value(home / f"{kind}{k}", var.aval, None, steps, place)
     for position, (local, eqn) in enumerate(numbered(inner)):
         if is_tag(eqn):
             continue
+        address = home / local
         for nested in nested_jaxprs(eqn):
             step = Step(position, eqn, local, nested, stored)
-            yield from _walked(nested.stored, f"{prefix}{local}/{nested.label}/", (*steps, step))
+            yield from _walked(nested.stored, address / nested.label, (*steps, step))
         for k, var in enumerate(eqn.outvars):
             place = Place(steps, stored, "eqn", position, k)
-            yield Value(f"{prefix}{local}.{k}", var.aval, eqn, steps, place)
+            yield Value(address.value(k), var.aval, eqn, steps, place)
 
 
 def value_at(jaxpr: Any, address: str) -> Value:
@@ -94,11 +96,9 @@ def value_at(jaxpr: Any, address: str) -> Value:
     """
     place = locate(jaxpr, address)
     inner = _compat.open_jaxpr(place.jaxpr)
-    prefix = "".join(f"{step.local}/{step.nested.label}/" for step in place.steps)
     if place.kind != "eqn":
         var = (inner.invars if place.kind == "in" else inner.constvars)[place.number]
-        whole = f"{prefix}{place.kind}{place.number}"
-        return Value(whole, var.aval, None, place.steps, place)
+        return Value(place.home / f"{place.kind}{place.number}", var.aval, None, place.steps, place)
     eqn = inner.eqns[place.number]
     if place.out is None and len(eqn.outvars) != 1:
         raise AddressError(
@@ -106,8 +106,8 @@ def value_at(jaxpr: Any, address: str) -> Value:
             f"{address}.0, {address}.1, …"
         )
     out = place.out or 0
-    whole = f"{prefix}{numbered(inner)[place.number][0]}.{out}"
-    return Value(whole, eqn.outvars[out].aval, eqn, place.steps, place._replace(out=out))
+    whole = place.home / numbered(inner)[place.number][0]
+    return Value(whole.value(out), eqn.outvars[out].aval, eqn, place.steps, place._replace(out=out))
 
 
 class SelectedValues(NamedTuple):

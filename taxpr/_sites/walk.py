@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
+from taxpr._address import Address
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import is_tag, tag_avals, tag_params
@@ -59,14 +60,14 @@ def find_sites(
     are sites of their own.
     """
     found: list[Site] = []
-    for prefix, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules, of=of):
+    for home, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules, of=of):
         tag = is_tag(eqn)
         found.append(
             Site(
-                address=f"{prefix}{local}",
+                address=home / local,
                 params=tag_params(eqn) if tag else {},
                 avals=tag_avals(eqn) if tag else None,
-                value_address=_value_address(eqn, homes, prefix),
+                value_address=_value_address(eqn, homes, home),
                 makers=_makers(eqn, homes),
                 batch=eqn.params["batch"] if tag else (),
                 steps=steps,
@@ -87,7 +88,7 @@ _Home = tuple[str, "_compat.JaxprEqn | None"]
 
 
 class _Found(NamedTuple):
-    prefix: str
+    home: Address
     steps: tuple[Step, ...]
     position: int
     local: str
@@ -119,7 +120,7 @@ def _tags(
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
             local = _local_name(eqn, position, at)
-            found.append(_Found("", (), position, local, eqn, homes))
+            found.append(_Found(Address(), (), position, local, eqn, homes))
             continue
         below = nested_jaxprs(eqn)
         if not below:  # then there are no rules either
@@ -141,8 +142,8 @@ def _tags(
 
 
 def _below(step: Step, tags: list[_Found]) -> list[_Found]:
-    prefix = f"{step.local}/{step.nested.label}/"
-    return [tag._replace(prefix=f"{prefix}{tag.prefix}", steps=(step, *tag.steps)) for tag in tags]
+    home = Address(step.local) / step.nested.label
+    return [tag._replace(home=home / tag.home, steps=(step, *tag.steps)) for tag in tags]
 
 
 def tag_key(eqn: _compat.JaxprEqn) -> Any:
@@ -181,13 +182,13 @@ def _makers(eqn: _compat.JaxprEqn, home: dict[Any, _Home]) -> tuple[_compat.Jaxp
     )
 
 
-def _value_address(eqn: _compat.JaxprEqn, home: dict[Any, _Home], prefix: str) -> str | None:
+def _value_address(eqn: _compat.JaxprEqn, homes: dict[Any, _Home], home: Address) -> Address | None:
     if len(eqn.invars) != 1 or isinstance(eqn.invars[0], _compat.Literal):
         return None
-    return f"{prefix}{home[eqn.invars[0]][0]}"
+    return home / homes[eqn.invars[0]][0]
 
 
-def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.JaxprEqn]]:
+def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[Address, _compat.JaxprEqn]]:
     """Every equation of a program with its whole address, nested ones after their own.
 
     Args:
@@ -205,6 +206,7 @@ def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[str, _compat.Jaxpr
         ['0:scan', '0:scan/body/0:sin', '1:mul']
     """
     for local, eqn in numbered(jaxpr):
-        yield f"{prefix}{local}", eqn
+        address = Address(f"{prefix}{local}")
+        yield address, eqn
         for nested in nested_jaxprs(eqn):
-            yield from iter_eqns(nested.stored, f"{prefix}{local}/{nested.label}/")
+            yield from iter_eqns(nested.stored, f"{address}/{nested.label}/")

@@ -8,7 +8,7 @@ while, the index of a cond. Where it cannot be known which operands matter, all 
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +16,8 @@ import numpy as np
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._text.elements import Row, place_of, row_of
 from taxpr_jupyter._text.quantities import is_ref
-
-_ROW = re.compile(r"(?:group|rest):(in|out)?(t?\d+)-(t?\d+)")
 
 Edges = tuple[list[int], list[int]]  # for each node where its neighbours begin, and all neighbours
 
@@ -40,16 +39,15 @@ class Dataflow:
     """
 
     def __init__(self, program: Any) -> None:
-        self.places: list[tuple[str, int, int]] = []
-        self.unsure: list[tuple[str, int]] = []
+        self.places: list[tuple[taxpr.Address, int, int]] = []
+        self.unsure: list[tuple[taxpr.Address, int]] = []
         self.nodes = 0
         self._sources: list[int] = []
         self._targets: list[int] = []
-        self._rows: dict[str, dict[str, tuple[int, int]]] = {}
         self._refs: dict[int, int] = {}  # nodes of closed-over references
         self._results: dict[str, int] = {}  # of equations the node of the first result
         self._ranges: dict[str, tuple[int, int]] = {}
-        self._jaxpr("", program, program.consts, None)
+        self._jaxpr(taxpr.Address(), program, program.consts, None)
         self._ranges |= {address: (start, stop) for address, start, stop in self.places}
         sources, targets = np.asarray(self._sources, int), np.asarray(self._targets, int)
         self.forth = self._adjacent(sources, targets)
@@ -65,27 +63,35 @@ class Dataflow:
         known = self._ranges.get(address)
         if known is not None:
             return known
-        home, _, leaf = address.rpartition("/")
-        owner, dot, number = address.rpartition(".")
-        if dot and number.isdigit() and owner in self._results:
-            node = self._results[owner] + int(number)
-            if node < self._ranges[owner][1]:
+        place = taxpr.Address(address)
+        if place.result is not None and place.eqn in self._results:
+            node = self._results[place.eqn] + place.result
+            if node < self._ranges[place.eqn][1]:
                 return node, node + 1
-        row = _ROW.fullmatch(leaf)
-        known = self._row(home, *row.groups()) if row and home in self._rows else None
-        if known is None and leaf.endswith("@"):  # the node of an open equation
-            known = self._ranges.get(address[:-1])
+        row = row_of(address)
+        known = self._row(row) if row else self._ranges.get(place_of(address))
         if known is None:
             raise PanelError(f"There is no {address!r} in the program")
         return known
 
-    def _row(self, home: str, kind: str | None, first: str, last: str) -> tuple[int, int] | None:
-        row = self._rows[home]
-        if kind:
-            first, last = f"{kind}{first}", f"{kind}{last}"
-        if first not in row or last not in row:
-            return None
-        return row[first][0], row[last][1]
+    def _row(self, row: Row) -> tuple[int, int] | None:
+        known = self._rows.get(row.home, {})
+        first, last = (known.get(f"{row.word}{end}") for end in (row.first, row.last))
+        return (first[0], last[1]) if first and last else None
+
+    @functools.cached_property
+    def _rows(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """In each jaxpr the nodes of its places, by the numbers with which rows name them."""
+        rows: dict[str, dict[str, tuple[int, int]]] = {}
+        units: dict[str, str] = {}
+        for address, start, stop in self.places:
+            row = rows.setdefault(address.home, {})
+            row[address.short] = start, stop
+            if address.kind == "eqn":
+                units[address.home] = address.short
+            elif address.kind == "tag" and (unit := units.get(address.home)):
+                row[unit] = row[unit][0], stop  # tags belong to the equation before them
+        return rows
 
     def is_eqn(self, address: str) -> bool:
         """Whether this is the address of an equation."""
@@ -107,11 +113,9 @@ class Dataflow:
         self._targets.append(target)
 
     def _jaxpr(
-        self, home: str, jaxpr: Any, consts: Sequence[Any], control: int | None
+        self, home: taxpr.Address, jaxpr: Any, consts: Sequence[Any], control: int | None
     ) -> tuple[list[int], list[int], list[int]]:
         """Adds a jaxpr that runs when ``control`` says so; returns consts, inputs, outputs."""
-        prefix = f"{home}/" if home else ""
-        row = self._rows[home] = {}
         start = self.nodes
         nodes: dict[Any, int] = {}
 
@@ -120,8 +124,7 @@ class Dataflow:
             for k, var in enumerate(variables):
                 node = self._node()
                 made.append(node)
-                row[f"{word}{k}"] = node, node + 1
-                self.places.append((f"{prefix}{word}{k}", node, node + 1))
+                self.places.append((home / f"{word}{k}", node, node + 1))
                 if word != "out":
                     nodes[var] = node
                     if control is not None:  # without it, no value gets here
@@ -137,24 +140,17 @@ class Dataflow:
                 self._edge(node, other)
                 self._edge(other, node)
         ins = ends("in", jaxpr.invars)
-        unit, behind = "", None  # tags belong to the equation before them
         for local, eqn in taxpr.numbered(jaxpr):
+            address = home / local
             first = self._node()
             at = len(self.places)
-            self.places.append((f"{prefix}{local}", first, first))
+            self.places.append((address, first, first))
             if control is not None:
                 self._edge(control, first)
             operands = [None if taxpr.is_literal(atom) else nodes[atom] for atom in eqn.invars]
-            results = self._eqn(f"{prefix}{local}", eqn, first, operands, control)
+            results = self._eqn(address, eqn, first, operands, control)
             nodes |= zip(eqn.outvars, results, strict=True)
-            self.places[at] = f"{prefix}{local}", first, self.nodes
-            number = local.partition(":")[0]
-            row[number] = first, self.nodes
-            if taxpr.is_tag(eqn):
-                if behind is not None:
-                    row[unit] = behind, self.nodes
-            else:
-                unit, behind = number, first
+            self.places[at] = address, first, self.nodes
         outs = ends("out", jaxpr.outvars)
         if home:
             self._ranges[home] = start, self.nodes
@@ -162,7 +158,7 @@ class Dataflow:
 
     def _eqn(
         self,
-        address: str,
+        address: taxpr.Address,
         eqn: Any,
         node: int,
         operands: Sequence[int | None],
@@ -195,7 +191,7 @@ class Dataflow:
         back: list[tuple[int, int | None]] = []
         entering: dict[int | None, list[int]] = {}  # by the operand
         for nested in nested_jaxprs:
-            home = f"{address}/{nested.label}"
+            home = address / nested.label
             inside = node if decides else control
             consts, ins, outs = self._jaxpr(home, nested.jaxpr, nested.consts, inside)
             for k, inner in zip(nested.operands, ins, strict=True):

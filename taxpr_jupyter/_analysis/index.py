@@ -23,10 +23,10 @@ class Home:
         refused: Why no injector can work in there; None where it can.
     """
 
-    address: str
+    address: taxpr.Address
     jaxpr: Any
     nested: taxpr.Nested | None
-    owner: str | None
+    owner: taxpr.Address | None
     refused: str | None
 
     @property
@@ -38,10 +38,6 @@ class Home:
     def facts(self) -> Mapping[str, Any]:
         """Short facts for people."""
         return self.nested.facts if self.nested else {}
-
-    def address_of(self, local: str) -> str:
-        """The whole address of a place in this jaxpr."""
-        return f"{self.address}/{local}" if self.address else local
 
 
 class Index:
@@ -57,18 +53,18 @@ class Index:
         self.homes: dict[str, Home] = {}
         self.eqns: dict[str, Any] = {}
         self.inside: dict[str, Home] = {}
-        self._add(Home("", program, None, None, None))
+        self._add(Home(taxpr.Address(), program, None, None, None))
 
     def _add(self, home: Home) -> None:
         self.homes[home.address] = home
         for local, eqn in taxpr.numbered(home.jaxpr):
-            address = home.address_of(local)
+            address = home.address / local
             self.eqns[address] = eqn
             self.inside[address] = home
             for nested in taxpr.nested_jaxprs(eqn):
                 self._add(
                     Home(
-                        address=f"{address}/{nested.label}",
+                        address=address / nested.label,
                         jaxpr=nested.jaxpr,
                         nested=nested,
                         owner=address,
@@ -79,36 +75,36 @@ class Index:
     def nested_of(self, address: str) -> list[Home]:
         """The jaxprs of an equation."""
         return [
-            self.homes[f"{address}/{nested.label}"]
+            self.homes[taxpr.Address(address) / nested.label]
             for nested in taxpr.nested_jaxprs(self.eqns[address])
         ]
 
-    def values(self, address: str) -> list[tuple[str, Any]]:
+    def values(self, address: str) -> list[tuple[taxpr.Address, Any]]:
         """The values that an address stands for, with their variables.
 
         Those of an equation are its results, those of a nested jaxpr its inputs.
         """
         if address in self.eqns:
             eqn = self.eqns[address]
-            return [(f"{address}.{k}", var) for k, var in enumerate(eqn.outvars)]
+            return [(taxpr.Address(address).value(k), var) for k, var in enumerate(eqn.outvars)]
         if address in self.homes:
             return list(self._inputs(self.homes[address]))
         variable = self.variable(address)
-        return [] if variable is None else [(address, variable)]
+        return [] if variable is None else [(taxpr.Address(address), variable)]
 
     def variable(self, address: str) -> Any | None:
         """The variable of a value address; None where there is no such value."""
-        owner, dot, number = address.rpartition(".")
-        if dot and owner in self.eqns and number.isdigit():
-            outvars = self.eqns[owner].outvars
-            return outvars[int(number)] if int(number) < len(outvars) else None
-        home = self.homes.get(address.rpartition("/")[0])
-        return dict(self._inputs(home)).get(address) if home is not None else None
+        place = taxpr.Address(address)
+        if place.result is not None and place.eqn in self.eqns:
+            outvars = self.eqns[place.eqn].outvars
+            return outvars[place.result] if place.result < len(outvars) else None
+        home = self.homes.get(place.home)
+        return dict(self._inputs(home)).get(place) if home is not None else None
 
     def home_of(self, address: str) -> Home | None:
         """The jaxpr in which an equation, value, input or output stands."""
-        owner = address.rpartition(".")[0] or address
-        return self.inside.get(owner) or self.homes.get(address.rpartition("/")[0])
+        place = taxpr.Address(address)
+        return self.inside.get(place.eqn) or self.homes.get(place.home)
 
     def one_value(self, address: str, otherwise: str = "") -> str:
         """The address of the value that ``address`` names.
@@ -142,10 +138,10 @@ class Index:
         return f"There is no value {address!r} in the program{near}"
 
     @staticmethod
-    def _inputs(home: Home) -> Iterator[tuple[str, Any]]:
+    def _inputs(home: Home) -> Iterator[tuple[taxpr.Address, Any]]:
         for kind, variables in (("in", home.jaxpr.invars), ("const", home.jaxpr.constvars)):
             for k, variable in enumerate(variables):
-                yield home.address_of(f"{kind}{k}"), variable
+                yield home.address / f"{kind}{k}", variable
 
 
 def _refusal(eqn: Any, nested: taxpr.Nested) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 import taxpr
 
 _END = 1 << 62  # where the jaxpr's results are used
+Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
 
 
 def pass_of(eqn: Any) -> str:
@@ -31,7 +32,7 @@ class Ends:
     """
 
     ins: Sequence[Any]
-    outs: Sequence[tuple[str, Any]]
+    outs: Eqns
     results: Sequence[Any]
 
 
@@ -47,9 +48,9 @@ class Flow:
         self._jaxpr = jaxpr
         self._within_backward = within_backward
         # By id; the equations are kept, so that their id stays their own.
-        self._known: dict[int, tuple[Sequence[tuple[str, Any]], Ends]] = {}
+        self._known: dict[int, tuple[Eqns, Ends]] = {}
 
-    def ends(self, eqns: Sequence[tuple[str, Any]], stop: int, others: Iterable[Any] = ()) -> Ends:
+    def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> Ends:
         """What goes in and out.
 
         Args:
@@ -62,7 +63,7 @@ class Flow:
             known = self._known[id(eqns)] = eqns, self._ends(eqns, stop, others)
         return known[1]
 
-    def is_between(self, eqns: Sequence[tuple[str, Any]]) -> bool:
+    def is_between(self, eqns: Eqns) -> bool:
         """Whether equations stand between a forward and its backward pass, and are for the latter.
 
         They make what the backward pass begins with, as does the caller of `jax.vjp`.
@@ -91,7 +92,7 @@ class Flow:
         last, _ = self._last_uses
         return bool(eqn.outvars) and not eqn.effects and last.keys().isdisjoint(eqn.outvars)
 
-    def _ends(self, eqns: Sequence[tuple[str, Any]], stop: int, others: Iterable[Any]) -> Ends:
+    def _ends(self, eqns: Eqns, stop: int, others: Iterable[Any]) -> Ends:
         made = {var for _, eqn in eqns for var in eqn.outvars}
         ins = dict.fromkeys(
             atom
@@ -102,7 +103,7 @@ class Flow:
         shown = {atom for eqn in others for atom in eqn.invars if not taxpr.is_literal(atom)}
         last, kept = self._last_uses
         outs = [
-            (f"{address}.{k}", var)
+            (address.value(k), var)
             for address, eqn in eqns
             for k, var in enumerate(eqn.outvars)
             if last.get(var, -1) >= stop or var in shown

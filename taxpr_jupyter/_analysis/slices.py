@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from taxpr import Address
 from taxpr_jupyter._analysis.dataflow import Dataflow, Edges
 
 
@@ -26,8 +27,8 @@ class Slice:
             more than what is true may be in the slice, but nothing less.
     """
 
-    addresses: tuple[str, ...]
-    unsure: tuple[str, ...]
+    addresses: tuple[Address, ...]
+    unsure: tuple[Address, ...]
     _flow: Dataflow = field(repr=False)
     _before: np.ndarray = field(repr=False)  # for each node how many before it are in the slice
 
@@ -36,7 +37,7 @@ class Slice:
         start, stop = self._flow.nodes_of(address)
         return bool(self._before[stop] > self._before[start])
 
-    def places(self) -> frozenset[str]:
+    def places(self) -> frozenset[Address]:
         """All that is in it, with inputs and outputs of nested jaxprs."""
         return frozenset(
             address
@@ -114,7 +115,7 @@ class Slices:
         addresses = tuple(
             address
             for address, start, stop in self._flow.places
-            if before[stop] > before[start] and ("/" not in address or self._flow.is_eqn(address))
+            if before[stop] > before[start] and (not address.home or self._flow.is_eqn(address))
         )
         unsure = tuple(address for address, node in self._flow.unsure if reached[node])
         return Slice(addresses, unsure, self._flow, before)

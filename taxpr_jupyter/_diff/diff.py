@@ -9,6 +9,9 @@ import taxpr
 from taxpr_jupyter._diff.differ import Differ
 from taxpr_jupyter._diff.part import STATUSES, Part, Status, pairs, statuses
 
+# What became of a place, its partner, and what is different.
+_Found = tuple[Status, taxpr.Address | None, tuple[str, ...]]
+
 
 def diff(before: taxpr.Program, after: taxpr.Program) -> Diff:
     """Compares two programs: not their letters, source lines, or order of independent equations.
@@ -47,13 +50,13 @@ class Statuses(Mapping[str, Status]):
         return _look(self._part, self._side, address)[0]
 
     def __iter__(self) -> Iterator[str]:
-        return (address for address, _ in statuses(self._part, self._side))
+        return (address for address, _ in statuses(self._part, self._side, taxpr.Address()))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __repr__(self) -> str:
-        return repr(dict(statuses(self._part, self._side)))
+        return repr(dict(statuses(self._part, self._side, taxpr.Address())))
 
 
 class Diff:
@@ -98,9 +101,9 @@ class Diff:
 
         Of an equation that is the same, those inside are left out, and `partner` has them.
         """
-        return dict(pairs(self.part))
+        return dict(pairs(self.part, (taxpr.Address(), taxpr.Address())))
 
-    def partner(self, side: int, address: str) -> str | None:
+    def partner(self, side: int, address: str) -> taxpr.Address | None:
         """The address in the other program of what is at an address; None where it is not there.
 
         Raises:
@@ -116,7 +119,7 @@ class Diff:
         """
         return _look(self.part, side, address)[2]
 
-    def look(self, side: int, address: str) -> tuple[Status, str | None, tuple[str, ...]]:
+    def look(self, side: int, address: str) -> _Found:
         """What became of a place, its partner, and what is different, all at once."""
         return _look(self.part, side, address)
 
@@ -136,18 +139,18 @@ class Diff:
         place = self._place(side, address)
         return place is not None and place[1] in place[0].near[side]
 
-    def partner_of_nested(self, side: int, address: str, label: str) -> str | None:
+    def partner_of_nested(self, side: int, address: str, label: str) -> taxpr.Address | None:
         """The address of the partner of an equation's nested jaxpr; None where it has none."""
         partner, place = self.partner(side, address), self._place(side, address)
         if partner is None or place is None:
-            return partner and f"{partner}/{label}"
+            return partner and partner / label
         inner = next((i for i in place[0].inner(side, place[1]) if i.labels[side] == label), None)
         other = label if inner is None else inner.labels[1 - side]
-        return None if other is None else f"{partner}/{other}"
+        return None if other is None else partner / other
 
     def _place(self, side: int, address: str) -> tuple[Part, int] | None:
         """The jaxprs in which an equation stands, and where; None where none were compared."""
-        *way, leaf = address.split("/")
+        *way, leaf = taxpr.Address(address).parts
         part = self.part
         for local, label in zip(way[::2], way[1::2], strict=True):
             found = part.inner(side, part.sides[side].position[local])
@@ -172,37 +175,34 @@ class Diff:
         return ", ".join(counts) or "no equations"
 
 
-def _look(part: Part, side: int, address: str) -> tuple[Status, str | None, tuple[str, ...]]:
+def _look(part: Part, side: int, address: str) -> _Found:
     """Status, partner and differences of a place."""
-    *way, leaf = address.split("/")
-    prefix = ""
+    *way, leaf = taxpr.Address(address).parts
+    home = taxpr.Address()
     for n in range(0, len(way) - 1, 2):
         own, other = part.sides[side], part.sides[1 - side]
         position = own.position[way[n]]
         partner = own.partner[position]
         if partner < 0:
             return own.status[position], None, ()
-        prefix += f"{other.names[partner]}/"
         inner = next((i for i in part.inner(side, position) if i.labels[side] == way[n + 1]), None)
         label = way[n + 1] if inner is None else inner.labels[1 - side]
         if label is None:
             return _ALONE[side], None, ()
-        prefix += f"{label}/"
+        home = home / other.names[partner] / label
         if inner is None or inner.part is None:
-            return "same", f"{prefix}{'/'.join([*way[n + 2 :], leaf])}", ()
+            return "same", home / "/".join([*way[n + 2 :], leaf]), ()
         part = inner.part
     own, other = part.sides[side], part.sides[1 - side]
     if leaf in own.ends:
         end = own.ends[leaf]
         texts = (end.what,) if end.what else ()
-        return end.status, None if end.partner is None else f"{prefix}{end.partner}", texts
-    name, dot, result = leaf.rpartition(".")
-    if not dot or name not in own.position:
-        name, result = leaf, ""
+        return end.status, None if end.partner is None else home / end.partner, texts
+    name, result = taxpr.Address(leaf).eqn, taxpr.Address(leaf).result
     position = own.position[name]
     partner = own.partner[position]
     if partner < 0:
         return own.status[position], None, ()
     texts = part.what.get(position if side == 0 else partner, ())
-    there = f"{prefix}{other.names[partner]}{f'.{result}' if result else ''}"
-    return own.status[position], there, texts
+    there = home / other.names[partner]
+    return own.status[position], there if result is None else there.value(result), texts

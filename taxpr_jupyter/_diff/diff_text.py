@@ -32,8 +32,11 @@ def diff_text(found: Diff, context: int = 2, where: Where | None = None) -> str:
     writer = _Writer(found, context, where)
     before, after = (f"{program.name}" for program in found.programs)
     head = [f"--- {shortened(before, _LINE)}", f"+++ {shortened(after, _LINE)}", found.summary()]
-    lines = list(writer.part(found.part, ("", ""), ""))
+    lines = list(writer.part(found.part, (taxpr.Address(), taxpr.Address()), ""))
     return "\n".join([*head, *lines])
+
+
+_Homes = tuple[taxpr.Address, taxpr.Address]
 
 
 class _Writer:
@@ -45,12 +48,12 @@ class _Writer:
         ]
         self._names = [(program.in_names, program.out_names) for program in found.programs]
 
-    def part(self, part: Part, prefixes: tuple[str, str], indent: str) -> Iterator[str]:
+    def part(self, part: Part, homes: _Homes, indent: str) -> Iterator[str]:
         """The lines of two jaxprs."""
-        top = not prefixes[0] and not prefixes[1]
+        top = not homes[0] and not homes[1]
         names = self._names if top else None
-        yield from self._ends(part, ("in", "const"), prefixes, indent, names)
-        rows = self._rows(part, prefixes, indent)
+        yield from self._ends(part, ("in", "const"), homes, indent, names)
+        rows = self._rows(part, homes, indent)
         shown = {m for n, (quiet, _) in enumerate(rows) if not quiet for m in self._around(n)}
         skipped = 0
         for n, (_, lines) in enumerate(rows):
@@ -63,13 +66,13 @@ class _Writer:
             yield from lines()
         if skipped and shown:
             yield f"{indent}  … {skipped} the same or alike"
-        yield from self._ends(part, ("out",), prefixes, indent, names)
+        yield from self._ends(part, ("out",), homes, indent, names)
 
     def _around(self, n: int) -> range:
         return range(n - self._context, n + self._context + 1)
 
     def _rows(
-        self, part: Part, prefixes: tuple[str, str], indent: str
+        self, part: Part, homes: _Homes, indent: str
     ) -> list[tuple[bool, Callable[[], Iterator[str]]]]:
         """For each equation whether it is the same, or only follows, and how to write it."""
         before, after = part.sides
@@ -85,7 +88,7 @@ class _Writer:
         def add(side: int, position: int) -> None:
             status = part.sides[side].status[position]
             quiet = status in ("same", "follows")
-            rows.append((quiet, lambda: self._eqn(part, side, position, prefixes, indent)))
+            rows.append((quiet, lambda: self._eqn(part, side, position, homes, indent)))
 
         for j in range(-1, len(after.names)):
             if j >= 0:
@@ -95,16 +98,21 @@ class _Writer:
         return rows
 
     def _eqn(
-        self, part: Part, side: int, position: int, prefixes: tuple[str, str], indent: str
+        self,
+        part: Part,
+        side: int,
+        position: int,
+        homes: _Homes,
+        indent: str,
     ) -> Iterator[str]:
         own = part.sides[side]
         status, partner = own.status[position], own.partner[position]
         if status != "changed":
-            yield self._line(MARKS[status], own, side, position, prefixes[side], indent)
+            yield self._line(MARKS[status], own, side, position, homes[side], indent)
         else:
             before = part.sides[0]
-            yield self._line("-", before, 0, partner, prefixes[0], indent)
-            yield self._line("+", own, side, position, prefixes[side], indent)
+            yield self._line("-", before, 0, partner, homes[0], indent)
+            yield self._line("+", own, side, position, homes[side], indent)
             yield f"{indent}~     {shortened(joined(part.what[partner]), _LINE)}"
         for labels, inner in part.inner(side, position):
             mark = "▾" if None not in labels else "-" if labels[1] is None else "+"
@@ -115,16 +123,16 @@ class _Writer:
             if inner is not None:
                 before = part.sides[0].names[partner]
                 inside = (
-                    f"{prefixes[0]}{before}/{labels[0]}/",
-                    f"{prefixes[1]}{own.names[position]}/{labels[1]}/",
+                    homes[0] / before / (labels[0] or ""),
+                    homes[1] / own.names[position] / (labels[1] or ""),
                 )
                 yield from self.part(inner, inside, f"{indent}      ")
 
     def _line(
-        self, mark: str, own: Side, side: int, position: int, prefix: str, indent: str
+        self, mark: str, own: Side, side: int, position: int, home: taxpr.Address, indent: str
     ) -> str:
         name, eqn = own.names[position], own.eqns[position]
-        text, *more = self._tips[side].eqn(f"{prefix}{name}", eqn).split("\n")[1:]
+        text, *more = self._tips[side].eqn(home / name, eqn).split("\n")[1:]
         where = f"  # {more[-1]}" if more and taxpr.source_of(eqn) else ""
         return f"{indent}{mark} {name.ljust(18)} {text}{where}"
 
@@ -132,12 +140,12 @@ class _Writer:
         self,
         part: Part,
         words: tuple[str, ...],
-        prefixes: tuple[str, str],
+        homes: _Homes,
         indent: str,
         names: Any,
     ) -> Iterator[str]:
         """The inputs or outputs that are not the same."""
-        del prefixes
+        del homes
         for side in (0, 1):
             own, other = part.sides[side], part.sides[1 - side]
             for name, end in own.ends.items():

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from taxpr import Address
+
 Status = Literal[
     "same",
     "inside",  # the same but for something in its jaxprs
@@ -120,26 +122,26 @@ def _next_to(side: Side) -> frozenset[int]:
     return frozenset(found | ({last} if alone else set())) - {-1}
 
 
-def pairs(part: Part, prefixes: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+def pairs(part: Part, homes: tuple[Address, Address]) -> Iterator[tuple[Address, Address]]:
     """The addresses of all equations that have a partner, nested ones after their own."""
     before, after = part.sides
     for i, j in enumerate(before.partner):
         if j < 0:
             continue
-        here, there = f"{prefixes[0]}{before.names[i]}", f"{prefixes[1]}{after.names[j]}"
+        here, there = homes[0] / before.names[i], homes[1] / after.names[j]
         yield here, there
         for (ours, theirs), inner in part.inside.get(i, ()):
             if inner is not None:
-                yield from pairs(inner, (f"{here}/{ours}/", f"{there}/{theirs}/"))
+                yield from pairs(inner, (here / (ours or ""), there / (theirs or "")))
 
 
-def statuses(part: Part, side: int, prefix: str = "") -> Iterator[tuple[str, Status]]:
+def statuses(part: Part, side: int, home: Address) -> Iterator[tuple[Address, Status]]:
     """The addresses of all that was compared on one side, with what became of it."""
     own = part.sides[side]
     for name, end in own.ends.items():
-        yield f"{prefix}{name}", end.status
+        yield home / name, end.status
     for i, (name, status) in enumerate(zip(own.names, own.status, strict=True)):
-        yield f"{prefix}{name}", status
+        yield home / name, status
         for labels, inner in part.inner(side, i):
             if inner is not None:
-                yield from statuses(inner, side, f"{prefix}{name}/{labels[side]}/")
+                yield from statuses(inner, side, home / name / (labels[side] or ""))

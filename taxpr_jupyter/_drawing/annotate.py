@@ -108,7 +108,7 @@ class Facts:
         return known[1]
 
     def _of_ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
-        places = {var: f"{block.prefix}in{i}" for i, var in enumerate(block.jaxpr.invars)}
+        places = {var: block.address / f"in{i}" for i, var in enumerate(block.jaxpr.invars)}
         made = {places[var]: list(_traits.traits_of_value(var.aval)) for var in places}
         for eqn in block.jaxpr.eqns:
             if "donated_invars" not in eqn.params and "in_specs" not in eqn.params:
@@ -175,7 +175,7 @@ class Annotator:
             self._block(block, inside)
             for i, k in enumerate(nested.operands):
                 if k is not None:
-                    self._trait(f"{block.prefix}in{i}", _traits.traits_of_operand(eqn, k))
+                    self._trait(block.address / f"in{i}", _traits.traits_of_operand(eqn, k))
 
     def _ends(self, block: Block) -> None:
         """Inputs that some equation of the same jaxpr takes for itself, or that are split."""

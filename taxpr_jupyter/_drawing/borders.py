@@ -43,7 +43,7 @@ class Borders:
         # Operands of some equations enter as constvars; then there are no values.
         known = dict(zip(block.jaxpr.constvars, values, strict=False))
         for i, var in enumerate(block.jaxpr.constvars):
-            address, shown = f"{block.prefix}const{i}", self._tips.value(var)
+            address, shown = block.address / f"const{i}", self._tips.value(var)
             label = f"const {short.scalar_text(known.get(var)) or short.aval_text(var.aval)}"
             tip = short.tooltip([address, f"{shown}, a constant"])
             node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
@@ -58,7 +58,7 @@ class Borders:
             node = self._end(kind, block, end, list(end.indices), names, around)
             for i in end.indices:
                 ids[i] = node.id
-                var, value = block.jaxpr.invars[i], f"{block.prefix}in{i}"
+                var, value = block.jaxpr.invars[i], block.address / f"in{i}"
                 if not scope.wants(var):
                     continue
                 stub = node
@@ -91,7 +91,7 @@ class Borders:
             if own[j]:
                 continue
             if taxpr.is_literal(atom):
-                address, text = f"{block.prefix}out{j}", short.literal_text(atom)
+                address, text = block.address / f"out{j}", short.literal_text(atom)
                 tip = short.tooltip([address, f"{text}:{short.aval_text(atom.aval)}"])
                 self._canvas.add(Node(address, address, "literal", (text,), tip, cluster))
                 origins[j] = Origin(address, "", text)
@@ -142,14 +142,14 @@ class Borders:
             if end.rest:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
             word = "out" if kind == "output" else "in"
-            self.hidden[end.address] = tuple(f"{block.prefix}{word}{i}" for i in indices)
+            self.hidden[end.address] = tuple(block.address / f"{word}{i}" for i in indices)
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
             per_device = nested is not None and "in_specs" in nested.facts
             lines = labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
             marks = ("choice",) if role == "predicate" else ()
-        about = [end.address]
+        about: list[str] = [end.address]
         if end.state:
             lines = state_nodes.lines_of(end, block, names)
             marks = (*marks, *state_nodes.marks_of(end))

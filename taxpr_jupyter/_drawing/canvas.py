@@ -13,6 +13,7 @@ from taxpr_jupyter._drawing.scope import Origin, Scope, Use
 from taxpr_jupyter._model.enclosing import Around
 from taxpr_jupyter._model.model import Cluster, Edge, EdgeKind, Node
 from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._text.elements import literal_of
 from taxpr_jupyter._tree import labels
 
 _MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
@@ -229,7 +230,7 @@ class Canvas:
             if target != part[0].item and shared in self._literal_nodes:
                 self.edge(self._literal_nodes[shared], target, tooltip=short.tooltip(tips))
                 continue
-            tip, name = short.tooltip(tips), f"{target}~{number}"
+            tip, name = short.tooltip(tips), literal_of(target, number)
             self._literal_nodes[shared] = name
             lines = tuple(short.shortened(text, short.LINE) for text in texts)
             self.add(Node(name, name, "literal", lines, tip, part[0].cluster))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from taxpr import Address
 from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.part import QUIET, Status
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Cluster, Node, Picture
 from taxpr_jupyter._text import short
+from taxpr_jupyter._text.elements import place_of, row_of
 from taxpr_jupyter._tree.tree import Block, Item
 
 # "added" is the mark of tags that were added interactively.
 _MARKS: Mapping[str, str] = {"added": "new", "removed": "gone"}
-_BUNDLE = re.compile(r"(.*)group:(in|out)(\d+)-(\d+)")
 _ROWS = 2  # of a label that say what is different
 
 
@@ -44,7 +44,7 @@ class Compared:
 
     def marked(self, picture: Picture, root: Block) -> Picture:
         """The picture with marks, signs and partners."""
-        groups = {item.address: item for item in _groups(root)}
+        groups: dict[str, Item] = {item.address: item for item in _groups(root)}
         return replace(
             picture,
             nodes=tuple(self._node(node, groups) for node in picture.nodes),
@@ -54,24 +54,20 @@ class Compared:
     def _is_loud(self, address: str) -> bool:
         return self._status[address] not in QUIET or self._found.is_near(self._side, address)
 
-    def _node(self, node: Node, groups: dict[str, Item]) -> Node:
+    def _node(self, node: Node, groups: Mapping[str, Item]) -> Node:
         if node.kind == "empty":
             return node
         if node.address in groups:
             return self._group(node, groups[node.address])
-        if match := _BUNDLE.fullmatch(node.address):
-            prefix, word, first, last = match.groups()
-            found: list[Status] = [
-                self._status[f"{prefix}{word}{k}"] for k in range(int(first), int(last) + 1)
-            ]
+        if row := row_of(node.address):
+            numbers = range(int(row.first), int(row.last) + 1)
+            found: list[Status] = [self._status[row.home / f"{row.word}{k}"] for k in numbers]
             status, what = _of_many(found), _counted(found)
             return self._shown(node, status, what, None)
         # A literal is what the equation is that uses it, and the operands of an open one belong
         # to it.
-        address = node.address.rstrip("@")
-        user = address.rpartition("~")[0].rstrip("@") if node.kind == "literal" else ""
-        status, partner, what = self._found.look(self._side, user or address)
-        if user:
+        status, partner, what = self._found.look(self._side, place_of(node.address))
+        if node.kind == "literal":
             status, what = (status if status in _MARKS else "same"), ()
         return self._shown(node, status, what, partner)
 
@@ -95,12 +91,12 @@ class Compared:
         marks = (*node.marks, mark)
         return replace(node, lines=tuple(lines), tooltip=tooltip, marks=marks, pair=partner or "")
 
-    def _cluster(self, cluster: Cluster, groups: dict[str, Item]) -> Cluster:
-        if not cluster.fold or cluster.address in groups or _BUNDLE.fullmatch(cluster.address):
+    def _cluster(self, cluster: Cluster, groups: Mapping[str, Item]) -> Cluster:
+        if not cluster.fold or cluster.address in groups or row_of(cluster.address):
             return cluster
         status, partner, what = self._found.look(self._side, cluster.fold)
         if cluster.kind == "jaxpr":
-            label = cluster.address.removeprefix(f"{cluster.fold}/")
+            label = Address(cluster.address).local
             partner = self._found.partner_of_nested(self._side, cluster.fold, label)
             if partner is None:
                 status, what = ("removed", "added")[self._side], ()

@@ -22,6 +22,7 @@ from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, Node, NodeKind
 from taxpr_jupyter._text import short
+from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, Item
@@ -126,7 +127,7 @@ class Drawing:
             state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
             # Graphviz draws no cluster without a node, and of nothing it draws nothing.
-            address = f"{block.prefix}empty"
+            address = block.address / "empty"
             self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
         return _Ends(self.canvas.nodes[start].id, ins, outs)
 
@@ -195,7 +196,7 @@ class Drawing:
         sharing = Counter(origin.node for origin in origins)
         for k, (origin, var) in enumerate(zip(origins, item.eqn.outvars, strict=True)):
             tail = origin.tail or (Role("", str(k)) if sharing[origin.node] > 1 else None)
-            value, tip = f"{item.address}.{k}", self._tips.value(var)
+            value, tip = item.address.value(k), self._tips.value(var)
             scope.define(var, Origin(origin.node, value, tip, tail), item.address)
 
     def _group(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
@@ -278,14 +279,14 @@ class Drawing:
             for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
                 if role == "ref" and k in bare_results:  # a Ref ends as the result of its number
                     tip = "the last value of the Ref"
-                    self.canvas.edge(drawn.ins[i], f"{address}@", tooltip=tip, head=str(k))
+                    self.canvas.edge(drawn.ins[i], operands_of(address), tooltip=tip, head=str(k))
             for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
                 decides += [origin.node] if role == "predicate" else []
         for way in ways_to_others(item.blocks):
             self.canvas.back([ends[way.source].outs[way.out]], [ends[way.target].ins[way.into]])
         for source in decides:
             for block_address, drawn in ends.items():
-                if not source.startswith(f"{block_address}/"):
+                if not taxpr.Address(source).is_in(block_address):
                     self.canvas.edge(source, drawn.first, "control", into=block_address)
         origins = [self._met(item, k, made[k], outer) for k in range(len(eqn.outvars))]
         self._results(scope, item, origins)
@@ -307,7 +308,8 @@ class Drawing:
         lines = ("which?",) if chooses else tuple(labels.eqn_lines(eqn))
         marks = ("choice",) if chooses else ()
         tip = self._tips.eqn(address, eqn)
-        node = self.canvas.add(Node(f"{address}@", address, "eqn", lines, tip, cluster, marks))
+        name = operands_of(address)
+        node = self.canvas.add(Node(name, address, "eqn", lines, tip, cluster, marks))
         for k in operands:
             if not chooses and taxpr.is_literal(eqn.invars[k]):
                 continue  # it stands in the label
@@ -321,7 +323,7 @@ class Drawing:
             return origins[0]
         aval = short.aval_text(item.eqn.outvars[k].aval)
         name = f"out {k}" if len(item.eqn.outvars) > 1 else "out"
-        address = f"{item.address}.{k}"
+        address = item.address.value(k)
         tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])
         self.canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, cluster))
         for origin in origins:

@@ -43,7 +43,7 @@ class Uses:
         """Where an item begins and ends."""
         ends = [item.eqns[0], item.eqns[-1]] if item.eqns else []
         ends += [tag.eqns[0] for tag in item.tags]
-        found = [self.positions[address.rpartition("/")[2]] for address, _ in ends]
+        found = [self.positions[address.local] for address, _ in ends]
         return min(found), max(found)
 
 
@@ -290,8 +290,7 @@ def _vars(eqns: Any) -> dict[Any, None]:
 
 def _end_vars(block: Block, end: End) -> dict[Any, None]:
     jaxpr, ranges = block.jaxpr, []
-    name = end.address.rpartition("/")[2].rpartition(":")[2]
-    ranges.append((jaxpr.invars if name.startswith("in") else jaxpr.outvars, end.indices))
+    ranges.append((jaxpr.invars if end.word == "in" else jaxpr.outvars, end.indices))
     if end.state:  # which is where its last value goes, too
         ranges += [(jaxpr.invars, end.state.ins), (jaxpr.outvars, end.state.outs)]
     atoms = [atoms[i] for atoms, indices in ranges for i in indices]

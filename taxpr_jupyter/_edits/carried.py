@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 def line_text(index: Index, key: str) -> str:
     """The text of the line that makes a value, to be kept before the user edits it."""
-    eqn = index.eqns.get(key.rpartition(".")[0])
+    eqn = index.eqns.get(taxpr.Address(key).eqn)
     return _squeezed(taxpr.source_of(eqn)) if eqn is not None else ""
 
 
@@ -49,22 +49,22 @@ def carried(old: Index, new: Index, key: str, text: str) -> str | None:
         key: The address of the value in the old program.
         text: Its line, as `line_text` gave it.
     """
-    owner, _, result = key.rpartition(".")
+    owner, result = taxpr.Address(key).eqn, taxpr.Address(key).result
     eqn = old.eqns.get(owner)
-    if eqn is None:
+    if eqn is None or result is None:
         return _input(old, new, key)
     place = _place(old, owner, eqn)._replace(text=text)
     before = [at for at, one in _alike(old, place) if one.line == place.line]
     places = list(_alike(new, place))
     after = [at for at, one in places if one.text == text]
     if after and len(after) == len(before):
-        return f"{after[before.index(owner)]}.{result}"
+        return after[before.index(owner)].value(result)
     if after or not text:  # more or fewer of the same line: which is which?
         found = _nearest(old, new, owner, after)
     else:
         known = {_squeezed(taxpr.source_of(one)) for one in old.eqns.values()}
         found = _nearest(old, new, owner, [at for at, one in places if one.text not in known])
-    return f"{found}.{result}" if found else None
+    return found.value(result) if found else None
 
 
 def _squeezed(source: taxpr.Source | None) -> str:
@@ -79,12 +79,12 @@ def _place(index: Index, address: str, eqn: Any) -> Place:
     return Place(kind, (source.file, source.line) if source else None, _squeezed(source))
 
 
-def _alike(index: Index, place: Place) -> Iterator[tuple[str, Place]]:
+def _alike(index: Index, place: Place) -> Iterator[tuple[taxpr.Address, Place]]:
     for address, eqn in index.eqns.items():
         if eqn.primitive is place.kind[0]:
             one = _place(index, address, eqn)
             if one.kind == place.kind:
-                yield address, one
+                yield taxpr.Address(address), one
 
 
 def _input(old: Index, new: Index, key: str) -> str | None:
@@ -107,7 +107,9 @@ class _Around(NamedTuple):
     users: Sequence[str]  # in no order
 
 
-def _nearest(old: Index, new: Index, owner: str, candidates: Sequence[str]) -> str | None:
+def _nearest(
+    old: Index, new: Index, owner: str, candidates: Sequence[taxpr.Address]
+) -> taxpr.Address | None:
     """The one candidate whose neighbours are most like those of an equation, if there is one."""
     own = _around(old, owner)
     found = [(_likeness(own, _around(new, at)), at) for at in candidates]

@@ -121,17 +121,17 @@ class Inspector:
         home = index.home_of(address)
         if home is None:
             return None
-        leaf = address.rpartition("/")[2]
-        kind = next((word for start, word in _KINDS.items() if leaf.startswith(start)), None)
+        place = taxpr.Address(address)
+        kind = _KINDS.get(place.kind)
         if kind == "output":
-            return self._output(address, home, leaf.removeprefix("out"))
+            return self._output(place, home)
         variable = index.variable(address)
         if variable is None:
             return None
         return Inspection(
             address=address,
             kind="state" if address in self._states else kind or "eqn",
-            title=self._input_title(address, home, leaf) if kind else address,
+            title=self._input_title(place, home) if kind else address,
             outputs=(self._text(variable),),
             values=self._values(address, home),
             refused=home.refused,
@@ -165,7 +165,7 @@ class Inspector:
 
     def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
         """Where the value was made that a tag marks."""
-        eqn = self._index.eqns.get(site.key.rpartition(".")[0])
+        eqn = self._index.eqns.get(taxpr.Address(site.key).eqn)
         return taxpr.source_of(eqn) if eqn is not None and not taxpr.is_tag(eqn) else None
 
     def _jaxpr(self, home: Home) -> Inspection:
@@ -181,23 +181,23 @@ class Inspector:
             cost=self._costs.of_jaxpr(home.jaxpr).lines(),
         )
 
-    def _output(self, address: str, home: Home, number: str) -> Inspection | None:
-        atoms = home.jaxpr.outvars
-        if not number.isdigit() or int(number) >= len(atoms):
+    def _output(self, address: taxpr.Address, home: Home) -> Inspection | None:
+        atoms, number = home.jaxpr.outvars, address.number
+        if number >= len(atoms):
             return None
         roles = home.nested.out_roles if home.nested else self._program.out_names
-        title = f"output {visible(roles[int(number)])}"
+        title = f"output {visible(roles[number])}"
         if address in self._states:
             title = f"last value of {visible(self._states[address])}"
-        return Inspection(address, "output", title, inputs=(self._text(atoms[int(number)]),))
+        return Inspection(address, "output", title, inputs=(self._text(atoms[number]),))
 
-    def _input_title(self, address: str, home: Home, leaf: str) -> str:
-        if leaf.startswith("const"):
+    def _input_title(self, address: taxpr.Address, home: Home) -> str:
+        if address.kind == "const":
             return "closed-over value"
         if address in self._states:
             return f"state {visible(self._states[address])}"
         roles = home.nested.in_roles if home.nested else self._program.in_names
-        return f"input {visible(roles[int(leaf.removeprefix('in'))])}"
+        return f"input {visible(roles[address.number])}"
 
     def _values(self, address: str, home: Home) -> tuple[ValueRow, ...]:
         return tuple(

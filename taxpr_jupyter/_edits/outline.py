@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taxpr import Address
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
 from taxpr_jupyter._lines.listing import Line
@@ -94,7 +95,7 @@ def _more(number: int, what: str) -> list[str]:
 
 
 def _place(line: Line) -> str:
-    local = line.address.rpartition("/")[2]
+    local = Address(line.address).local
     return f"{local}:" if line.kind == "jaxpr" else local
 
 

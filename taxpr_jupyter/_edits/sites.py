@@ -96,19 +96,19 @@ def _keyed(
     seen: set[str] = set()
     of_source: dict[str, int] = {}  # how many tags of the source each jaxpr had so far
     for site in program.tags():
-        inside, _, leaf = site.address.rpartition("/")
+        home, leaf = site.address.home, site.address.local
         value = site.value_address
         # `t0.0` is what another tag returns: such an address moves with that tag.
-        if value is not None and value.rpartition("/")[2].startswith("t"):
+        if value is not None and value.kind == "tag":
             value = None
         is_added = value in added and value not in seen
         if not is_added:
-            number = of_source.get(inside, 0)
-            of_source[inside] = number + 1
+            number = of_source.get(home, 0)
+            of_source[home] = number + 1
             leaf = f"t{number}"
         key = value
         if key is None or key in seen:
-            key = f"tag:{inside}/{leaf}" if inside else f"tag:{leaf}"
+            key = f"tag:{home / leaf}"
         seen.add(key)
         yield site, key, is_added
 
@@ -117,6 +117,6 @@ def _where(home: Home | None, index: Index) -> str:
     """``scan body (3:scan) › true branch (4:cond)``."""
     words: list[str] = []
     while home is not None and home.owner is not None:
-        words.append(f"{home.title} ({home.owner.rpartition('/')[2]})")
+        words.append(f"{home.title} ({home.owner.local})")
         home = index.inside[home.owner]
     return " › ".join(reversed(words))

@@ -98,7 +98,9 @@ class Lines:
 
     def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
         """Every equation of a program, in no groups; at most so many lines."""
-        lines = self.folded(_plain("", program, None, names_of(program), limit), program)
+        lines = self.folded(
+            _plain(taxpr.Address(), program, None, names_of(program), limit), program
+        )
         return itertools.islice(lines, limit)
 
     # --- jaxprs -----------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ class Lines:
         for k, var in enumerate(block.jaxpr.constvars):
             value = short.scalar_text(known.get(var))
             text = f"const {value}" if value else "const"
-            yield self._end_line(f"{block.prefix}const{k}", depth, "const", text, var)
+            yield self._end_line(block.address / f"const{k}", depth, "const", text, var)
         for end in block.ins:
             yield from self._end(block, end, "input", block.names.ins, block.jaxpr.invars, depth)
         yield from self._items(block, block.items, depth)
@@ -270,7 +272,7 @@ def _marks(item: Item) -> tuple[str, ...]:
 
 
 def _plain(
-    address: str,
+    address: taxpr.Address,
     jaxpr: Any,
     nested: taxpr.Nested | None,
     names: Names,
@@ -278,15 +280,14 @@ def _plain(
     backward: bool = False,
 ) -> Block:
     """A jaxpr with everything open and nothing in groups, or the first so many equations of it."""
-    prefix = f"{address}/" if address else ""
     items = []
     for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
-        place = f"{prefix}{local}"
+        place = address / local
         item = Item(place, [(place, eqn)], within_backward=backward)
         item.blocks = blocks = [
             (
                 _plain(
-                    f"{place}/{inner.label}",
+                    place / inner.label,
                     inner.jaxpr,
                     inner,
                     names_inside(names, eqn, inner),
@@ -302,7 +303,7 @@ def _plain(
     states = {} if nested else places_of(jaxpr)
     ins, outs = (
         [
-            End(f"{prefix}{word}{k}", range(k, k + 1), state=states.get(f"{word}{k}"))
+            End(address / f"{word}{k}", range(k, k + 1), state=states.get(f"{word}{k}"))
             for k in range(len(atoms))
         ]
         for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))

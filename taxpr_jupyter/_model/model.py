@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from taxpr import Address
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._text.elements import row_of
 
 NodeKind = Literal[
     "eqn",  # an equation without nested jaxprs; also the operands of an open one that enter none
@@ -279,11 +281,9 @@ class Picture:
             found = self.find(address) or self.find(self._hider(address))
             if found is not None:
                 return found
-            owner, dot, number = address.rpartition(".")
-            if dot and number.isdigit():  # a value: the equation that makes it
-                address = owner
-            else:  # what is in a jaxpr: the jaxpr, and then its equation
-                address = address.rpartition("/")[0]
+            place = Address(address)
+            # Of a value the equation that makes it; else the jaxpr, and then its equation.
+            address = place.home if place.result is None else place.eqn
         return None
 
     def _hider(self, address: str) -> str:
@@ -299,7 +299,7 @@ class Picture:
 
 def _numbered(address: str) -> str:
     """The address with the equation's number only; of a group, that of its first equation."""
-    home, slash, leaf = address.rpartition("/")
-    if leaf.startswith(("group:", "rest:")):
-        leaf = leaf.partition(":")[2].partition("-")[0]
-    return f"{home}{slash}{leaf.partition(':')[0]}"
+    if row := row_of(address):
+        return row.home / f"{row.word}{row.first}"
+    place = Address(address)
+    return place.home / place.short

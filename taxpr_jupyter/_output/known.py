@@ -33,7 +33,7 @@ def known(program: taxpr.Program, where: Where, room: int) -> dict[str, Any]:
     places: dict[str, list[list[Any]]] = {}
     size = 0
     for k, row in enumerate(rows):
-        home, slash, leaf = row.address.rpartition("/")
+        leaf = row.address.local
         source = sources[k]
         name = taxpr.tag_params(row.eqn).get("name", "") if tags[k] else names[k]
         texts = [
@@ -46,7 +46,7 @@ def known(program: taxpr.Program, where: Where, room: int) -> dict[str, Any]:
             texts.pop()
         new = [text for text in dict.fromkeys(texts) if text not in numbers]
         place = [leaf, *(numbers.setdefault(text, len(numbers)) for text in texts)]
-        prefix = home + slash
+        prefix = row.address.removesuffix(leaf)
         head = [] if prefix in places else [prefix, []]
         size += len(json.dumps([*new, place, *head], separators=(",", ":")))
         if size > room:

@@ -281,7 +281,7 @@ def _looked_at(
 
 
 def _records(plan: Plan, computed: _Computed) -> dict[str, Record]:
-    reports = {
+    reports: dict[str, list[Any]] = {
         site.address: list(map(_said, row, computed.ctx[site.address]))
         for site, row in computed.watched.items()
     }

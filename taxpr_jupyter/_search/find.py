@@ -36,7 +36,6 @@ _WORD = re.compile(r'(?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\S)+')
 _PREFIX = re.compile(r"(prim|fn|name|source|dtype|shape|tag|scope|line):(.*)", re.S)
 _LINE = re.compile(r"\S+\.\w+:\d+")
 _LETTER = re.compile(r"([a-z]+):")
-_ADDRESS = re.compile(r"(.*/)?(\d+:[^.]+|t\d+|(?:in|out|const)\d+)(\.\d+)?")
 
 
 class Hit(NamedTuple):
@@ -107,7 +106,7 @@ class Finder:
     def _plain(self, word: str) -> _Found:
         if letter := _LETTER.fullmatch(word):
             return self._letter(letter[1])
-        if _ADDRESS.fullmatch(word) or ("/" in word and set("*?") & set(word)):
+        if taxpr.Address(word).kind or ("/" in word and set("*?") & set(word)):
             found = self._address(word)
             if found:
                 return found
@@ -208,8 +207,7 @@ class Finder:
         if set("*?") & set(word):
             fits = re.compile(fnmatch.translate(word)).match
             return {k: "address" for k, row in enumerate(self._searched.rows) if fits(row.address)}
-        owner, dot, number = word.rpartition(".")
-        k = self._searched.at.get(owner if dot and number.isdigit() else word)
+        k = self._searched.at.get(taxpr.Address(word).eqn)
         return {} if k is None else {k: "address"}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import taxpr
+from taxpr import Address
 from taxpr_jupyter._search.types import TYPE
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
@@ -29,7 +30,7 @@ class Row(NamedTuple):
         name: Of an input or output its name.
     """
 
-    address: str
+    address: Address
     eqn: Any
     steps: Any
     vars: Sequence[Any]
@@ -53,22 +54,26 @@ class Searched:
         """The places."""
         rows: list[Row] = []
 
-        def walk(prefix: str, jaxpr: Any, names: Sequence[str], steps: tuple[Around, ...]) -> None:
+        def walk(
+            home: Address, jaxpr: Any, names: Sequence[str], steps: tuple[Around, ...]
+        ) -> None:
             for k, var in enumerate(jaxpr.constvars):
-                rows.append(Row(f"{prefix}const{k}", None, steps, (var,), ""))
+                rows.append(Row(home / f"const{k}", None, steps, (var,), ""))
             for k, (var, name) in enumerate(zip(jaxpr.invars, names, strict=True)):
                 # The roles in a nested jaxpr, such as "carry", are no names.
-                rows.append(Row(f"{prefix}in{k}", None, steps, (var,), "" if steps else name))
+                rows.append(Row(home / f"in{k}", None, steps, (var,), "" if steps else name))
             for local, eqn in taxpr.numbered(jaxpr):
-                address = f"{prefix}{local}"
+                address = home / local
                 rows.append(Row(address, eqn, steps, eqn.outvars, ""))
                 for nested in taxpr.nested_jaxprs(eqn):
                     inside = (*steps, Around(eqn))
-                    walk(f"{address}/{nested.label}/", nested.jaxpr, nested.in_roles, inside)
+                    walk(address / nested.label, nested.jaxpr, nested.in_roles, inside)
 
-        walk("", self._program, self._program.in_names, ())
+        walk(Address(), self._program, self._program.in_names, ())
         # What an output is, the equation that makes it says.
-        rows += [Row(f"out{k}", None, (), (), n) for k, n in enumerate(self._program.out_names)]
+        rows += [
+            Row(Address(f"out{k}"), None, (), (), n) for k, n in enumerate(self._program.out_names)
+        ]
         return rows
 
     @functools.cached_property

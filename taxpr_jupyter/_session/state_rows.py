@@ -7,8 +7,10 @@ from typing import Any
 
 import jax
 
+from taxpr import Address
 from taxpr_jupyter._analysis.stateful import StateEnds
 from taxpr_jupyter._session.state_values import is_editable, text_of
+from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._text.short import aval_text, shortened
 
 _LONGEST = 60  # characters of a value in a line; what is edited has all of them
@@ -61,7 +63,9 @@ class StateRow:
 
 def _address(ends: StateEnds) -> str:
     first, last = ends.ins.start, ends.ins.stop - 1
-    return "" if last < first else f"in{first}" if first == last else f"group:in{first}-{last}"
+    if first >= last:
+        return f"in{first}" if first == last else ""
+    return Row(Address(), "group", "in", first, last).address
 
 
 def state_row(ends: StateEnds, value: Any, before: Any, watched: tuple[str, ...]) -> StateRow:

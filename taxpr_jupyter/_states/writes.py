@@ -68,14 +68,14 @@ _CHANGED = "The function is another one than when it was traced: run the cell ag
 
 def _made_at(
     site: taxpr.Site,
-    sites: Mapping[str, taxpr.Site],
-    own: Mapping[str, taxpr.Site],
-    of_source: Mapping[str, str],
+    sites: Mapping[taxpr.Address, taxpr.Site],
+    own: Mapping[taxpr.Address, taxpr.Site],
+    of_source: Mapping[taxpr.Address, taxpr.Address],
 ) -> str | None:
     """The address of the value, seen through our own tags; None for a constant."""
     address = site.value_address
     while address is not None:
-        tag = address.rpartition(".")[0]
+        tag = address.eqn
         if tag in own:
             address = sites[tag].value_address
         else:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import taxpr
+from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._tree.labels import takes_part
 from taxpr_jupyter._tree.tree import End, Item
 
@@ -22,23 +23,25 @@ class Only:
         words: What the others are, such as "not on the path".
     """
 
-    places: frozenset[str]
+    places: frozenset[taxpr.Address]
     words: str = "left out"
 
-    def items(self, grouped: Sequence[Item], row: Sequence[Item], prefix: str) -> list[Item]:
+    def items(
+        self, grouped: Sequence[Item], row: Sequence[Item], home: taxpr.Address
+    ) -> list[Item]:
         """The items of a jaxpr, with what is left out in groups.
 
         Args:
             grouped: The items, in groups.
             row: The equations, one by one.
-            prefix: What stands before their addresses.
+            home: The address of the jaxpr.
         """
-        return _Row(self, row, prefix).pruned(grouped)
+        return _Row(self, row, home).pruned(grouped)
 
-    def ends(self, ends: Sequence[End], prefix: str) -> list[End]:
+    def ends(self, ends: Sequence[End], home: taxpr.Address) -> list[End]:
         """The inputs or outputs of a jaxpr, likewise."""
         made: list[End] = []
-        for kept, run in itertools.groupby(ends, lambda end: self._keeps_end(end, prefix)):
+        for kept, run in itertools.groupby(ends, lambda end: self._keeps_end(end, home)):
             found = [end for end in run if kept or not _is_final(end)]
             if not found:
                 continue
@@ -46,14 +49,13 @@ class Only:
                 made += found
                 continue
             indices = range(found[0].indices[0], found[-1].indices[-1] + 1)
-            word = _word(found[0])
-            address = f"{prefix}rest:{word}{indices[0]}-{indices[-1]}"
+            address = Row(home, "rest", found[0].word, indices[0], indices[-1]).address
             made.append(End(address, indices, self.words, found, rest=True))
         return made
 
-    def _keeps_end(self, end: End, prefix: str) -> bool:
+    def _keeps_end(self, end: End, home: taxpr.Address) -> bool:
         finals = end.finals if end.state and not _is_final(end) else ()
-        places = (*(f"{prefix}{_word(end)}{i}" for i in end.indices), *finals)
+        places = (*(home / f"{end.word}{i}" for i in end.indices), *finals)
         return not self.places.isdisjoint(places)
 
     def opens(self, item: Item) -> bool:
@@ -65,16 +67,16 @@ class Only:
     @functools.cached_property
     def _ways(self) -> frozenset[str]:
         """The equations in which something is shown."""
-        homes = {place.rpartition("/")[0] for place in self.places if not _is_end(place)}
-        return frozenset(home.rpartition("/")[0] for home in homes if home)
+        homes = {place.home for place in self.places if place.kind in ("eqn", "tag")}
+        return frozenset(home.home for home in homes if home)
 
 
 class _Row:
     """The equations of one jaxpr."""
 
-    def __init__(self, only: Only, row: Sequence[Item], prefix: str) -> None:
+    def __init__(self, only: Only, row: Sequence[Item], home: taxpr.Address) -> None:
         self._only = only
-        self._prefix = prefix
+        self._home = home
         self._position = {item.address: i for i, item in enumerate(row)}
         self._kept = self._found(row)
 
@@ -110,8 +112,8 @@ class _Row:
 
     def _rest(self, items: list[Item]) -> Item:
         eqns = [pair for item in items for pair in _pairs(item)]
-        first, last = (_number(eqns[i][0]) for i in (0, -1))
-        address = f"{self._prefix}rest:{first}-{last}"
+        first, last = (eqns[i][0].short for i in (0, -1))
+        address = Row(self._home, "rest", "", first, last).address
         stop = self._position[eqns[-1][0]] + 1
         within = items[0].within_backward
         return Item(
@@ -125,28 +127,15 @@ class _Row:
         )
 
 
-def _pairs(item: Item) -> list[tuple[str, object]]:
+def _pairs(item: Item) -> list[tuple[taxpr.Address, object]]:
     """The equations of an item with its tags, in order."""
     return _pairs_of(item.children) if item.is_group else list(item.eqns)
 
 
-def _pairs_of(items: Sequence[Item]) -> list[tuple[str, object]]:
+def _pairs_of(items: Sequence[Item]) -> list[tuple[taxpr.Address, object]]:
     return [pair for item in items for pair in _pairs(item)]
-
-
-def _number(address: str) -> str:
-    return address.rpartition("/")[2].partition(":")[0]
-
-
-def _word(end: End) -> str:
-    leaf = end.address.rpartition("/")[2].rpartition(":")[2]
-    return "in" if leaf.startswith("in") else "out"
 
 
 def _is_final(end: End) -> bool:
     """Whether it is the final value of a state, which has no node."""
-    return end.state is not None and _word(end) == "out"
-
-
-def _is_end(place: str) -> bool:
-    return place.rpartition("/")[2].startswith(("in", "out", "const"))
+    return end.state is not None and end.word == "out"

@@ -67,7 +67,7 @@ class Fold:
         self._keys = keys
         self.note = ""
         self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
-        self.root = self._block("", program, None, names_of(program))
+        self.root = self._block(taxpr.Address(), program, None, names_of(program))
         self._opened: list[Item | End] = []
 
     # --- counting ---------------------------------------------------------------------------------
@@ -115,25 +115,24 @@ class Fold:
 
     def _block(
         self,
-        address: str,
+        address: taxpr.Address,
         jaxpr: Any,
         nested: taxpr.Nested | None,
         names: Names,
         backward: bool = False,
     ) -> Block:
-        prefix = f"{address}/" if address else ""
         self._names[address] = names
         states = () if nested else states_of(jaxpr)
-        ins = ends_of(names.ins, "in", prefix, states, nested=nested is not None)
-        outs = ends_of(names.outs, "out", prefix, states, nested=nested is not None)
+        ins = ends_of(names.ins, "in", address, states, nested=nested is not None)
+        outs = ends_of(names.outs, "out", address, states, nested=nested is not None)
         items = [
-            Item(f"{prefix}{local}", [(f"{prefix}{local}", eqn)], within_backward=backward)
+            Item(address / local, [(address / local, eqn)], within_backward=backward)
             for local, eqn in taxpr.numbered(jaxpr)
         ]
-        grouped = Groups(items, prefix, self._few, self._keys).items()
+        grouped = Groups(items, address, self._few, self._keys).items()
         if self._only:
-            ins, outs = self._only.ends(ins, prefix), self._only.ends(outs, prefix)
-            grouped = self._only.items(grouped, items, prefix)
+            ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
+            grouped = self._only.items(grouped, items, address)
         return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr, backward), names)
 
     def unfolded_cost(self, item: Item) -> int:
@@ -141,11 +140,11 @@ class Fold:
         if item.is_group:
             return sum(child.nodes for child in item.children) - item.nodes
         if not item.blocks:
-            names = self._names[item.address.rpartition("/")[0]]
+            names = self._names[item.address.home]
             item.blocks = [
                 (
                     self._block(
-                        f"{item.address}/{nested.label}",
+                        item.address / nested.label,
                         nested.jaxpr,
                         nested,
                         names_inside(names, item.eqn, nested),

@@ -20,6 +20,7 @@ import taxpr
 from taxpr_jupyter._analysis.repeats import repeat_in
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
+from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._tree.call_stacks import Units
 from taxpr_jupyter._tree.tree import GroupKind, Item
 
@@ -33,14 +34,14 @@ class Groups:
 
     Args:
         items: An item for each equation.
-        prefix: What stands before the addresses of the groups.
+        home: The address of the jaxpr.
         few: So many equations need no further order; and no more items stand side by side.
         keys: Numbers equations.
     """
 
-    def __init__(self, items: Sequence[Item], prefix: str, few: int, keys: Keys):
+    def __init__(self, items: Sequence[Item], home: taxpr.Address, few: int, keys: Keys):
         self._items = items
-        self._prefix = prefix
+        self._home = home
         self._few = few
         self._keys = keys
         self._units = Units(items, keys)
@@ -293,7 +294,7 @@ class Groups:
         tags = [item for item in inside if self._show_tags and taxpr.is_tag(item.eqn)]
         shown = set(map(id, tags))
         eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
-        address = f"{self._prefix}group:{start}-{stop - 1}"
+        address = Row(self._home, "group", "", start, stop - 1).address
         stop_at, within = self._units.starts[stop], children[0].within_backward
         return Item(
             address, eqns, kind, title, note, children, tags, stop=stop_at, within_backward=within

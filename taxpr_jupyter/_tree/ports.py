@@ -6,7 +6,9 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
+from taxpr import Address
 from taxpr_jupyter._analysis.stateful import StateEnds
+from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._text.paths import path_parts, shared_title
 from taxpr_jupyter._tree.tree import End
 
@@ -20,7 +22,7 @@ MANY = 40  # side by side, at most
 def ends_of(
     names: Sequence[str],
     word: str,
-    prefix: str,
+    home: Address,
     states: Sequence[StateEnds] = (),
     nested: bool = False,
 ) -> list[End]:
@@ -30,7 +32,7 @@ def ends_of(
         names: The names of all inputs, such as `params['w'][0]`, or in a nested jaxpr
             `carry params['w'][0]`.
         word: "in" or "out".
-        prefix: What stands before the addresses.
+        home: The address of the jaxpr.
         states: What enters or leaves as the value of a state: one end for each, or where they are
             many for those whose names begin alike.
         nested: Whether the jaxpr is nested.
@@ -42,10 +44,10 @@ def ends_of(
             paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
 
     def one(i: int) -> End:
-        return End(f"{prefix}{word}{i}", range(i, i + 1))
+        return End(home / f"{word}{i}", range(i, i + 1))
 
     def several(indices: range, children: Sequence[End]) -> End:
-        address = f"{prefix}group:{word}{indices[0]}-{indices[-1]}"
+        address = Row(home, "group", word, indices[0], indices[-1]).address
         return End(address, indices, shared_title([names[i] for i in indices]), children)
 
     def split(indices: range, depth: int) -> list[End]:
@@ -107,7 +109,7 @@ def ends_of(
         return others(range(len(names)))
     around = _indices(of_states)  # they stand side by side
     if len(of_states) > _FEW:
-        of_states = _by_path(of_states, 0, f"{prefix}group:{word}")
+        of_states = _by_path(of_states, 0, home, word)
     return [
         *others(range(around.start)),
         *of_states,
@@ -131,13 +133,14 @@ def _chunks(ends: list[End], together: Callable[[list[End]], End]) -> list[End]:
     return [together(part) if len(part) > 1 else part[0] for part in parts]
 
 
-def _by_path(ends: Sequence[End], depth: int, address: str) -> list[End]:
+def _by_path(ends: Sequence[End], depth: int, home: Address, word: str) -> list[End]:
     """States by what stands at this depth of their names: one end for those of `model`.
 
     Args:
         ends: One for each state.
         depth: How many parts of their names are the same.
-        address: How the address of several begins.
+        home: The address of the jaxpr.
+        word: "in" or "out".
     """
 
     def together(children: Sequence[End]) -> End:
@@ -152,8 +155,8 @@ def _by_path(ends: Sequence[End], depth: int, address: str) -> list[End]:
             any(state.written for state in states),
         )
         number = sum(end.states or 1 for end in children)
-        span = f"{address}{indices[0]}-{indices[-1]}"
-        return End(span, indices, name, children, state=both, states=number)
+        row = Row(home, "group", word, indices[0], indices[-1])
+        return End(row.address, indices, name, children, state=both, states=number)
 
     made: list[End] = []
     for _, found in itertools.groupby(ends, lambda end: _parts(end)[: depth + 1]):
@@ -161,7 +164,7 @@ def _by_path(ends: Sequence[End], depth: int, address: str) -> list[End]:
         if len(same) <= _SMALL:
             made += same
             continue
-        children = _by_path(same, depth + 1, address)
+        children = _by_path(same, depth + 1, home, word)
         while len(children) == 1 and children[0].states:
             children = list(children[0].children)
         made.append(together(children))

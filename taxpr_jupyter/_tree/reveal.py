@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from taxpr import Address
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._text.elements import row_of
 from taxpr_jupyter._tree.fold import HARD_LIMIT, Fold
 from taxpr_jupyter._tree.tree import Block, End, Item
 
@@ -35,38 +37,28 @@ def path_to(fold: Fold, address: str) -> list[Item | End]:
         PanelError: There is no such address.
     """
     way: list[Item | End] = []
-    block = fold.root
-    while True:
-        name, inside, _ = address[len(block.prefix) :].partition("/")
-        target = f"{block.prefix}{name}"
-        if not inside:
-            return [*way, *_last_steps(block, target)]
-        found = _item_path(block.items, target)
-        if not found:
+    block, parts = fold.root, Address(address).parts
+    for local, label in zip(parts[::2], parts[1::2], strict=False):
+        found = _item_path(block.items, block.address / local)
+        if found:
+            fold.unfolded_cost(found[-1])  # which makes its blocks
+        blocks = found[-1].blocks if found else ()
+        block = next((one for one, _ in blocks if one.address.local == label), None)
+        if not found or block is None:
             raise PanelError(f"There is no {address!r} in the program")
         way += found
-        item = found[-1]
-        fold.unfolded_cost(item)  # which makes its blocks
-        for below, _ in item.blocks:
-            if address == below.address:
-                return way
-            if address.startswith(below.prefix):
-                block = below
-                break
-        else:
-            raise PanelError(f"There is no {address!r} in the program")
+    return way if len(parts) % 2 == 0 else [*way, *_last_steps(block, block.address / parts[-1])]
 
 
-def _last_steps(block: Block, target: str) -> list[Item] | list[End]:
+def _last_steps(block: Block, target: Address) -> list[Item] | list[End]:
     """What must be open in a jaxpr so that something in it is drawn."""
     ends = _end_path((*block.ins, *block.outs), _drawn_end(block, target))
     if ends is not None:
         return ends
-    if target in {f"{block.prefix}const{i}" for i in range(len(block.jaxpr.constvars))}:
+    if target in {block.address / f"const{i}" for i in range(len(block.jaxpr.constvars))}:
         return []
-    owner, _, number = target.rpartition(".")
-    for known in (target, owner if number.isdigit() else ""):
-        items = _item_path(block.items, known) if known else None
+    for known in (target, target.eqn):
+        items = _item_path(block.items, known)
         if items is not None:
             return [item for item in items if item.address != known]
     raise PanelError(f"There is no {target!r} in the program")
@@ -76,8 +68,8 @@ def _drawn_end(block: Block, target: str) -> str:
     """The final value of a state is drawn where the state is, which is an input."""
     for state in () if block.nested else states_of(block.jaxpr):
         for i, j in zip(state.ins, state.outs, strict=True):
-            if target == f"{block.prefix}out{j}":
-                return f"{block.prefix}in{i}"
+            if target == block.address / f"out{j}":
+                return block.address / f"in{i}"
     return target
 
 
@@ -101,15 +93,11 @@ def _item_path(items: Sequence[Item], target: str) -> list[Item] | None:
             continue
         if any(tag.address == target for tag in item.tags):
             return []
-        if _is_group(target) or any(address == target for address, _ in item.eqns):
+        if row_of(target) or any(address == target for address, _ in item.eqns):
             below = _item_path(item.children, target)
             if below is not None:
                 return [item, *below]
     return None
-
-
-def _is_group(address: str) -> bool:
-    return address.rpartition("/")[2].startswith(("group:", "rest:"))
 
 
 def reveal(
@@ -206,7 +194,7 @@ def _holds(outer: Item, inner: Item) -> bool:
     """Whether one item is inside of another."""
     if inner is outer:
         return False
-    if inner.address.startswith(f"{outer.address}/"):
+    if inner.address.is_in(outer.address):
         return True
     return outer.is_group and any(
         inner is child or _holds(child, inner) for child in outer.children

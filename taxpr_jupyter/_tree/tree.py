@@ -12,6 +12,7 @@ from taxpr_jupyter._analysis.liveness import Flow, pass_of
 from taxpr_jupyter._analysis.loss_boundary import Loss, loss_of
 from taxpr_jupyter._analysis.names import Names
 from taxpr_jupyter._analysis.stateful import StateEnds
+from taxpr_jupyter._text.elements import row_of
 
 GroupKind = Literal[
     "pass",  # the forward or the backward pass of a derivative
@@ -45,8 +46,8 @@ class Item:
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
     """
 
-    address: str
-    eqns: Sequence[tuple[str, Any]]
+    address: taxpr.Address
+    eqns: Sequence[tuple[taxpr.Address, Any]]
     kind: GroupKind | Literal[""] = ""
     title: str = ""
     note: str = ""
@@ -96,7 +97,7 @@ class End:
         states: Of several states, how many; 0 for one, or a part of one.
     """
 
-    address: str
+    address: taxpr.Address
     indices: range
     title: str = ""
     children: Sequence[End] = ()
@@ -109,6 +110,12 @@ class End:
     def nodes(self) -> int:
         """How many nodes it has."""
         return sum(child.nodes for child in self.children) if self.open else 1
+
+    @property
+    def word(self) -> str:
+        """``"in"`` or ``"out"``: which of the two they are."""
+        row = row_of(self.address)
+        return row.word if row else self.address.kind
 
     @property
     def finals(self) -> tuple[str, ...]:
@@ -133,7 +140,7 @@ class Block:
         names: What its inputs and outputs are called.
     """
 
-    address: str
+    address: taxpr.Address
     jaxpr: Any
     nested: taxpr.Nested | None
     ins: Sequence[End]
@@ -158,11 +165,6 @@ class Block:
             known = [eqn for _, eqn in item.eqns if id(eqn) in ends]
             self._turns[id(item)] = known
         return known
-
-    @property
-    def prefix(self) -> str:
-        """What stands before the addresses inside."""
-        return f"{self.address}/" if self.address else ""
 
     @property
     def nodes(self) -> int:

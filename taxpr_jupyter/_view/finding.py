@@ -121,13 +121,9 @@ class FindView:
         what, *addresses = self._traced
         where = f"the paths from {' to '.join(addresses)}" if len(addresses) > 1 else ""
         where = where or f"what is {what} of {addresses[0]}"
-        equations = sum(not _is_end(address) for address in traced.addresses)
+        equations = sum(address.kind in ("eqn", "tag") for address in traced.addresses)
         star = "*" if traced.unsure else ""
         return f"{where}: {count_of(equations, 'equation')}{star}"
-
-
-def _is_end(address: str) -> bool:
-    return address.startswith(("in", "out", "const"))
 
 
 def _unsure(traced: Slice) -> str:
@@ -142,8 +138,7 @@ def _lit(picture: Picture, traced: Slice) -> tuple[list[str], list[int]]:
 
     def touches(address: str) -> bool:
         try:
-            # A literal, and the text in an empty jaxpr, go with what they stand in.
-            return traced.touches(address.partition("~")[0].removesuffix("/empty"))
+            return traced.touches(address)
         except PanelError:
             return False
 

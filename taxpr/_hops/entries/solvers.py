@@ -46,7 +46,7 @@ def _refusing(
     name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Any]
 ) -> list[Any]:
     source = _compat.source_of(eqn)
-    address = inner.address.removesuffix("solve/").rstrip("/")
+    address = inner.address.home
     text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
     text = text.format(name=name, address=address, source=f" ({source})" if source else "")
     own, ctx = entering(thread, inner.hoisted[1], ctx, text)

@@ -1,0 +1,131 @@
+"""Addresses: stable names of the places in a program.
+
+An address names a place. All but those of tags stay the same when tags come and go:
+
+===========================  ====================================================
+``3:scan``                   the equation numbered 3, a scan; equations that are
+                             tags are not counted
+``t0``                       the first tag; tags are counted apart, so that only their
+                             own addresses move
+``3:scan/body``              the jaxpr of the scan that has this label
+``3:scan/body/4:sin``        an equation of the scan's body
+``3:scan/body/4:sin.0``      the value that it returns first
+``in2``, ``3:scan/body/in2`` an input of the program, of the scan's body
+``const0``                   a closed-over value
+``out0``                     an output: the value that it is, by another name
+===========================  ====================================================
+"""
+
+from __future__ import annotations
+
+import re
+
+# Any character may be in the name of a primitive, also a dot.
+_LOCAL = re.compile(
+    r"(?:(?P<eqn>\d+):(?P<primitive>.+?)|t(?P<tag>\d+))(?:\.(?P<result>\d+))?"
+    r"|in(?P<in>\d+)|const(?P<const>\d+)|out(?P<out>\d+)",
+    re.DOTALL,
+)
+_KINDS = ("eqn", "tag", "in", "const", "out")
+
+
+class Address(str):
+    """The address of a place of a program: a string that knows its parts.
+
+    The empty one is the program itself. ``/`` leads down: from a jaxpr to a place in it, and from
+    an equation to its nested jaxpr of that label.
+
+    Attributes:
+        parts: What it says at each step down.
+        home: What holds it: of an equation or value its jaxpr, of a nested jaxpr its equation.
+        local: The last part.
+        kind: ``"eqn"``, ``"tag"``, ``"in"``, ``"const"`` or ``"out"``; ``""`` for a jaxpr. A result
+            is of the kind of what returns it.
+        number: Its number among those of its kind in its jaxpr; -1 for a jaxpr.
+        primitive: The name of the equation's primitive; ``""`` for all else.
+        short: What tells an equation or tag from others of its jaxpr: ``"3"``, ``"t0"``.
+        result: The number of the result that it is of an equation or tag; None for all else.
+        eqn: Of the result of an equation or tag, that; else itself.
+
+    Example:
+        >>> from taxpr import Address
+        >>> body = Address("3:scan") / "body"
+        >>> value = (body / "4:sin").value(0)
+        >>> value
+        '3:scan/body/4:sin.0'
+        >>> value.home, value.local, value.home.home
+        ('3:scan/body', '4:sin.0', '3:scan')
+        >>> value.kind, value.eqn, value.number, value.primitive, value.result
+        ('eqn', '3:scan/body/4:sin', 4, 'sin', 0)
+        >>> (body / "in2").kind, (body / "in2").number, body.kind
+        ('in', 2, '')
+    """
+
+    __slots__ = ()
+
+    def __truediv__(self, part: str) -> Address:
+        return Address("/".join((self, part)) if self and part else self + part)
+
+    def value(self, number: int) -> Address:
+        """The value that this equation or tag returns as its result of this number."""
+        return Address(f"{self}.{number}")
+
+    @property
+    def parts(self) -> list[str]:
+        """What it says at each step down."""
+        return self.split("/")
+
+    @property
+    def home(self) -> Address:
+        """What holds it: of an equation or value its jaxpr, of a nested jaxpr its equation."""
+        return Address(self.rpartition("/")[0])
+
+    @property
+    def local(self) -> str:
+        """Its own part of it, the last."""
+        return self.rpartition("/")[2]
+
+    @property
+    def eqn(self) -> Address:
+        """Of the result of an equation or tag, that; else itself."""
+        return self if self.result is None else Address(self.rpartition(".")[0])
+
+    @property
+    def result(self) -> int | None:
+        """The number of the result that it is of an equation or tag; None for all else."""
+        return self._number("result")
+
+    @property
+    def kind(self) -> str:
+        """``"eqn"``, ``"tag"``, ``"in"``, ``"const"`` or ``"out"``; ``""`` for a jaxpr.
+
+        Results are of the kind of what returns them.
+        """
+        match = _LOCAL.fullmatch(self.local)
+        return next(kind for kind in _KINDS if match[kind]) if match else ""
+
+    @property
+    def number(self) -> int:
+        """Its number among those of its kind in its jaxpr; -1 for a jaxpr."""
+        number = self._number(self.kind) if self.kind else None
+        return -1 if number is None else number
+
+    @property
+    def short(self) -> str:
+        """What tells an equation or tag from the others of its jaxpr: ``"3"``, ``"t0"``."""
+        number, colon, _ = self.local.partition(":")
+        return number if colon else number.partition(".")[0]
+
+    @property
+    def primitive(self) -> str:
+        """The name of the equation's primitive; ``""`` for all else."""
+        match = _LOCAL.fullmatch(self.local)
+        return (match and match["primitive"]) or ""
+
+    def is_in(self, outer: str) -> bool:
+        """Whether it is somewhere inside of another place."""
+        return self.startswith(f"{outer}/")
+
+    def _number(self, group: str) -> int | None:
+        match = _LOCAL.fullmatch(self.local)
+        return int(match[group]) if match and match[group] else None
