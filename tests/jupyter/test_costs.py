@@ -450,15 +450,18 @@ def test_heat_is_taken_over_unless_another_is_asked_for():
 
 
 def test_a_run_keeps_what_xla_says():
-    run = session_of().run()
+    session = session_of()
+    run = session.run()
     assert run.xla["untouched"].flops == 65536
     assert run.xla["untouched"].transcendentals == 1024
     assert run.xla["untouched"].peak_bytes >= 2 * SQUARE.nbytes
-    assert set(run.xla) == {"untouched", "injected"}
+    assert set(run.xla) == {"untouched"}  # nothing is injected
     line = "XLA, untouched: 65.5 kFLOP, 1.02 k transcendental, "
     assert run.xla_lines[0].startswith(line)
     assert line in str(run)
     assert run.xla_lines[-1] == "XLA may count the body of a loop once."
+    session.attach("in0", "scale")
+    assert set(session.run().xla) == {"untouched", "injected"}
 
 
 def test_the_magic_takes_the_option(notebook):
