@@ -93,8 +93,8 @@ class Changing:
         """Tries out what was attached within `later`, or waits until another thread has done so.
 
         Args:
-            cancel: Set it from another thread to stop: what was not tried out by then is taken
-                away again.
+            cancel: Set it from another thread to stop waiting. What was not tried out by then stays
+                in place and untried; `give_up` takes it away.
             on_trial: Called with each injector before it is traced.
 
         Raises:
@@ -105,29 +105,35 @@ class Changing:
             if cancel is not None and cancel.is_set():
                 raise CancelledError
         failed: PanelError | None = None
-        stopped: CancelledError | None = None
         try:
             while untried := self.untried:
+                if cancel is not None and cancel.is_set():
+                    raise CancelledError
                 one = untried[0]
                 if on_trial is not None:
                     on_trial(one)
                 try:
                     with self._mistakes():
                         self._try(one, cancel)
+                except CancelledError:
+                    raise
                 except BaseException as error:
                     self._tell("injectors")  # it was taken away
-                    if isinstance(error, PanelError):
-                        failed = failed or error
-                    elif isinstance(error, CancelledError):
-                        stopped = error if stopped is None or error.left else stopped
-                    else:
+                    if not isinstance(error, PanelError):
                         raise
+                    failed = failed or error
                 else:
                     self._tell("tried")
         finally:
             self._settling.release()
-        if stopped or failed:
-            raise stopped or failed  # pyright: ignore[reportGeneralTypeIssues]
+        if failed:
+            raise failed
+
+    def give_up(self) -> None:
+        """Takes away what was attached and not tried out, and puts back what was there before."""
+        taken = [one for one in self.untried if self._take_back(one)]
+        if taken:
+            self._tell("injectors")
 
     def _attach_tried(self, what: str, place: Callable[[], Attached]) -> Attached:
         """Puts an injector in place by ``place``, and tries it out, at once or later."""
@@ -168,9 +174,12 @@ class Changing:
                 site = edited.the_site(one.key).site
                 work = functools.partial(tried, before, edited.program, site)
                 new = stoppable(work, stopped if cancel else None)
-            except BaseException as error:
-                if not self._take_back(one) and isinstance(error, CancelledError):
-                    return one  # another one is there now
+            except CancelledError:
+                if cancel is not None and cancel.is_set():
+                    raise
+                return one  # another one is there now, or none
+            except BaseException:
+                self._take_back(one)
                 raise
             with self._lock:
                 now = self._awaited(one)

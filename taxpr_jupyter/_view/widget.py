@@ -260,11 +260,11 @@ class PanelView(ipywidgets.VBox):
     def _try_out(self) -> None:
         """Traces what was attached, on a thread of its own: messages are handled meanwhile."""
         with self._lock:
-            untried = self.session.untried
-            if untried and self._trial_task is None:
-                session, label = self.session, self._tracing(untried[0])
+            session = self._known()
+            untried = session.untried if session else ()
+            if session and untried and self._trial_task is None and self.comm is not None:
                 work = functools.partial(self._settle, session)
-                self._trial_task = Task(work, self._report, label)
+                self._trial_task = Task(work, self._report, self._tracing(untried[0]))
                 self._report(self._trial_task)
                 self._trial_task.start()
 
@@ -364,11 +364,13 @@ class PanelView(ipywidgets.VBox):
             self._attempt(self.session.finish, run)
 
     def cancel(self) -> None:
-        """Stops what is under way: tracing, a run, a layout."""
+        """Stops what is under way: tracing, a run, a layout. What is not tried out is given up."""
         with self._lock:
             for task in self._tasks():
                 task.cancel()
                 self._report(task)
+            if session := self._known():
+                session.give_up()
             if self._run_task or self._trial_task:
                 self._say(CANCELLING)
 
@@ -437,11 +439,8 @@ class PanelView(ipywidgets.VBox):
                 _open.remove(self)
             self._held = None
             self._unsubscribe()
-            session = self._known()
             for task in self._tasks():
-                # The session would lose its injector by this.
-                if task is not self._trial_task or session is None or session.closed:
-                    task.cancel()
+                task.cancel()
             super().close()
         for part in (*self.children, self.layout):
             _close_all(part)

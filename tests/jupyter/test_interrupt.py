@@ -11,6 +11,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.run import LEFT
+from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.widget import CANCELLED, view_for
 
 H = "0:mul.0"  # the key of the tag h
@@ -272,3 +273,75 @@ def test_settings_of_a_with_are_those_of_a_run():
     with jax.debug_nans(True):
         session = Session(lambda x: jnp.log(taxpr.tag(x, name="h")), (-1.0,))
         assert "nan" in session.run(cancel=threading.Event()).error
+
+
+def test_another_change_while_the_comparison_traces_an_injector_keeps_it(session, shown, slow):
+    shown.graph.set_state({"view": "compare"})
+    shown.settled()
+    with session.later():
+        session.attach("h", "slow")
+    assert slow.begun.wait(SECONDS)  # the comparison traces it
+    shown.send("tag", "1:sin", name="s")
+    shown.send("tag", "in0", name="x")
+    slow.go_on.set()
+    shown.settled()
+    assert session.injectors[H].name == "slow"
+    assert session.untried == ()
+    assert sorted(session.tags) == ["1:sin.0", "in0"]
+
+
+def test_what_waits_for_an_injector_and_is_stopped_leaves_it_in_place(session, slow):
+    cancel = threading.Event()
+    with session.later():
+        session.attach("1:sin", "slow")
+    threading.Thread(target=lambda: (slow.begun.wait(SECONDS), cancel.set())).start()
+    with pytest.raises(CancelledError):
+        session.changes(cancel)
+    assert session.untried
+    assert session.run(cancel=cancel).cancelled
+    slow.go_on.set()
+    assert session.run().outputs == jnp.sin(2.0) * 0.5
+    assert session.untried == ()
+
+
+def test_cancel_takes_away_what_the_comparison_traces(session, shown, slow):
+    shown.graph.set_state({"view": "compare"})
+    shown.settled()
+    shown.send("attach", "h", injector="slow")
+    assert slow.begun.wait(SECONDS)
+    shown.send("cancel")
+    shown.settled()
+    assert session.injectors == {}
+    assert shown.graph.message["text"] == CANCELLED
+
+
+@pytest.mark.parametrize("what", ["attach", "run"])
+def test_a_panel_that_is_closed_while_an_injector_is_traced_takes_nothing_away(
+    session, shown, slow, what
+):
+    if what == "attach":
+        shown.send("attach", "h", injector="slow")
+    else:
+        with session.later():
+            session.attach("h", "slow")
+        shown.view.start_run()
+    assert slow.begun.wait(SECONDS)
+    tasks = shown.view._tasks()
+    shown.view.close()
+    assert all(task.wait(SECONDS) for task in tasks)
+    assert session.injectors[H].name == "slow"
+    slow.go_on.set()
+    assert session.run().outputs == jnp.sin(1.0)
+
+
+def test_after_cancel_no_other_injector_is_traced(session, shown, slow):
+    with session.later():
+        for address in ("h", "1:sin", "in0"):
+            session.attach(address, "slow")
+    shown.send("other")
+    assert slow.begun.wait(SECONDS)
+    slow.begun.clear()
+    shown.send("cancel")
+    shown.settled()
+    assert not slow.begun.is_set()
+    assert (session.injectors, session.tags) == ({}, {})
