@@ -11,7 +11,8 @@ import jax
 import taxpr
 from taxpr_jupyter._analysis.stateful import StateEnds, states_of
 from taxpr_jupyter._edits.drawn import Drawn
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.released import Released
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.editor import Editor
@@ -232,8 +233,9 @@ class WithStates(Finding):
     def _take_states(self, old: Editor) -> list[str]:
         edits, kept = old._edited.edits, []
         names = {ends.name for ends, *_ in self._ends()}
-        watched = {name: keys for name, keys in edits.watched.items() if name in names}
-        self._set(watched=watched)
+        self._set(
+            watched={name: self._seen_writes(name) for name in edits.watched if name in names}
+        )
         for ends, now, _ in self._ends():
             if ends.name in edits.states:
                 try:
@@ -242,6 +244,26 @@ class WithStates(Finding):
                 except PanelError:
                     self.notes += (f"Dropped: the initial value of {ends.name}.",)
         return kept
+
+    def _seen_writes(self, name: str) -> tuple[tuple[str, str], ...]:
+        """What is written to a state at a tag that is there: the array, and the tag's key.
+
+        The tags of an older program can be at other values now, so the writes are looked up.
+        """
+        assert self._pure is not None
+        try:
+            writes = writes_of(self._pure, self.program, name)
+        except taxpr.TaxprError as error:
+            self.notes += (f"The state {name} is watched no longer: {one_line(error)}",)
+            return ()
+        sites = [(write.leaf, self._edited.site(write.address)) for write in writes]
+        found = tuple((leaf, site.key) for leaf, site in sites if site is not None)
+        if len(found) < len(writes):
+            self.notes += (
+                f"Of the {count_of(len(writes), 'value')} written to the state {name}, "
+                f"{len(found)} are watched: session.watch_state({name!r}) watches all.",
+            )
+        return found
 
     def _ends(self) -> Iterator[tuple[StateEnds, Any, Any]]:
         """The states, with the initial values as they are, and as they were."""

@@ -732,6 +732,40 @@ def test_the_magic_takes_over_what_was_set(notebook):
     assert "Dropped: the initial value of total." in notebook.good("p.notes")
 
 
+WATCHED = """%%taxpr --name p
+def f(x):
+    total.value = total.value + x
+    z = x + jnp.float32(5)
+    return jnp.cos(x) + z
+f(jnp.float32(2))"""
+FIRST, SECOND = "    total.value = total.value + x\n", "    z = x + jnp.float32(5)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seen", "note"),
+    [
+        (FIRST + SECOND, SECOND + FIRST, [2.0], None),
+        (FIRST, FIRST.replace("+ x", "+ jnp.sin(x)"), [np.sin(np.float32(2))], None),
+        (FIRST, FIRST.replace("+ x", "* x"), [], "Of the 1 value written to the state total, 0"),
+        (
+            FIRST,
+            "    s = total.value + x\n    total.value = s * 2\n",
+            [],
+            "session.watch_state('total') watches all",
+        ),
+    ],
+)
+def test_what_was_written_is_shown_of_the_program_that_runs(notebook, before, after, seen, note):
+    notebook.good("total = taxpr.State(jnp.float32(0), name='total')")
+    notebook.good(WATCHED, cell_id="c")
+    notebook.good("key = p.watch_state('total'); z = p.tag('1:add', 'mine')")
+    notebook.good(WATCHED.replace(before, after), cell_id="c")
+    run = notebook.good("p.run()")
+    assert [float(write.values) for write in run.states[0].writes] == seen
+    notes = " ".join(notebook.good("p.notes"))
+    assert note in notes if note else "watch" not in notes
+
+
 def test_the_command_draws_states(tmp_path, capsys):
     (tmp_path / "stateful.py").write_text(
         "import taxpr\n"
