@@ -120,6 +120,9 @@ def warn(text: str, kind: type[Warning], level: int) -> None:
         take(kind(text))
 
 
+_THIS_IS = "\nThis is "
+
+
 def say_where(error: Exception, where: str) -> None:
     """Add to an error of the user's code where it was raised.
 
@@ -128,9 +131,10 @@ def say_where(error: Exception, where: str) -> None:
     """
     if not error.args:
         error.args = (where,)
-    elif len(error.args) == 1 and isinstance(error.args[0], str):
-        error.args = (f"{error.args[0].rstrip()}\nThis is {where}",)
-    else:
+    elif str(error) in (error.args[0], repr(error.args[0])):  # a KeyError shows the latter
+        text = error.args[0].partition(_THIS_IS)[0].rstrip()  # it may be raised again
+        error.args = (f"{text}{_THIS_IS}{where}",)
+    else:  # it has words of its own
         error.add_note(f"taxpr: {where}")
 
 

@@ -60,15 +60,22 @@ def _union(each: Iterable[Bits]) -> Bits:
 def _results(eqn: Any, operands: Sequence[Bits], known: Any) -> list[Bits]:
     nested = nested_jaxprs(eqn)
     refs = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
-    told = all(k is not None for one in nested for k in one.operands)
-    if not nested or refs or not told or has_rules(eqn):
+    if not nested or refs or has_rules(eqn) or not _is_told(nested, operands):
         return [_union(operands)] * len(eqn.outvars)
-    results = [0] * len(eqn.outvars)
+    results: dict[int | None, Bits] = {}
     for one in nested:
         for k, value in zip(one.results, _outcomes(one, operands, known), strict=True):
-            if k is not None:
-                results[k] |= value
-    return results
+            results[k] = results.get(k, 0) | value
+    # What is in no nested jaxpr the equation itself computes.
+    return [results.get(k, _union(operands)) for k in range(len(eqn.outvars))]
+
+
+def _is_told(nested: Sequence[Nested], operands: Sequence[Bits]) -> bool:
+    """Whether the entry says for all operands, and for all iterations, where they go."""
+    fed = {k for one in nested for k in one.operands}
+    loops = any(one.trips != 1 and not one.back and "x" not in one.in_roles for one in nested)
+    whole = all(k in fed for k, bits in enumerate(operands) if bits)
+    return whole and None not in fed and not (loops and not any(one.back for one in nested))
 
 
 def _outcomes(one: Nested, operands: Sequence[Bits], known: Any) -> list[Bits]:

@@ -195,16 +195,18 @@ def _mark() -> _compat.JaxprEqn:
     return eqn
 
 
-def _with_ends(stored: Any, ends: dict[Any, Any]) -> Any:
+def _with_ends(stored: Any, ends: dict[Any, Any], around: Any = None) -> Any:
     if not ends:
         return stored
     eqns = list(_compat.open_jaxpr(stored).eqns)
     # In a shard_map all equations have its mesh, whatever mesh is set by now.
-    mark = _mark().replace(ctx=eqns[-1].ctx)
+    mark = _mark().replace(ctx=(eqns[-1] if eqns else around).ctx)
     for key, below in ends.items():
         if key == "tags":
             continue
         position, label = key
         held = {n.label: n.stored for n in nested_jaxprs(eqns[position])}[label]
-        eqns[position] = replace_nested(eqns[position], {label: _with_ends(held, below)})
+        eqns[position] = replace_nested(
+            eqns[position], {label: _with_ends(held, below, eqns[position])}
+        )
     return _compat.rebuilt(stored, eqns=[*eqns, *[mark] * ends.get("tags", 0)])

@@ -98,7 +98,7 @@ class _Traced:
         """An equation with the same results that holds the jaxpr."""
         return eqn.replace(
             primitive=_primitive_holding(eqn.primitive, self),
-            params={**eqn.params, _HELD: jaxpr, _OF: eqn},
+            params={**eqn.params, _HELD: jaxpr, _OF: _Former(eqn)},
             effects=_compat.open_jaxpr(jaxpr).effects,
         )
 
@@ -119,7 +119,7 @@ class _Traced:
             return inner(ctx, operands)
         refuse_refs(name, thread, inner, eqn)
         jaxpr, own = inner.hoisted
-        run = _with_derivative_of(eqn, jaxpr)
+        run = _with_derivative_of(eqn, jaxpr, changed=not thread.observes)
         own_in, ctx_in = entering(thread, own, ctx, self._refusal(eqn, thread))
         flat = run([*own_in, *ctx_in], list(operands))
         given = [*own, *ctx, *operands]
@@ -139,26 +139,27 @@ class _Traced:
 # ---- what runs ---------------------------------------------------------------
 
 _KEPT = 256  # traced functions
-_known: dict[Any, Any] = {}
+_known: dict[Any, tuple[Any, Any]] = {}
 _lock = threading.Lock()
 
 
 def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
-    """The traced function of an equation, the same object for the same params and types."""
+    """The traced function of an equation, the same object for the very same params and types.
+
+    Params that are only equal may say something else, as 0.0 and -0.0 do.
+    """
     avals = tuple(atom.aval for atom in eqn.invars)
-    key = (entry.run, eqn.primitive, tuple(eqn.params.items()), avals, eqn.ctx)
-    try:
-        with _lock:
-            known = _known.get(key)
-    except TypeError:  # params that are not hashable
-        return _trace(entry, eqn, avals)
+    params = tuple((name, id(value)) for name, value in eqn.params.items())
+    key = (entry.run, eqn.primitive, params, avals, eqn.ctx, _compat.trace_key())
+    with _lock:
+        known = _known.get(key)
     if known is None:
-        known = _trace(entry, eqn, avals)
+        known = _trace(entry, eqn, avals), eqn.params  # which live as long as their ids
         with _lock:
             known = _known.setdefault(key, known)  # another thread may have been first
             while len(_known) > _KEPT:
                 del _known[next(iter(_known))]
-    return known
+    return known[0]
 
 
 def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
@@ -176,11 +177,13 @@ def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
 # ---- the derivative ----------------------------------------------------------
 
 
-def _with_derivative_of(eqn: _compat.JaxprEqn, jaxpr: Any) -> Callable[..., list[Any]]:
+def _with_derivative_of(
+    eqn: _compat.JaxprEqn, jaxpr: Any, changed: bool
+) -> Callable[..., list[Any]]:
     """``(hidden, operands) -> results``: a jaxpr that begins with the results of an equation.
 
     Its derivative with respect to the operands is that of the equation, and that of what follows
-    is zero.
+    is zero. ``changed`` says whether the results may be others than those of the equation.
     """
     eqn = untagged(_plain(eqn))
     n_out = len(eqn.outvars)
@@ -193,7 +196,7 @@ def _with_derivative_of(eqn: _compat.JaxprEqn, jaxpr: Any) -> Callable[..., list
 
     def rule(primals: Any, tangents: Any) -> Any:
         flat = run(*primals)
-        moved = _tangents(eqn, primals[1], flat[:n_out], tangents[1])
+        moved = _tangents(eqn, primals[1], flat[:n_out], tangents[1], changed)
         rest = [zero_from_primal(x, symbolic_zeros=True) for x in flat[n_out:]]
         return flat, [*moved, *rest]
 
@@ -202,11 +205,15 @@ def _with_derivative_of(eqn: _compat.JaxprEqn, jaxpr: Any) -> Callable[..., list
 
 
 def _tangents(
-    eqn: _compat.JaxprEqn, operands: Sequence[Any], results: Sequence[Any], dots: Sequence[Any]
+    eqn: _compat.JaxprEqn,
+    operands: Sequence[Any],
+    results: Sequence[Any],
+    dots: Sequence[Any],
+    changed: bool,
 ) -> list[Any]:
     """The tangents of an equation by its own rule, for results that may be others.
 
-    The rule begins with the equation itself, for its results; these are given.
+    Where the rule computes the results it binds the equation itself; there they are given.
     """
     moving = [k for k, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
     inexact = [jnp.issubdtype(jnp.result_type(x), jnp.inexact) for x in results]
@@ -221,7 +228,7 @@ def _tangents(
         return [dot for dot, one in zip(found, inexact, strict=True) if one]
 
     given = [dots[k] for k in moving]
-    jaxpr = _given_results(eqn, jax.make_jaxpr(own)(list(operands), given), results)
+    jaxpr = _given_results(eqn, jax.make_jaxpr(own)(list(operands), given), results, changed)
     found = iter(_compat.jaxpr_as_fun(jaxpr)(*operands, *given, *results))
     return [
         next(found) if one else zero_from_primal(x, symbolic_zeros=True)
@@ -229,20 +236,31 @@ def _tangents(
     ]
 
 
-def _given_results(eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any]) -> Any:
+def _given_results(eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], changed: bool) -> Any:
     """The jaxpr with the results of the equation as its last inputs, computed no more."""
     inner = _compat.open_jaxpr(jaxpr)
     own, more = inner.invars[: len(eqn.invars)], [_compat.fresh_var(jax.typeof(x)) for x in results]
-    eqns = list(inner.eqns)
-    for k, one in enumerate(eqns):
-        if one.primitive is eqn.primitive and _same(one.invars, own):
-            more = [
-                new if _compat.is_dropped(old) else old
-                for old, new in zip(one.outvars, more, strict=True)
-            ]
-            del eqns[k]
-            break
-    return _compat.rebuilt(jaxpr, eqns=eqns, invars=[*inner.invars, *more])
+    instead: dict[Any, Any] = {}
+
+    def read(atoms: Sequence[Any]) -> list[Any]:
+        return [x if _compat.is_literal(x) else instead.get(x, x) for x in atoms]
+
+    eqns = []
+    for one in inner.eqns:
+        same = one.primitive is eqn.primitive and _same(one.invars, own)
+        if same and one.params == eqn.params:
+            instead |= dict(zip(one.outvars, more, strict=True))
+        else:
+            eqns.append(one.replace(invars=read(one.invars)))
+    if changed and not instead:
+        raise RefusedError(
+            f"inject: the derivative of {eqn.primitive.name} is asked for, whose rule does not "
+            "compute its results by the primitive itself, so that it cannot be told "
+            "what of it is to be taken at the results that the injection gives. Select other tags "
+            'with where=, or differentiate what it runs by custom_rules="drop".'
+        )
+    outvars = read(inner.outvars)
+    return _compat.rebuilt(jaxpr, eqns=eqns, invars=[*inner.invars, *more], outvars=outvars)
 
 
 def _same(atoms: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -256,23 +274,34 @@ _HELD, _OF = "held_jaxpr", "held_of"
 _holding: dict[Any, Any] = {}
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Former:
+    """An equation that is kept in a param; its variables are those of another jaxpr."""
+
+    eqn: _compat.JaxprEqn
+
+    def __repr__(self) -> str:
+        return self.eqn.primitive.name
+
+
 def _plain(eqn_or_params: Any) -> _compat.JaxprEqn:
     """The equation as it was, with what has become of its own jaxprs."""
     params = dict(getattr(eqn_or_params, "params", eqn_or_params))
     if _HELD not in params:
         return eqn_or_params
     del params[_HELD]
-    return params.pop(_OF).replace(params=params)
+    return params.pop(_OF).eqn.replace(params=params)
 
 
 def _primitive_holding(primitive: Any, entry: _Traced) -> Any:
     """The primitive, of the same name, of equations that hold what those of another one hide."""
     with _lock:
-        if primitive not in _holding:
-            _holding[primitive] = _new_primitive(primitive.name)
+        key = primitive, entry
+        if key not in _holding:
+            _holding[key] = _new_primitive(primitive.name)
             hop = Hop(nested=entry.nested, inject=entry.inject, own_derivative=True)
-            bring(_holding[primitive], hop)
-        return _holding[primitive]
+            bring(_holding[key], hop)
+        return _holding[key]
 
 
 def _new_primitive(name: str) -> Any:
@@ -283,7 +312,7 @@ def _new_primitive(name: str) -> Any:
         return list(_compat.jaxpr_as_fun(params[_HELD])(*operands))
 
     def differentiable(params: Any) -> Callable[..., list[Any]]:
-        function = _with_derivative_of(_plain(params), params[_HELD])
+        function = _with_derivative_of(_plain(params), params[_HELD], changed=False)
         return lambda *operands: function([], list(operands))
 
     def types(*avals: Any, **params: Any) -> Any:

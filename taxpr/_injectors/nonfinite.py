@@ -19,11 +19,17 @@ def with_found(counts: dict[str, Any], x: Any) -> dict[str, Any]:
     nan = jnp.isnan(x)
     below = functools.reduce(jnp.logical_or, (part == -jnp.inf for part in parts)) & ~nan
     found = {"nan": nan, "+inf": ~(jnp.isfinite(x) | nan | below), "-inf": below}
-    more = {k: counts[k] + jnp.sum(v, dtype=counts[k].dtype) for k, v in found.items()}
+    more = {k: added(counts[k], jnp.sum(v, dtype=counts[k].dtype)) for k, v in found.items()}
     return {**counts, **more}
+
+
+def added(count: Any, more: Any) -> Any:
+    """The sum of two counts, or the greatest number of their dtype where it is beyond that."""
+    total = jnp.asarray(count + more)
+    return jnp.where(total < count, jnp.iinfo(total.dtype).max, total)
 
 
 def of_all(counts: dict[str, Any]) -> dict[str, Any]:
     """What a report says of them: how many of each kind, and of all kinds."""
     found = {name: counts[name] for name in NONE_FOUND}
-    return {**found, "nonfinite": sum(found.values())}
+    return {**found, "nonfinite": functools.reduce(added, found.values())}

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injectors.kind import injector
-from taxpr._injectors.nonfinite import NONE_FOUND, of_all, with_found
+from taxpr._injectors.nonfinite import NONE_FOUND, added, of_all, with_found
 from taxpr._injectors.per_iteration import by_iteration
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
@@ -197,6 +197,8 @@ def stats(token: Any, state: Any) -> tuple[Any, Any]:
 def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     if _compat.is_extended(x.dtype):
         raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        state = with_found(state, x)
     x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
     x = x.astype(state["mean"].dtype)
     finite = jnp.isfinite(x)
@@ -208,11 +210,11 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     squares = jnp.sum(jnp.where(finite, x - mean, 0) ** 2)
     delta, share = mean - state["mean"], n / jnp.maximum(before + n, 1)
     return {
-        **with_found(state, x),
+        **state,
         "blocks": state["blocks"] + new // _BLOCK + total // _BLOCK,
         "elements": total % _BLOCK,
         "mean": state["mean"] + delta * share,
-        "squares": state["squares"] + squares + delta**2 * before * share,
+        "squares": state["squares"] + squares + delta * (before * share * delta),
         "min": jnp.minimum(state["min"], jnp.min(x, where=finite, initial=jnp.inf)),
         "max": jnp.maximum(state["max"], jnp.max(x, where=finite, initial=-jnp.inf)),
     }
@@ -261,7 +263,7 @@ def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
         return jnp.where(found & (state[name] < 0), state["count"], state[name])
 
     return token, {
-        **{name: state[name] + now[name] for name in NONE_FOUND},
+        **{name: added(state[name], now[name]) for name in NONE_FOUND},
         "count": state["count"] + 1,
         "firings": state["firings"] + bad.astype(state["firings"].dtype),
         "first": first("first", bad),

@@ -752,3 +752,37 @@ def test_weak_types_of_the_ctx_become_strong_and_tokens_keep_theirs():
     new = p.inject(lambda c, t, _: (jnp.float32(3), c + 1), 0)
     out, n = new(new.ctx, 1.0)
     assert (out.weak_type, n.weak_type, out.dtype) == (True, False, jnp.float32)
+
+
+# ---- numbers at the ends of their ranges -----------------------------------------
+
+
+def test_counts_of_what_is_not_finite_stay_at_the_greatest_number():
+    x = jnp.full(2**16, jnp.nan)
+
+    def f(x):
+        return jax.lax.fori_loop(0, 2**15 + 1, lambda i, c: c + tag(x, name="x")[0], 0.0)
+
+    checked = taxpr.trace(f)(x).inject(taxpr.check_finite())
+    [found] = checked.report(jax.jit(checked)(checked.ctx, x)[1]).values()
+    assert found["nan"] == found["nonfinite"] == 2**31 - 1
+
+
+def test_statistics_of_great_numbers():
+    watched = taxpr.trace(lambda x: tag(x, name="x"))(jnp.ones(4)).inject(taxpr.stats())
+    [found] = watched.report(watched(watched.ctx, jnp.full(4, 3e19))[1]).values()
+    assert (found["std"], found["norm"]) == (0, jnp.inf)
+
+
+def test_statistics_and_checks_agree_on_complex_numbers():
+    x = jnp.array([complex(np.inf, np.nan), complex(3e38, 3e38)], jnp.complex64)
+    looked = taxpr.trace(lambda x: tag(x, name="x"))(x).inject(
+        [taxpr.stats(), taxpr.check_finite()]
+    )
+    kinds = ("nan", "+inf", "-inf", "nonfinite")
+    found = [
+        [int(one[kind]) for kind in kinds]
+        for report in looked.report(looked(looked.ctx, x)[1])
+        for one in report.values()
+    ]
+    assert found == [[1, 0, 0, 1]] * 2

@@ -4,6 +4,7 @@ import functools
 import re
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from cases import INJECTABLE
 from checks import assert_close, is_float
 from client_checks import values
 from jax import lax
+from jax.interpreters import ad
 
 import taxpr
 from taxpr import tag
+from taxpr.hops import Hop, called
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 LOOKING = [taxpr.count(), taxpr.stats(), taxpr.record(slots=2), taxpr.check_finite()]
@@ -467,3 +470,44 @@ def test_to_look_at_every_value_costs_no_gradient(case):
 
 def is_number(aval):
     return not jnp.issubdtype(aval.dtype, jax.dtypes.extended)
+
+
+# ---- equations of which it is not said what goes where ---------------------------
+
+
+@pytest.mark.parametrize("how", ["no inputs", "own results", "a loop"])
+def test_a_derivative_of_what_was_seen_is_refused_also_behind_what_is_not_known(how):
+    """It is a silent zero where an equation in between is taken to depend on nothing."""
+    prim = jex.Primitive(f"between {how}")
+    prim.multiple_results = True
+    thrice = how == "a loop"
+
+    def run(x, *more, jaxpr):
+        for _ in range(3 if thrice else 1):
+            inner = jex.jaxpr_as_fun(jaxpr)(*([x] if thrice else []))[0]
+            x = inner if thrice else x + inner
+        return [x]
+
+    def jvp(primals, tangents, jaxpr):
+        return jax.jvp(lambda x: run(x, jaxpr=jaxpr), primals, tangents)
+
+    prim.def_impl(run)
+    prim.def_abstract_eval(lambda x, jaxpr: [x])
+    ad.primitive_jvps[prim] = jvp
+    jaxpr = jax.make_jaxpr((lambda x: x * 1.5) if thrice else (lambda: jnp.float32(1)))
+    jaxpr = jaxpr(*([V] if thrice else []))
+    if how == "own results":
+        taxpr.register_hop(
+            prim, Hop(nested=lambda e: (called(e, "jaxpr", results=(None,)),), refusal="no")
+        )
+    elif thrice:
+        entry = Hop(nested=lambda e: (called(e, "jaxpr", trips=3),), loops=True, refusal="no")
+        taxpr.register_hop(prim, entry)
+
+    def f(x):
+        return jnp.sum(jax.nn.relu(prim.bind(x, jaxpr=jaxpr)[0]) ** 2)
+
+    looked = taxpr.trace(f)(V).tag_at(jax.lax.max_p, name="h").collect()
+    assert_close(jax.grad(lambda x: looked(x)[0])(V), jax.grad(f)(V))
+    with pytest.raises(taxpr.RefusedError, match="derivative is taken of the value of the tag"):
+        jax.grad(lambda x: looked(x)[1]["h"].sum())(V)

@@ -206,3 +206,13 @@ def test_devices_add_up_counts_of_iterations():
     assert report["count"].tolist() == [1, 1, 1]
     with pytest.raises(taxpr.InjectorError, match=r"stats in .* is no sum"):
         p.inject(taxpr.stats(per="iteration"), shards="psum")
+
+
+def test_a_loop_whose_body_has_no_equation():
+    def f(a):
+        again = lambda s: tag(s[0], name="p")
+        return jax.lax.while_loop(again, lambda s: (s[1], s[0]), (a, jnp.array(False)))
+
+    counted = taxpr.trace(f)(True).inject(taxpr.count(per="iteration", max_steps=4))
+    [counts] = counted.report(counted(counted.ctx, True)[1]).values()
+    assert counts["count"].tolist() == [1, 1, 0, 0]

@@ -225,3 +225,76 @@ def test_it_is_planted_at_one_iteration_where_the_derivative_is_that_of_what_run
         PROGRAM.plant({"y": taxpr.plant(clean, at=STEPS - 1)})
     planted = PROGRAM.plant({"y": taxpr.plant(clean, at=STEPS - 1)}, custom_rules="drop")
     assert_close(planted(4 * V, W), f(V, W))
+
+
+# ---- rules of other forms ------------------------------------------------------
+
+
+def of_family(name, run, jvp):
+    """A primitive of one operand and a number, with an entry."""
+    prim = jex.Primitive(name)
+    prim.multiple_results = True
+    prim.def_impl(lambda x, n: run(x, n))
+    prim.def_abstract_eval(lambda x, n: [x])
+    ad.primitive_jvps[prim] = jvp
+    taxpr.register_hop(prim, traced(lambda eqn: lambda x: run(x, **eqn.params)))
+    return prim
+
+
+def test_a_rule_may_bind_the_primitive_with_other_params():
+    def jvp(primals, tangents, n):
+        [slope] = family_p.bind(*primals, n=n + 1)
+        return family_p.bind(*primals, n=n), [slope * tangents[0]]
+
+    family_p = of_family("family", lambda x, n: [2.0**n * jnp.exp(2 * x)], jvp)
+    program = taxpr.trace(lambda x: family_p.bind(x, n=0)[0])(0.5)
+    looked = program.tag_at("0:family/body/1:exp", name="e").collect()
+    expected = 2 * np.exp(np.float32(1))
+    assert_close(jax.grad(lambda x: looked(x)[0])(0.5), expected)
+
+
+def test_a_rule_may_bind_the_primitive_twice():
+    def jvp(primals, tangents, n):
+        out, [again] = (twice_p.bind(*primals, n=n) for _ in range(2))
+        return out, [tangents[0] / (2 * again)]
+
+    twice_p = of_family("twice_bound", lambda x, n: [tag(jnp.sqrt(x), name="y")], jvp)
+    program = taxpr.trace(lambda x: twice_p.bind(x, n=0)[0])(4.0)
+    moved = program.inject(taxpr.scale(10.0))
+    assert_close(jax.grad(lambda x: moved(moved.ctx, x)[0])(4.0), np.float32(1 / 40))
+
+
+def test_a_rule_that_computes_the_results_itself_is_refused_where_they_change():
+    def jvp(primals, tangents, n):
+        y = jnp.sqrt(primals[0])
+        return [y], [tangents[0] / (2 * y)]
+
+    by_itself_p = of_family("by_itself", lambda x, n: [tag(jnp.sqrt(x), name="y")], jvp)
+    program = taxpr.trace(lambda x: by_itself_p.bind(x, n=0)[0])(4.0)
+    looked = program.collect()
+    assert_close(jax.grad(lambda x: looked(x)[0])(4.0), np.float32(1 / 4))
+    moved = program.inject(taxpr.scale(10.0))
+    with pytest.raises(taxpr.RefusedError, match="the derivative of by_itself is asked for"):
+        jax.grad(lambda x: moved(moved.ctx, x)[0])(4.0)
+
+
+def test_params_that_are_equal_may_differ():
+    signed_p = of_family("signed", lambda x, n: [jnp.copysign(x, n)], None)
+    program = taxpr.trace(lambda x: (signed_p.bind(x, n=0.0)[0], signed_p.bind(x, n=-0.0)[0]))(2.0)
+    tagged = program.tag_at("1:signed/body/out0", name="y")
+    assert_close(tagged.collect()(2.0)[1]["y"], np.float32(-2))
+    with jax.default_matmul_precision("highest"):
+        taxpr.nested_jaxprs(program.eqns[0])
+    assert taxpr.nested_jaxprs(program.eqns[0])[0].stored is not None
+
+
+def test_registering_again_replaces_the_entry():
+    prim = jex.Primitive("renewed")
+    prim.multiple_results = True
+    prim.def_abstract_eval(lambda x: [x])
+    for label in ("old", "new"):
+        taxpr.register_hop(prim, traced(lambda eqn: lambda x: [jnp.sin(x)], label=label))
+        program = taxpr.trace(lambda x: prim.bind(x)[0])(2.0)
+        tagged = program.tag_at(f"0:renewed/{label}/0:sin", name="s")
+        assert [site.address for site in tagged.tags()] == [f"0:renewed/{label}/t0"]
+    assert "held_of=renewed" in str(tagged.jaxpr)
