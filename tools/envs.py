@@ -96,8 +96,17 @@ JAX_0_7 = Env(
     pythons=("3.12",),
     pins=("jax==0.7.2",),
     extra="test-core",
-    runs=(f"tests/core {TWO} {ONCE}",),
+    runs=(
+        *SELECTION,
+        "tests/core/test_program.py tests/core/test_collect.py tests/core/test_custom_rules.py"
+        f" tests/core/test_state_rules.py tests/core/test_sources.py {TWO} -m 'not newest_only'",
+    ),
     every=CORE,
+)
+# What is the same text wherever the picture is the same.
+OF_PICTURES = ("lines", "svg", "dot", "find", "slices", "diff")
+PANEL = f"tests/jupyter {TWO} " + " ".join(
+    f"--ignore=tests/jupyter/test_{name}.py" for name in OF_PICTURES
 )
 # Google Colab as it comes. Its jax is wired to its accelerators, so nothing may raise it.
 COLAB = Env(
@@ -117,6 +126,12 @@ COLAB = Env(
     ),
     extra="test-browser,test-core",
     runs=(
+        f"{PANEL} -m 'not newest_only'",
+        "tests/core -m smoke",
+        f"tests/notebooks {TWO}",
+        "tests/browser",
+    ),
+    every=(
         f"tests/jupyter {TWO} -m 'not newest_only'",
         "tests/core -m smoke",
         f"tests/notebooks {TWO}",
