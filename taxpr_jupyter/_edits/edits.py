@@ -53,6 +53,18 @@ class Edits:
     lines: Mapping[str, str] = dataclasses.field(default_factory=dict)
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
+    def runs_as(self, other: Edits) -> bool:
+        """Whether a run gives the same as with these others: what is folded is nothing to it."""
+        return (
+            self.tags is other.tags
+            and self.states is other.states
+            and self.watched == other.watched
+            and self._injectors() == other._injectors()
+        )
+
+    def _injectors(self) -> dict[str, int]:
+        return {key: id(one.injector) for key, one in self.attached.items()}
+
 
 class Edited:
     """A program with edits.

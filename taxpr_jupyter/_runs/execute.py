@@ -39,6 +39,7 @@ class Plan:
 
     Attributes:
         number: The number of the run.
+        edition: Counts the changes of the session, see `Session.stale`.
         program: The program as traced.
         edited: The program with the added tags.
         sites: The tags of ``edited``.
@@ -49,6 +50,7 @@ class Plan:
     """
 
     number: int
+    edition: int
     program: taxpr.Program
     edited: taxpr.Program
     sites: Sequence[SiteRow]
@@ -91,7 +93,13 @@ class Executor:
         ``live`` looks at the results as little as it can; `Run.whole` does the rest.
         """
         clock = Clock(on_phase, cancel, 1 if not plan.attached else 2)
-        run = Run(plan.number, device or next(iter(devices())), plan.code, plan.attached)
+        run = Run(
+            plan.number,
+            device or next(iter(devices())),
+            plan.code,
+            plan.attached,
+            edition=plan.edition,
+        )
         try:
             clock.check()
             computed = self._computed(plan, device, clock)

@@ -118,6 +118,7 @@ class Run:
             attached; without those of which it says nothing.
         live: Whether it was only glanced at: no records, and arrays are not compared.
         finish: Of such a run, what `whole` calls.
+        edition: Which state of the session it ran, see `Session.stale`.
         released: Bytes of large arrays that the session let go of, see `Session.kept_bytes`.
     """
 
@@ -143,6 +144,7 @@ class Run:
     live: bool = False
     finish: Callable[[], Run] | None = dataclasses.field(default=None, repr=False, compare=False)
     released: int = 0
+    edition: int = dataclasses.field(default=0, repr=False, compare=False)
 
     def whole(self) -> Run:
         """The same run with all that `Session.run` gives, computed nothing again."""

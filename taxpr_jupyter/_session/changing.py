@@ -34,10 +34,21 @@ class Changing:
     def __init__(self, program: taxpr.Program) -> None:
         self._lock = threading.RLock()
         self._settling = threading.RLock()
-        self._edited = Edited(program, Edits())
+        self._now = Edited(program, Edits())
+        self._edition = 0  # how often another one came that computes or records something else
         self._error: str | None = None
         self._closed = False
         self._callbacks: list[Callable[[str], None]] = []
+
+    @property
+    def _edited(self) -> Edited:
+        """The program with what was added to it."""
+        return self._now
+
+    @_edited.setter
+    def _edited(self, edited: Edited) -> None:
+        self._edition += not edited.edits.runs_as(self._now.edits)
+        self._now = edited
 
     @property
     def error(self) -> str | None:

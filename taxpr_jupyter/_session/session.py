@@ -175,6 +175,12 @@ class Session(WithStates):
         return self._runs
 
     @property
+    def stale(self) -> bool:
+        """Whether tags, injectors, their values or states were changed after the last run began."""
+        last = self.last
+        return last is not None and last.edition != self._edition
+
+    @property
     def kept_bytes(self) -> float:
         """How large the results of the runs before the last one may be, together.
 
@@ -311,6 +317,7 @@ class Session(WithStates):
             self._count += not again
             return Plan(
                 number=self._count,
+                edition=self._edition,
                 program=self.program,
                 edited=self.edited,
                 sites=self._edited.sites,

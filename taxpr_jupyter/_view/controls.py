@@ -9,7 +9,7 @@ from typing import Any
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.session import Attached, Session
-from taxpr_jupyter._view.params import CtxField, ParamField
+from taxpr_jupyter._view.params import MISTAKE, CtxField, ParamField
 
 
 class InjectorControls:
@@ -47,8 +47,9 @@ class InjectorControls:
             self._shown = shown
             self._fields = _fields(attached) if attached else {}
             self._ctx = None
-        if attached and attached.asks_ctx and self._ctx is None:
-            self._ctx = CtxField(attached.ctx, self._read)
+        if attached and attached.asks_ctx:
+            self._ctx = self._ctx or CtxField(attached.ctx, self._read)
+            self._ctx.show(attached.ctx)
         for name, field in self._fields.items():
             field.show(attached.values[name] if attached else None)
         self._show(self._state(attached) if self._address else {})
@@ -97,36 +98,41 @@ class InjectorControls:
 
     def _set_value(self, address: str, content: Mapping[str, Any]) -> None:
         """Sets a parameter to what was typed, or to where the slider stands."""
-        name = str(content.get("param", ""))
+        name, text = str(content.get("param", "")), content.get("text")
         attached = self._session.injectors.get(address)
         if attached is None:
             return  # it was taken away meanwhile
-        fields = self._fields if address == self._address else _fields(attached)
-        if name not in fields:
-            return self._set_ctx(address, str(content.get("text"))) if name == "ctx" else None
-        field, text = fields[name], content.get("text")
-        value = field.moved(int(content["position"])) if text is None else field.typed(str(text))
-        if value is not None:
-            try:
-                self._session.set_value(address, name, value)
-            except PanelError as error:
-                field.refuse(str(error))
+        # What is selected can have changed before what was typed came here.
+        shown = address == self._address
+        fields = self._fields if shown else _fields(attached)
+        if name in fields:
+            field = fields[name]
+            moved = text is None
+            value = field.moved(int(content["position"])) if moved else field.typed(str(text))
+            if value is not None:
+                _put(field, lambda: self._session.set_value(address, name, value))
+        elif name == "ctx" and attached.asks_ctx:
+            field = (self._ctx if shown else None) or CtxField(attached.ctx, self._read)
+            ctx = field.typed(str(text))
+            if ctx is not MISTAKE:
+                _put(field, lambda: self._session.set_ctx(address, ctx))
+        else:
+            return
         self.refresh()
-
-    def _set_ctx(self, address: str, text: str) -> None:
-        """Sets the context of a function to what was typed."""
-        field = self._ctx if address == self._address else None
-        ctx = field.typed(text) if field else None
-        if field and ctx is not None:
-            try:
-                self._session.set_ctx(address, ctx)
-            except PanelError as error:
-                field.refuse(str(error))
-        self.refresh()
+        if field.mistake and not shown:
+            raise PanelError(f"{attached.name} at {address}, {name}: {field.mistake}")
 
     def _read(self, text: str) -> Any:
         """The value of an expression that the user has typed, as in a cell of the notebook."""
         return eval(text, dict(self._session.namespace))
+
+
+def _put(field: ParamField | CtxField, put: Callable[[], None]) -> None:
+    """Hands a value to the session; the field says what is wrong with it."""
+    try:
+        put()
+    except PanelError as error:
+        field.refuse(str(error))
 
 
 def _fields(attached: Attached) -> dict[str, ParamField]:

@@ -12,6 +12,7 @@ from taxpr_jupyter._edits.functions import is_empty
 
 FINER = 4  # digits that are kept of a slider's value, beyond those of its step
 LARGEST = 10**300  # that a slider reaches, so that its length is a float, too
+MISTAKE: Any = object()  # in the place of a ctx that cannot be read
 STEPS = 100  # of a slider, from end to end, before rounding to 1, 2 or 5 times a power of ten
 WHOLE_STEPS = 10**6  # of a slider for integers, from end to end, each of them 1
 
@@ -37,18 +38,18 @@ class ParamField:
         self._scale = None if self._flag else Scale(value, param)
         self._value = value
         self._text = str(value)
-        self._mistake = ""
+        self.mistake = ""
 
     def show(self, value: Any) -> None:
         """Shows another value."""
         if repr(value) != repr(self._value):
             self._value = value
             if repr(self._read(self._text)) != repr(value):  # else it stays as it was typed
-                self._text, self._mistake = str(value), ""
+                self._text, self.mistake = str(value), ""
 
     def typed(self, text: str) -> Any:
         """The value that was typed; None where it is none, and then the field says so."""
-        self._text, self._mistake = text, ""
+        self._text, self.mistake = text, ""
         value = self._read(text)
         if value is None:
             self.refuse(f"{text!r} is not {'an integer' if self._whole else 'a number'}")
@@ -57,12 +58,12 @@ class ParamField:
     def moved(self, position: int) -> Any:
         """The value at a position of the slider."""
         value = self._scale.value(position) if self._scale else self._value
-        self._text, self._mistake = str(value), ""
+        self._text, self.mistake = str(value), ""
         return value
 
     def refuse(self, why: str) -> None:
         """Says what is wrong with what was typed."""
-        self._mistake = f"{why}: {self.name} is still {self._value}"
+        self.mistake = f"{why}: {self.name} is still {self._value}"
 
     def _read(self, text: str) -> Any:
         if self._flag:
@@ -75,7 +76,7 @@ class ParamField:
             "name": self.name,
             "help": self._help,
             "text": self._text,
-            "mistake": self._mistake,
+            "mistake": self.mistake,
             "flag": self._flag,
             "position": self._scale.position(self._value) if self._scale else 0,
             "last": self._scale.last if self._scale else 0,
@@ -95,26 +96,41 @@ class CtxField:
 
     def __init__(self, ctx: Any, read: Callable[[str], Any]) -> None:
         self._read = read
-        self._text = "" if is_empty(ctx) else " ".join(str(ctx).split())
-        self._mistake = ""
+        self._now = self._known = self._text = _ctx_text(ctx)  # `_known` is what `_text` gives
+        self.mistake = ""
+
+    def show(self, ctx: Any) -> None:
+        """Shows another one."""
+        now = _ctx_text(ctx)
+        if now != self._now:
+            self._now = now
+            if now != self._known:  # else it stays as it was typed
+                self._known = self._text = now
+                self.mistake = ""
 
     def typed(self, text: str) -> Any:
-        """The value of the expression; None where it has none, and then the field says so."""
-        self._text, self._mistake = text, ""
+        """The value of the expression; `MISTAKE` where it has none, and then the field says so."""
+        self._text, self._known, self.mistake = text, "", ""
         try:
-            return self._read(text)
+            ctx = self._read(text)
         except Exception as error:
             self.refuse(f"{type(error).__name__}: {error}")
-            return None
+            return MISTAKE
+        self._known = _ctx_text(ctx)
+        return ctx
 
     def refuse(self, why: str) -> None:
         """Says what is wrong with what was typed."""
-        self._mistake = why
+        self.mistake = why
 
     def state(self) -> dict[str, Any]:
         """What `static/controls.js` draws."""
         shown = {"name": self.name, "help": self._help, "text": self._text}
-        return {**shown, "mistake": self._mistake, "flag": False, "position": 0, "last": 0}
+        return {**shown, "mistake": self.mistake, "flag": False, "position": 0, "last": 0}
+
+
+def _ctx_text(ctx: Any) -> str:
+    return "" if is_empty(ctx) else " ".join(str(ctx).split())
 
 
 class Scale:

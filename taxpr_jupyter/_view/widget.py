@@ -109,8 +109,8 @@ class PanelView(ipywidgets.VBox):
                 self._redraw()
             if change in ("tags", "injectors"):
                 self.comparing.changed()
-            if change in ("tags", "injectors", "values", "states") and self.graph.results:
-                self.graph.stale = True
+            if change in ("tags", "injectors", "values", "states"):
+                self.graph.stale = self.session.stale
             if change in ("values", "states"):
                 self._run_live()
             if not self.session.error:
@@ -160,7 +160,7 @@ class PanelView(ipywidgets.VBox):
         if self.session.last:
             names = {site.key: site.name for site in self.session.sites()}
             self.graph.results = wire.results_state(self.session.last, names)
-            self.graph.stale = False
+            self.graph.stale = self.session.stale
 
     def _show_picture(self, svg: str | None) -> None:
         self.graph.svg = svg or ""

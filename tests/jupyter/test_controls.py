@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr_jupyter import Session
+from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._view.controls import InjectorControls
 from taxpr_jupyter._view.params import ParamField, Scale, slider_range, slider_step
 
@@ -198,3 +198,55 @@ def test_a_ctx_is_asked_for_where_one_is_needed(panel):
     assert "'no'" in shown["failure"]
     assert [field["name"] for field in send("attach", injector="scale")["fields"]] == ["factor"]
     assert send("attach", injector="")["fields"] == []
+
+
+def needs(ctx, token, params, factor=0.5):
+    return token * factor + ctx, ctx
+
+
+@pytest.fixture
+def two():
+    """A function that needs a ctx at two values; the controls show the first one."""
+    session = Session(lambda x: jnp.sin(x) + jnp.cos(x), (0.5,), namespace={"needs": needs})
+    for address in ("0:sin", "1:cos"):
+        session.attach(address, "needs", ctx=1.0)
+    shown = {}
+    controls = InjectorControls(session, lambda state: (shown.clear(), shown.update(state)))
+    controls.show(session.inspect("0:sin.0"))
+
+    def send(address, **content):
+        controls.actions(content)["value"](address)
+
+    return session, shown, send
+
+
+def test_what_is_typed_arrives_also_where_the_selection_moved_first(two):
+    session, shown, send = two
+    send("1:cos.0", param="ctx", text="2.0 + 3")
+    assert session.injectors["1:cos.0"].ctx == 5.0
+    assert session.injectors["0:sin.0"].ctx == 1.0
+    assert shown["fields"][0]["text"] == "1.0"
+    with pytest.raises(PanelError, match=r"needs at 1:cos.0, ctx: NameError: name 'no' is not"):
+        send("1:cos.0", param="ctx", text="no")
+    with pytest.raises(PanelError, match=r"needs at 1:cos.0, factor: 'no' is not a number"):
+        send("1:cos.0", param="factor", text="no")
+    assert [field["mistake"] for field in shown["fields"]] == ["", ""]
+
+
+def test_the_field_of_a_ctx_follows_the_session(two):
+    session, shown, send = two
+
+    def text():
+        return shown["fields"][0]["text"]
+
+    send("0:sin.0", param="ctx", text="1.0 + 1")
+    assert text() == "1.0 + 1"
+    session.set_ctx("0:sin.0", 7.0)
+    send("0:sin.0", param="factor", text="0.25")
+    assert text() == "7.0"
+    session.set_ctx("0:sin.0", 2.0)
+    send("0:sin.0", param="factor", text="0.5")
+    assert text() == "2.0"
+    send("0:sin.0", param="ctx", text="None")
+    assert session.injectors["0:sin.0"].ctx is None
+    assert text() == "None"

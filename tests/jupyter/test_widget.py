@@ -432,6 +432,36 @@ def test_of_the_values_that_come_during_a_live_run_the_latest_wins(session, view
     assert session.last.injectors[key].values == {"factor": 0.3}
 
 
+@pytest.mark.parametrize(
+    ("change", "stale"),
+    [
+        (lambda session, key: session.set_value(key, "factor", 0.25), True),
+        (lambda session, key: session.tag("in0"), True),
+        (lambda session, key: session.detach(key), True),
+        (lambda session, key: session.fold("1:scan"), False),
+        (lambda session, key: session.tag(key, "tag1"), False),
+    ],
+)
+def test_what_is_changed_during_a_run_makes_its_results_old(session, view, change, stale):
+    key = session.attach(TANH, "scale").key
+    begun, go_on = threading.Event(), threading.Event()
+
+    def on_phase(phase):
+        begun.set()
+        assert go_on.wait(SECONDS)
+
+    run = threading.Thread(target=session.run, kwargs={"on_phase": on_phase})
+    run.start()
+    assert begun.wait(SECONDS)
+    change(session, key)
+    go_on.set()
+    run.join(SECONDS)
+    assert view.graph.results
+    assert view.graph.stale is session.stale is stale
+    session.run()
+    assert view.graph.stale is session.stale is False
+
+
 def test_results_begin_with_what_changed():
     def f(x):
         h = taxpr.tag(x * 2, name="h")
