@@ -127,7 +127,8 @@ def _refusal(address: Address, label: str, eqn: Any, unclear: Unclear) -> str:
             "names of their own, or select all of them, with one injector."
         )
     return (
-        f"inject: the {_described(address, nested_jaxprs(eqn)[0].label, site)}"
+        f"inject: the {_described(address, nested_jaxprs(eqn)[0].label, site)}, in {address}"
+        + (f" ({source})" if source else "")
         + f", cannot be told for sure in the {label} rule that takes the function's place when "
         "it is differentiated: the rule has no such tag, or another number of tags with these "
         "params and shapes, or not all of them are selected. The injection would be lost or "

@@ -222,6 +222,7 @@ def test_an_interrupt_while_a_cell_attaches_leaves_all_as_it_was(session, slow, 
     interrupted(slow.begun)
     with pytest.raises(KeyboardInterrupt):
         session.attach("h", slow)
+    slow.begun.clear()
     interrupted(slow.begun)
     with pytest.raises(KeyboardInterrupt):
         session.attach("1:sin", slow)
