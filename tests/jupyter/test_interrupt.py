@@ -63,6 +63,8 @@ class Panel:
         """Waits until nothing is under way."""
         while self.view._tasks():
             assert self.view.wait(SECONDS)
+        with self.view._lock:  # what the last one says is said
+            pass
 
 
 @pytest.fixture
@@ -212,9 +214,12 @@ def interrupted():
         threads.append(threading.Thread(target=wait))
         threads[-1].start()
 
+    # A worker of pytest-xdist has another handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield after
     for thread in threads:
         thread.join(SECONDS)
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_while_a_cell_attaches_leaves_all_as_it_was(session, slow, interrupted):
