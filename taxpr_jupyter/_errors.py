@@ -24,6 +24,10 @@ class PanelError(TaxprError, ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
+class UnderWayError(PanelError):
+    """Another run of the session is under way."""
+
+
 def one_line(error: BaseException) -> str:
     """The message of any error as one line of about 500 characters at most.
 

@@ -50,6 +50,9 @@ class _Stop(SystemExit):
     """Raised in the thread of the work. No error: threads end silently by this one."""
 
 
+STOPPING = (KeyboardInterrupt, _Stop)  # no errors of what is stopped by them
+
+
 def stoppable(
     work: Callable[[], T], stopped: Callable[[], bool] | None = None, *, python: bool = True
 ) -> T:

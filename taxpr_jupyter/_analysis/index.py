@@ -72,13 +72,6 @@ class Index:
                     )
                 )
 
-    def nested_of(self, address: str) -> list[Home]:
-        """The jaxprs of an equation."""
-        return [
-            self.homes[taxpr.Address(address) / nested.label]
-            for nested in taxpr.nested_jaxprs(self.eqns[address])
-        ]
-
     def values(self, address: str) -> list[tuple[taxpr.Address, Any]]:
         """The values that an address stands for, with their variables.
 

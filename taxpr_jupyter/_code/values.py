@@ -62,8 +62,18 @@ def value_code(value: Any, names: Names, need: Need) -> str:
         return f"[{', '.join(map(inner, value))}]"
     if type(value) is dict:
         return "{" + ", ".join(f"{inner(k)}: {inner(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, enum.Enum) and value.name:
-        return f"{inner(type(value))}.{value.name}"
+    if isinstance(value, enum.Enum):
+        one = str(value.name).isidentifier()  # and no combination of flags
+        kind = inner(type(value))
+        return f"{kind}.{value.name}" if one else f"{kind}({inner(value.value)})"
+    if value is ...:
+        return "..."
+    if isinstance(value, (slice, range)):
+        parts = value.start, value.stop, value.step
+        return f"{type(value).__name__}({', '.join(map(inner, parts))})"
+    if type(value) is frozenset:
+        items = ", ".join(sorted(map(inner, value)))  # the same in every process
+        return f"frozenset({{{items}}})" if value else "frozenset()"
     if type(value) is functools.partial:
         words = [inner(value.func), *map(inner, value.args)]
         words += [keywords(value.keywords, inner)] if value.keywords else []

@@ -12,6 +12,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.functions import injector_of, is_empty, is_function, params_of, uses_ctx
 from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._stoppable import STOPPING
 from taxpr_jupyter._tracing.call_names import expression, injector_functions
 from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.tracebacks import users_line
@@ -38,7 +39,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """That an injector is to be tried out yet, and what is there again if it is not to be had.
+    """That an injector was not tried out yet, and what to restore if the trial fails.
 
     Attributes:
         before: The injector that was there before; None for none.
@@ -227,7 +228,9 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         raise PanelError(one_line(error)) from None
     except taxpr.TaxprError as error:
         text = one_line(error)
-    except Exception as error:
+    except STOPPING:
+        raise
+    except BaseException as error:  # a function may call `exit()`
         line = users_line(error.__traceback__)
         said = one_line(error).partition(" This is raised by the injector")[0]  # as is said here
         text = f"The injector {attached.name!r} at the {site} raised {said}"

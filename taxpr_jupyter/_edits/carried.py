@@ -3,8 +3,8 @@
 A value is known by the equation that makes it: its primitive, the nested jaxpr and the function in
 which it stands, and the text of its line. Where as many equations as before have all of these,
 each is the one of the same number. Where the line was changed, its neighbours decide: what its
-operands are made by, and what uses its results. Two places that fit alike are none: a tag that is
-lost is seen, one at a wrong value is not.
+operands are made by, and what uses its results. If two places fit equally well, the tag is dropped:
+a tag that is lost is seen, one at a wrong value is not.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import jax
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._stoppable import STOPPING
 
 
 def is_function(source: Any) -> bool:
@@ -134,6 +135,8 @@ def uses_ctx(injector: taxpr.Injector, site: taxpr.Site) -> bool:
 
     try:
         jax.eval_shape(call, dict(injector.values), site.avals)
-    except Exception:
+    except STOPPING:
+        raise
+    except BaseException:
         return ctx.touched  # else what it raises has nothing to do with the ctx
     return ctx.touched or not handed_on

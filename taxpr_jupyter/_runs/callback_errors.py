@@ -17,7 +17,7 @@ from taxpr_jupyter._tracing.tracebacks import is_ours
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
-def callback_message(error: Exception, sites: Iterable[SiteRow]) -> str:
+def callback_message(error: BaseException, sites: Iterable[SiteRow]) -> str:
     """The error with its line, and the tags whose injectors have such a callback; may be empty."""
     text = str(error).strip()
     frames = [found.groups() for found in _FRAME.finditer(text) if not is_ours(found[1])]

@@ -26,7 +26,7 @@ from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_name, devices, placed_on
 from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
-from taxpr_jupyter._stoppable import CancelledError, InterruptedWait
+from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 
 _KEPT = 8  # compiled programs of one session
 _WRITES = 256  # values of a state that is written in a while loop
@@ -111,7 +111,9 @@ class Executor:
         except InterruptedWait as stopped:
             words = [LEFT[clock.name]] if stopped.left else []
             raise KeyboardInterrupt(*words) from None
-        except Exception as error:
+        except STOPPING:
+            raise
+        except BaseException as error:  # a function may call `exit()`
             message = callback_message(error, plan.sites) or _message(error)
             run = dataclasses.replace(run, error=message, exception=error)
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
@@ -362,7 +364,7 @@ def _options(attached: Attached) -> Any:
     return tuple(sorted(attached.injector.options.items()))
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     from taxpr_jupyter._tracing.hints import hint
 
     cure = hint(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -27,11 +27,14 @@ class Released:
     Attributes:
         shape: That of the array.
         dtype: That of the array.
-        nbytes: That of the array.
+        nbytes: That of the array; `ndim`, `size` and `itemsize`, too.
     """
+
+    _noun = "array"
 
     def __init__(self, array: Any, number: int) -> None:
         self.shape, self.dtype, self.nbytes = array.shape, array.dtype, array.nbytes
+        self.ndim, self.size, self.itemsize = array.ndim, array.size, array.itemsize
         self._what = f"{aval_text(jax.typeof(array))} of run {number}"
 
     def __repr__(self) -> str:
@@ -39,7 +42,7 @@ class Released:
 
     @property
     def _message(self) -> str:
-        return f"The array {self._what} was released. {HOW_AGAIN}"
+        return f"The {self._noun} {self._what} was released. {HOW_AGAIN}"
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise PanelError(self._message)
@@ -51,6 +54,15 @@ class Released:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{self._message} It has no {name!r}", name=name, obj=self)
+
+
+class ReleasedTree(Released):
+    """Stands for a whole PyTree whose class takes nothing but arrays."""
+
+    _noun = "value"
+
+    def __init__(self, tree: Any, number: int) -> None:
+        self._what = f"{type(tree).__name__} of run {number}"
 
 
 def trimmed(
@@ -88,19 +100,24 @@ def trimmed(
 
 def _clear_frames(error: BaseException | None) -> None:
     """Lets go of what the frames of an error hold, such as what a run began with."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+    todo, seen = [error], set()
+    while todo:
+        one = todo.pop()
+        if one is not None and id(one) not in seen:  # an error can be its own cause
+            seen.add(id(one))
+            traceback.clear_frames(one.__traceback__)
+            todo += [one.__cause__, one.__context__]
 
 
 def _large(run: Run) -> list[Any]:
     """The arrays of a run that are not small."""
     found: list[Any] = []
 
-    def look(leaf: Any) -> Any:
-        if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.nbytes > SMALL:
-            found.append(leaf)
-        return leaf
+    def look(tree: Any) -> Any:
+        for leaf in jax.tree.leaves(tree):
+            if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.nbytes > SMALL:
+                found.append(leaf)
+        return tree
 
     _mapped(run, look)
     return found
@@ -111,7 +128,18 @@ def _released(run: Run, kept: Collection[int]) -> Run:
     gone = {id(array): array for array in _large(run) if id(array) not in kept}
     if not gone:
         return run
-    new = _mapped(run, lambda x: Released(x, run.number) if id(x) in gone else x)
+
+    def without(tree: Any) -> Any:
+        leaves, structure = jax.tree.flatten(tree)
+        if not any(id(leaf) in gone for leaf in leaves):
+            return tree
+        left = [Released(leaf, run.number) if id(leaf) in gone else leaf for leaf in leaves]
+        try:
+            return jax.tree.unflatten(structure, left)
+        except Exception:  # the user's class wants arrays
+            return ReleasedTree(tree, run.number)
+
+    new = _mapped(run, without)
     size = sum(array.nbytes for array in gone.values())
     states = tuple(
         dataclasses.replace(state, writes=tuple(map(_without_values, state.writes)))
@@ -128,14 +156,14 @@ def _without_values(write: WriteRun) -> WriteRun:
     return dataclasses.replace(write, values=None, note=note)
 
 
-def _mapped(run: Run, change: Callable[[Any], Any]) -> Run:
-    """The run with all leaves of its results changed."""
+def _mapped(run: Run, of: Callable[[Any], Any]) -> Run:
+    """The run with each PyTree of its results changed."""
 
-    def of(tree: Any) -> Any:
-        return jax.tree.map(change, tree)
+    def each(trees: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: of(tree) for name, tree in trees.items()}
 
     records = {
-        key: dataclasses.replace(record, value=of(record.value), report=of(record.report))
+        key: dataclasses.replace(record, value=of(record.value), report=each(record.report))
         for key, record in run.records.items()
     }
     states = tuple(
@@ -145,8 +173,13 @@ def _mapped(run: Run, change: Callable[[Any], Any]) -> Run:
         )
         for state in run.states
     )
-    changed = {
-        name: of(getattr(run, name))
-        for name in ("outputs", "baseline", "ctx", "final_states", "baseline_states")
-    }
-    return dataclasses.replace(run, records=records, states=states, **changed)
+    return dataclasses.replace(
+        run,
+        records=records,
+        states=states,
+        outputs=of(run.outputs),
+        baseline=of(run.baseline),
+        ctx=each(run.ctx),
+        final_states=each(run.final_states),
+        baseline_states=each(run.baseline_states),
+    )

@@ -140,7 +140,7 @@ class Run:
     states: tuple[StateRun, ...] = ()
     final_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     baseline_states: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    exception: Exception | None = dataclasses.field(default=None, repr=False, compare=False)
+    exception: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
     live: bool = False
     finish: Callable[[], Run] | None = dataclasses.field(default=None, repr=False, compare=False)
     released: int = 0

@@ -217,6 +217,9 @@ class Editor(Changing):
     def set_value(self, address: str, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
 
+        Except for integers and bools of a plain function: these are fixed when it is traced, so it
+        is tried out again.
+
         Args:
             address: Of the tag or its value, or the tag's name.
             param: The name of the parameter.
@@ -229,7 +232,8 @@ class Editor(Changing):
         def place() -> Attached:
             now = self._injector(address)
             new = now.with_value(param, value)
-            return self._placed(self._untried(new) if new.error else new)
+            traced_anew = new.error or new.injector.options != now.injector.options
+            return self._placed(self._untried(new) if traced_anew else new)
 
         self._attach_tried("values", place)
 
@@ -363,7 +367,7 @@ class Editor(Changing):
     def _refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that mend an injector.
 
-        They are to be tried out then.
+        Marks them as untried; `settle` tries them.
         """
         with self._lock:
             for one in self.injectors.values():

@@ -21,7 +21,7 @@ from taxpr_jupyter._edits.attach import Attached, Choice
 from taxpr_jupyter._edits.drawn import Drawn
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._errors import PanelError, UnderWayError, one_line
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.listing import Line
@@ -207,10 +207,9 @@ class Session(WithStates):
             self._trim()
 
     def release(self) -> None:
-        """Lets go of what another run makes anew.
+        """Frees large arrays of all runs, cached results and compiled programs.
 
-        That are the large arrays of all runs, the last one included, the results of the untouched
-        program, and all that was compiled. A cell that is run again does this to its old session.
+        The next run makes them again. A cell that is run again does this to its old session.
         """
         with self._lock:
             self._executor.release()
@@ -270,7 +269,7 @@ class Session(WithStates):
             1.0 3.0
         """
         if not self._under_way.acquire(blocking=False):
-            raise PanelError("A run is under way: wait for it, or cancel it")
+            raise UnderWayError("A run is under way: wait for it, or cancel it")
         try:
             again = live and self.last is not None and self.last.live
             left = self._settled(on_phase, cancel)
@@ -416,7 +415,12 @@ class Session(WithStates):
             '3 added, 2 same'
         """
         self.settle(cancel)
-        injected = stoppable(self._edited.injected, cancel and cancel.is_set)
+        try:
+            injected = stoppable(self._edited.injected, cancel and cancel.is_set)
+        except (PanelError, CancelledError):
+            raise
+        except Exception as error:  # what an injector reads may have changed since it was tried
+            raise PanelError(f"An injector cannot work: {one_line(error)}") from error
         after = dataclasses.replace(injected, name=f"{self.name}, edited")
         drawn = self._drawn
         return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)

@@ -71,15 +71,23 @@ class Inbox:
         self._handle_ready()
 
     def _handle_ready(self) -> None:
-        """Handles what is ready, unless another thread does so already."""
+        """Handles what is ready, unless another thread does so already.
+
+        An error, or an interrupt, is raised when all is handled.
+        """
+        raised: BaseException | None = None
         while True:
             with self._lock:
                 if self._handling or not self._ready:
-                    return
+                    break
                 self._handling = True
                 content = self._ready.popleft()
             try:
                 self._handle(content)
+            except BaseException as error:
+                raised = raised or error
             finally:
                 with self._lock:
                     self._handling = False
+        if raised is not None:
+            raise raised

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -41,3 +43,7 @@ def forget() -> None:
     found = getattr(kernel, "saved_sigint_handler", None)
     if isinstance(found, _Handler):
         kernel.saved_sigint_handler = found.before
+    now = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()  # else Python refuses
+    if isinstance(now, _Handler) and in_main:
+        signal.signal(signal.SIGINT, now.before)

@@ -113,7 +113,9 @@ class CtxField:
         self._text, self._known, self.mistake = text, "", ""
         try:
             ctx = self._read(text)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # it may be `exit()`
             self.refuse(f"{type(error).__name__}: {error}")
             return MISTAKE
         self._known = _ctx_text(ctx)

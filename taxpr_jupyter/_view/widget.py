@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import weakref
@@ -11,9 +10,9 @@ from typing import Any
 
 import ipywidgets
 
-from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._errors import LOG, PanelError, UnderWayError, one_line
 from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
-from taxpr_jupyter._runs.run import LEFT
+from taxpr_jupyter._runs.run import LEFT, Run
 from taxpr_jupyter._session.session import Attached, Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view import interrupts, states, wire
@@ -97,6 +96,8 @@ class PanelView(ipywidgets.VBox):
             elif change == "run":
                 self._show_run()
                 self._show_states()
+                if self._wanted and self._run_task is None:  # a cell's run was in the way
+                    self._run_live()
             elif change == "error":
                 self._say(self.session.error or "", error=bool(self.session.error))
             elif change in ("values", "states"):
@@ -227,10 +228,17 @@ class PanelView(ipywidgets.VBox):
             self.session.view_state[change.name] = change.new
 
     def _on_message(self, content: Mapping[str, Any]) -> None:
-        if self._known() is None:
-            self._say(GONE, error=True)
-            return
-        session = self.session
+        try:
+            if (session := self._known()) is None:
+                self._say(GONE, error=True)
+            else:
+                self._do(session, content)
+        finally:  # else the page waits for ever
+            if "from" in content:
+                with self._lock:
+                    self.graph.handled = {content["from"]: content.get("number")}
+
+    def _do(self, session: Session, content: Mapping[str, Any]) -> None:
         actions: dict[str, Callable[[str], Any]] = {
             "tag": lambda address: session.tag(address, content.get("name") or None),
             "untag": session.untag,
@@ -254,8 +262,6 @@ class PanelView(ipywidgets.VBox):
                     self._show_states()
                     self._say("")
             self._try_out()
-            if "from" in content:
-                self.graph.handled = {content["from"]: content.get("number")}
 
     def _try_out(self) -> None:
         """Traces what was attached, on a thread of its own: messages are handled meanwhile."""
@@ -277,12 +283,13 @@ class PanelView(ipywidgets.VBox):
             self._attempt(session.settle, task.cancelled, on_trial)
         except CancelledError as stopped:
             said = f"{CANCELLED} {LEFT['trace'] if stopped.left else ''}".strip()
-        with self._lock:
-            self._trial_task = None
-            self._try_out()  # what came while the last one was traced
-            self._report_idle()
-            if said:
-                self._say(said)
+        finally:
+            with self._lock:
+                self._trial_task = None
+                self._try_out()  # what came while the last one was traced
+                self._report_idle()
+                if said:
+                    self._say(said)
 
     def _tracing(self, one: Attached) -> str:
         names = {site.key: site.name for site in self.session.sites()}
@@ -330,31 +337,49 @@ class PanelView(ipywidgets.VBox):
             task.label = f"{phase.program} · {phase.name}"
             task.fraction = (phase.step - 1) / phase.steps
 
-        while True:
-            with self._lock:
-                self._wanted = False
-            run = self._attempt(
-                self.session.run,
-                self._device,
-                on_phase=on_phase,
-                cancel=task.cancelled,
-                **({"live": True} if live else {}),
-            )
-            with self._lock:
-                if self._wanted and self.graph.live and not task.cancelled.is_set():
-                    live = True
-                    continue
-                self._run_task = None
-                self._report_idle()
-                if task.cancelled.is_set() and not self.graph.message.get("error"):
-                    late = run is not None and not run.cancelled
-                    left = f"{CANCELLED} {run.left if run else ''}".strip()
-                    self._say("The run ended before it was cancelled." if late else left)
-                break
+        def run_once() -> Run | None:
+            try:
+                more = {"live": True} if live else {}
+                return self.session.run(
+                    self._device, on_phase=on_phase, cancel=task.cancelled, **more
+                )
+            except UnderWayError:  # a cell's run
+                if not live:
+                    raise
+                self._wanted = True
+                return None
+
+        run = None
+        try:
+            while True:
+                with self._lock:
+                    self._wanted = False
+                run = self._attempt(run_once)
+                with self._lock:
+                    wanted = self._wanted and self.graph.live and not task.cancelled.is_set()
+                    if wanted and not self.session.running:
+                        live = True
+                        continue
+                    self._wanted = wanted  # when the cell's run has ended
+                    self._run_ended(task, run)
+                    break
+        finally:
+            self._run_ended(task, run)
         if run is not None and run.finish:
             rest = threading.Timer(REST, self._finish, (run,))
             rest.daemon = True
             rest.start()
+
+    def _run_ended(self, task: Task, run: Run | None) -> None:
+        with self._lock:
+            if self._run_task is not task:
+                return
+            self._run_task = None
+            self._report_idle()
+            if task.cancelled.is_set() and not self.graph.message.get("error"):
+                late = run is not None and not run.cancelled
+                left = f"{CANCELLED} {run.left if run else ''}".strip()
+                self._say("The run ended before it was cancelled." if late else left)
 
     def _finish(self, run: Any) -> None:
         """Shows all of a live run, unless another one has come since."""
@@ -392,7 +417,10 @@ class PanelView(ipywidgets.VBox):
             self._say(str(error), error=True)
         except CancelledError:
             raise
-        except Exception as error:  # in a message from the browser it would be seen by nobody
+        except BaseException as error:  # in a message from the browser it would be seen by nobody
+            in_main = threading.current_thread() is threading.main_thread()
+            if in_main and isinstance(error, KeyboardInterrupt):
+                raise
             LOG.warning("The panel of %r failed", self.session, exc_info=True)
             self._say(one_line(error), error=True)
         return None
@@ -435,8 +463,7 @@ class PanelView(ipywidgets.VBox):
         with self._lock:
             if self.comm is None:
                 return  # ipywidgets also closes what is collected as garbage
-            with contextlib.suppress(ValueError):
-                _open.remove(self)
+            _closed(self)
             self._held = None
             self._unsubscribe()
             for task in self._tasks():
@@ -480,6 +507,14 @@ def view_for(session: Session) -> PanelView:
             _open.append(found)
             interrupts.listen(_cancel_all)
         return found
+
+
+def _closed(view: PanelView) -> None:
+    with _lock:
+        if view in _open:
+            _open.remove(view)
+            if not _open:
+                interrupts.forget()
 
 
 def _cancel_all() -> None:

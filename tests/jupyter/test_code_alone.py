@@ -9,10 +9,12 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from code_notebooks import CASES, Case
 
+import taxpr
 from taxpr_jupyter import Session, panel
 
 FIRST = "# Define these names first, as the notebook has them:\n"
@@ -214,3 +216,30 @@ def test_a_script_of_it_has_the_settings_of_the_trace(setting, tmp_path):
     found = np.load(out)
     assert found.dtype == run.outputs.dtype
     assert found.tobytes() == np.asarray(run.outputs).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("param", "text"),
+    [
+        (re.I | re.M, "RegexFlag(10)"),
+        (re.I, "RegexFlag.IGNORECASE"),
+        (..., "..."),
+        (slice(1, None, 2), "slice(1, None, 2)"),
+        (range(3), "range(0, 3, 1)"),
+        (frozenset({"b", "a"}), "frozenset({'a', 'b'})"),
+        (frozenset(), "frozenset()"),
+    ],
+)
+def test_params_of_a_tag_are_written_out(param, text):
+    session = Session(jnp.sin, (0.5,), call="jnp.sin(0.5)", namespace={"jnp": jnp})
+    session.tag("0:sin", name="s", p=param)
+    code = session.code()
+    assert f"p={text}" in code.replace("re.Regex", "Regex")
+    names = {"jnp": jnp}
+    exec(code, names)
+    assert any(
+        site.params.get("p") == param
+        for v in names.values()
+        if isinstance(v, taxpr.Program)
+        for site in v.tags()
+    )

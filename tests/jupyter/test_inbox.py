@@ -69,6 +69,20 @@ def test_an_error_does_not_stop_the_next(seen):
     assert seen == [1, 2, 3]
 
 
+def test_what_waited_for_a_message_with_an_error_is_handled(seen):
+    def handle(content):
+        seen.append(content["number"])
+        if content["number"] < 3:
+            raise KeyboardInterrupt(content["number"])
+
+    inbox = Inbox(handle)
+    for number in (2, 3):
+        inbox.take(sent(number))
+    with pytest.raises(KeyboardInterrupt, match="1"):
+        inbox.take(sent(1))
+    assert seen == [1, 2, 3]
+
+
 def test_a_message_that_never_comes_is_given_up(seen, monkeypatch):
     monkeypatch.setattr(_inbox, "PATIENCE", 0.01)
     done = threading.Event()

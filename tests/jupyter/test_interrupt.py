@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+import types
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.run import LEFT
 from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._view import interrupts, widget
 from taxpr_jupyter._view.widget import CANCELLED, view_for
 
 H = "0:mul.0"  # the key of the tag h
@@ -352,3 +354,119 @@ def test_after_cancel_no_other_injector_is_traced(session, shown, slow):
     shown.settled()
     assert not slow.begun.is_set()
     assert (session.injectors, session.tags) == ({}, {})
+
+
+def leaves_python(ctx, token, params, axis=0):
+    if axis:
+        raise SystemExit("out")
+    return token * 2, ctx
+
+
+def test_an_injector_that_leaves_python_is_an_error_and_the_panel_goes_on(session, shown):
+    session.attach("1:sin", leaves_python)
+    with session.later():
+        session.set_value("1:sin", "axis", 1)
+    shown.send("run", device="cpu:0")
+    shown.settled()
+    assert "raised SystemExit: out" in session.injectors["1:sin.0"].error
+    assert "SystemExit: out" in session.last.error
+    session.set_value("1:sin", "axis", 0)
+    shown.send("run", device="cpu:0")
+    shown.settled()
+    assert session.last.ok
+    assert shown.graph.progress == {"running": False}
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_the_panel_is_idle_again_whatever_is_raised(session, shown, monkeypatch, kind):
+    def raises(*args, **more):
+        raise kind("out")
+
+    monkeypatch.setattr(session, "settle", raises)
+    monkeypatch.setattr(session, "svg", raises)
+    shown.send("run", device="cpu:0")
+    shown.settled()
+    shown.send("fold", "h")
+    shown.view._redraw()
+    shown.settled()
+    assert shown.graph.progress == {"running": False}
+    assert "out" in shown.graph.message["text"]
+    monkeypatch.undo()
+    shown.send("run", device="cpu:0")
+    shown.settled()
+    assert session.last.ok
+
+
+def test_a_run_that_leaves_python_is_an_error(session, monkeypatch):
+    def leaves(*args):
+        raise SystemExit("out")
+
+    monkeypatch.setattr("taxpr_jupyter._runs.execute._called", lambda program: leaves)
+    run = session.run()
+    assert run.error == "SystemExit: out"
+    assert isinstance(run.exception, SystemExit)
+
+
+def fixed(ctx, token, params, times=1, flag=False, factor=0.5):
+    if times > 3:
+        raise ValueError("too often")
+    return token * factor * times, ctx
+
+
+def test_a_value_that_is_fixed_when_tracing_is_tried_out(session):
+    session.attach("h", fixed)
+    session.set_value("h", "times", 7)
+    assert "raised ValueError: too often" in session.injectors[H].error
+    with pytest.raises(PanelError, match="too often"):
+        session.changes()
+    session.set_value("h", "times", 2)
+    assert session.injectors[H].error is None
+    session.set_value("h", "factor", 0.25)
+    assert session.untried == ()
+    assert session.run().outputs == jnp.sin(1.0)
+
+
+def test_a_value_that_is_set_during_a_trial_is_tried_out_too(session, shown, slow):
+    def waits(ctx, token, params, times=1):
+        slow(ctx, token, params)
+        return fixed(ctx, token, params, times=times)
+
+    with session.later():
+        session.attach("h", waits)
+    shown.send("other")
+    assert slow.begun.wait(SECONDS)
+    shown.send("value", H, param="times", text="7")
+    slow.go_on.set()
+    shown.settled()
+    assert "too often" in session.injectors[H].error
+
+
+def test_what_changed_outside_is_no_raw_error_of_a_comparison(session):
+    def reads(ctx, token, params):
+        if outside:
+            raise ValueError("changed")
+        return token, ctx
+
+    outside = []
+    session.attach("h", reads)
+    outside.append(1)
+    with pytest.raises(PanelError, match="changed"):
+        session.changes()
+
+
+def test_interrupts_are_left_to_the_kernel_when_the_last_panel_is_closed(session, monkeypatch):
+    kernel = types.SimpleNamespace(saved_sigint_handler=signal.SIG_IGN)
+    shell = types.SimpleNamespace(kernel=kernel)
+    monkeypatch.setattr(interrupts, "running_shell", lambda: shell)
+    monkeypatch.setattr(widget, "_open", [])
+    first, second = view_for(session), view_for(Session(f, (1.0,)))
+    assert kernel.saved_sigint_handler is not signal.SIG_IGN
+    first.close()
+    assert kernel.saved_sigint_handler is not signal.SIG_IGN
+    before = signal.signal(signal.SIGINT, kernel.saved_sigint_handler)  # as the end of a cell does
+    try:
+        second.close()
+        assert kernel.saved_sigint_handler is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -4,6 +4,7 @@ import gc
 import logging
 import math
 import re
+import threading
 import weakref
 
 import ipywidgets
@@ -14,7 +15,7 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import PanelError, Session, panel
-from taxpr_jupyter._runs.released import SMALL, Released
+from taxpr_jupyter._runs.released import SMALL, Released, ReleasedTree, _clear_frames
 from taxpr_jupyter._view.widget import view_for
 
 SECONDS = 60
@@ -425,3 +426,53 @@ def test_results_of_other_devices_are_kept_as_far_as_there_is_room():
     assert len(executor.trimmed(room)) == 2
     (last,) = executor.trimmed(0)
     assert last is copies[2]
+
+
+class Vector:
+    """Takes nothing but an array, of which it reads this."""
+
+    def __init__(self, array, what="ndim"):
+        self.array, self.what = array, what
+        if hasattr(array, "nbytes"):
+            assert getattr(array, what)
+
+
+jax.tree_util.register_pytree_node(
+    Vector, lambda v: ((v.array,), v.what), lambda what, leaves: Vector(*leaves, what)
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "released"),
+    [("ndim", Vector), ("size", Vector), ("itemsize", Vector), ("sum", ReleasedTree)],
+)
+def test_a_class_that_reads_its_arrays_can_be_released(what, released):
+    session = Session(lambda x: Vector(x * 2, what), (square(),), kept_bytes=0)
+    session.attach("0:mul", "scale", factor=0.5)
+    first = session.run()
+    second = session.run()
+    assert first.ok
+    assert second.ok
+    assert type(session.runs[0].outputs) is released
+    session.release()
+    assert "released" in repr(getattr(session.last.outputs, "array", session.last.outputs))
+
+
+def test_a_whole_value_that_was_released_says_so():
+    session = Session(lambda x: Vector(x * 2, "sum"), (square(),), kept_bytes=0)
+    session.run()
+    session.release()
+    with pytest.raises(AttributeError, match="The value Vector of run 1 was released"):
+        _ = session.last.outputs.array
+
+
+@pytest.mark.parametrize("before", [ValueError("before"), None])
+def test_the_frames_of_an_error_that_is_its_own_cause_are_cleared(before):
+    error = ValueError("no")
+    error.__cause__ = error.__context__ = before or error
+    if before is not None:
+        before.__context__ = error
+    clearing = threading.Thread(target=_clear_frames, args=(error,), daemon=True)
+    clearing.start()
+    clearing.join(60)
+    assert not clearing.is_alive()

@@ -462,6 +462,47 @@ def test_what_is_changed_during_a_run_makes_its_results_old(session, view, chang
     assert view.graph.stale is session.stale is False
 
 
+def test_live_makes_up_for_a_value_that_came_during_a_run_of_a_cell(session, view, remote):
+    key = session.attach(TANH, "scale").key
+    view.graph.set_state({"live": True})
+    settled(view)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def on_phase(phase):
+        begun.set()
+        assert go_on.wait(SECONDS)
+
+    cell = threading.Thread(target=session.run, kwargs={"on_phase": on_phase})
+    cell.start()
+    assert begun.wait(SECONDS)
+    remote.send("value", key, param="factor", text="0.125")
+    assert view.graph.message == {"text": "", "error": False}
+    go_on.set()
+    cell.join(SECONDS)
+    settled(view)
+    assert session.last.injectors[key].values == {"factor": 0.125}
+    assert not view.graph.stale
+    remote.send("run", device="cpu:0")
+    number = session.last.number
+    session.run()
+    settled(view)
+    assert session.last.number == number + 1  # nothing is made up for twice
+
+
+def test_each_message_is_answered_whatever_becomes_of_it(session, view, remote, monkeypatch):
+    def raises(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "untag", raises)
+    with pytest.raises(KeyboardInterrupt):
+        remote.send("untag", "sum", **{"from": "page", "number": 1})
+    assert view.graph.handled == {"page": 1}
+    monkeypatch.setattr(view, "_known", lambda: None)
+    remote.send("untag", "sum", **{"from": "page", "number": 2})
+    assert view.graph.handled == {"page": 2}
+    monkeypatch.undo()
+
+
 def test_results_begin_with_what_changed():
     def f(x):
         h = taxpr.tag(x * 2, name="h")

@@ -196,7 +196,7 @@ export class Controls {
 /** Where to run, and the button that does. */
 export class RunBar {
   /**
-   * @param {Tools & { button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
+   * @param {Omit<Tools, "waits"> & { button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
    *   setLive: (live: boolean) => void }} tools
    */
   constructor({ h, send, button, setLive }) {

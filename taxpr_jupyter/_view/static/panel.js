@@ -451,7 +451,7 @@ async function render({ model, el }) {
   const find = new Find({ h, button, send, picture });
   const waits = (/** @type {number} */ number) => number > handled;
   const controls = new Controls({ h, send, waits });
-  const runBar = new RunBar({ h, send, waits, button, setLive: (live) => set("live", live) });
+  const runBar = new RunBar({ h, send, button, setLive: (live) => set("live", live) });
   const states = new States({ h, button, table, redraw, send, select });
   const placed = (/** @type {Place} */ { scale: now }) => {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
