@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -88,19 +89,24 @@ class _Worker(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         self.ended = threading.Event()
-        self._work = taxpr.with_settings(work)
         self._result: list[T] = []
         self._error: BaseException | None = None
-        context = contextvars.copy_context()
+        run = functools.partial(contextvars.copy_context().run, self._run)
+        # The work is an argument and in no closure: an error keeps its frames, and these, since
+        # Python 3.13 also when they are cleared, their functions.
         self._thread = threading.Thread(
-            target=context.run, args=(self._run,), name="taxpr work", daemon=True
+            target=run, args=(taxpr.with_settings(_done), work), name="taxpr work", daemon=True
         )
         self._thread.start()
 
     def result(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._result[0]
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+            return self._result[0]
+        finally:
+            del error  # else it would hold itself, by its traceback
 
     def stop(self) -> bool:
         """Tells the thread to stop; returns whether it has ended."""
@@ -110,13 +116,17 @@ class _Worker(Generic[T]):
             self.ended.wait(AGAIN)
         return self.ended.is_set()
 
-    def _run(self) -> None:
+    def _run(self, done: Callable[[Callable[[], T]], T], work: Callable[[], T]) -> None:
         try:
-            self._result.append(self._work())
+            self._result.append(done(work))
         except BaseException as error:  # it is raised where it was asked for
             self._error = error
         finally:
             self.ended.set()
+
+
+def _done(work: Callable[[], T]) -> T:
+    return work()
 
 
 def _raise_in(thread: threading.Thread, kind: type[BaseException]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -61,4 +62,8 @@ class Clock:
 
     def computed(self, compiled: Callable[..., Any], *args: Any) -> Any:
         """What a compiled program returns."""
-        return self.phase("run", lambda: jax.block_until_ready(compiled(*args)))
+        return self.phase("run", functools.partial(_computed, compiled, args))
+
+
+def _computed(compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
+    return jax.block_until_ready(compiled(*args))

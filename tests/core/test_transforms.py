@@ -183,7 +183,7 @@ def test_a_list_without_a_mapping():
     ("injector", "message"),
     [
         ([], "the list of injectors is empty"),
-        ([taxpr.scale], r"scale is a kind .* call it, scale\(factor=1.0\)\."),
+        ([taxpr.scale], r"scale is a kind .* call it, scale\(factor=0.5\)\."),
         ({"c": [taxpr.count(), 3]}, "3 is a int. An injector is made by a kind"),
     ],
 )
