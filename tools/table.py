@@ -19,8 +19,8 @@ def injects(hop: Hop) -> str:
 
 def markdown() -> str:
     """The entries, those that say the same in one row; first those that can be injected."""
-    # These keep their jaxprs in an object, where none can be replaced.
-    hiding = {kind for kind in registered() if isinstance(kind, type)}
+    # These keep their jaxprs in an object, where none can be replaced, but for that of a root.
+    hiding = {kind for kind in registered() if isinstance(kind, type)} - {_compat.CustomRoot}
     hiding.add(_compat.call_hi_primitive_linearized_p)
     names: dict[tuple[str, ...], list[str]] = {}
     for kind, hop in registered().items():

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.interpreters import ad, batching, mlir
 
@@ -44,6 +45,7 @@ def traced(
     label: str = "body",
     others: Callable[[_compat.JaxprEqn], Sequence[Nested]] = lambda eqn: (),
     undroppable: str | None = None,
+    ignored: tuple[str, ...] = (),
 ) -> Hop:
     """The entry of a primitive that computes something by a function in Python.
 
@@ -58,6 +60,8 @@ def traced(
             themselves, so that they are `Nested.idle`.
         undroppable: Why the derivative cannot be that of what runs; None where it can, as
             ``custom_rules="drop"`` asks for.
+        ignored: The names of params that say nothing of what is computed, such as an object
+            into which an equation writes how its results are put together.
 
     Example:
         >>> import jax, jax.extend.core as jex, jax.numpy as jnp, taxpr
@@ -74,7 +78,7 @@ def traced(
         >>> steps["y"].shape
         (5,)
     """
-    entry = _Traced(run, label, others, undroppable)
+    entry = _Traced(run, label, others, undroppable, ignored)
     return Hop(nested=entry.nested, inject=entry.inject, own_derivative=True)
 
 
@@ -84,6 +88,7 @@ class _Traced:
     label: str
     others: Callable[[_compat.JaxprEqn], Sequence[Nested]]
     undroppable: str | None
+    ignored: tuple[str, ...]
 
     def nested(self, eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         title = f"{eqn.primitive.name} {self.label}"
@@ -119,7 +124,7 @@ class _Traced:
             return inner(ctx, operands)
         refuse_refs(name, thread, inner, eqn)
         jaxpr, own = inner.hoisted
-        run = _with_derivative_of(eqn, jaxpr, changed=not thread.observes)
+        run = _with_derivative_of(self, eqn, jaxpr, changed=not thread.observes)
         own_in, ctx_in = entering(thread, own, ctx, self._refusal(eqn, thread))
         flat = run([*own_in, *ctx_in], list(operands))
         given = [*own, *ctx, *operands]
@@ -178,7 +183,7 @@ def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
 
 
 def _with_derivative_of(
-    eqn: _compat.JaxprEqn, jaxpr: Any, changed: bool
+    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: Any, changed: bool
 ) -> Callable[..., list[Any]]:
     """``(hidden, operands) -> results``: a jaxpr that begins with the results of an equation.
 
@@ -196,7 +201,7 @@ def _with_derivative_of(
 
     def rule(primals: Any, tangents: Any) -> Any:
         flat = run(*primals)
-        moved = _tangents(eqn, primals[1], flat[:n_out], tangents[1], changed)
+        moved = _tangents(entry, eqn, primals[1], flat[:n_out], tangents[1], changed)
         rest = [zero_from_primal(x, symbolic_zeros=True) for x in flat[n_out:]]
         return flat, [*moved, *rest]
 
@@ -205,6 +210,7 @@ def _with_derivative_of(
 
 
 def _tangents(
+    entry: _Traced,
     eqn: _compat.JaxprEqn,
     operands: Sequence[Any],
     results: Sequence[Any],
@@ -228,7 +234,8 @@ def _tangents(
         return [dot for dot, one in zip(found, inexact, strict=True) if one]
 
     given = [dots[k] for k in moving]
-    jaxpr = _given_results(eqn, jax.make_jaxpr(own)(list(operands), given), results, changed)
+    bare = jax.make_jaxpr(own)(list(operands), given)
+    jaxpr = _given_results(entry, eqn, bare, results, changed)
     found = iter(_compat.jaxpr_as_fun(jaxpr)(*operands, *given, *results))
     return [
         next(found) if one else zero_from_primal(x, symbolic_zeros=True)
@@ -236,7 +243,9 @@ def _tangents(
     ]
 
 
-def _given_results(eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], changed: bool) -> Any:
+def _given_results(
+    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], changed: bool
+) -> Any:
     """The jaxpr with the results of the equation as its last inputs, computed no more."""
     inner = _compat.open_jaxpr(jaxpr)
     own, more = inner.invars[: len(eqn.invars)], [_compat.fresh_var(jax.typeof(x)) for x in results]
@@ -248,7 +257,7 @@ def _given_results(eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], ch
     eqns = []
     for one in inner.eqns:
         same = one.primitive is eqn.primitive and _same(one.invars, own)
-        if same and one.params == eqn.params:
+        if same and _same_params(entry, one.params, eqn.params):
             instead |= dict(zip(one.outvars, more, strict=True))
         else:
             eqns.append(one.replace(invars=read(one.invars)))
@@ -265,6 +274,25 @@ def _given_results(eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], ch
 
 def _same(atoms: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(atoms) == len(others) and all(map(lambda a, b: a is b, atoms, others))
+
+
+def _same_params(entry: _Traced, params: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    names = params.keys() | others.keys()
+    return params.keys() == others.keys() and all(
+        _same_param(params[name], others[name]) for name in names.difference(entry.ignored)
+    )
+
+
+def _same_param(param: Any, other: Any) -> bool:
+    # Equal is not enough: 0.0 equals -0.0, 1 equals True.
+    if param is other:
+        return True
+    if type(param) is not type(other):
+        return False
+    if isinstance(param, np.ndarray | jax.Array):
+        a, b = np.asarray(param), np.asarray(other)
+        return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    return bool(param == other) and repr(param) == repr(other)
 
 
 # ---- the equation that holds the jaxpr ---------------------------------------
@@ -298,13 +326,13 @@ def _primitive_holding(primitive: Any, entry: _Traced) -> Any:
     with _lock:
         key = primitive, entry
         if key not in _holding:
-            _holding[key] = _new_primitive(primitive.name)
+            _holding[key] = _new_primitive(primitive.name, entry)
             hop = Hop(nested=entry.nested, inject=entry.inject, own_derivative=True)
             bring(_holding[key], hop)
         return _holding[key]
 
 
-def _new_primitive(name: str) -> Any:
+def _new_primitive(name: str, entry: _Traced) -> Any:
     prim = _compat.Primitive(name)
     prim.multiple_results = True
 
@@ -312,7 +340,7 @@ def _new_primitive(name: str) -> Any:
         return list(_compat.jaxpr_as_fun(params[_HELD])(*operands))
 
     def differentiable(params: Any) -> Callable[..., list[Any]]:
-        function = _with_derivative_of(_plain(params), params[_HELD], changed=False)
+        function = _with_derivative_of(entry, _plain(params), params[_HELD], changed=False)
         return lambda *operands: function([], list(operands))
 
     def types(*avals: Any, **params: Any) -> Any:

@@ -487,7 +487,7 @@ def test_a_tag_that_the_rule_does_not_have_is_refused_when_it_is_differentiated(
     assert_close(half(half.ctx, V)[0], np.maximum(V, 0))
     address = program.tags()[0].address
     with pytest.raises(
-        taxpr.RefusedError, match=rf"tag 'r', {address}, .* cannot be told for sure in the jvp"
+        taxpr.RefusedError, match=rf"tag 'r', {address}.* cannot be told for sure in the jvp"
     ):
         jax.grad(lambda v: total(half(half.ctx, v)[0]))(V)
     half = program.inject(taxpr.scale(0.5), custom_rules="drop")

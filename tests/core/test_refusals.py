@@ -188,6 +188,8 @@ def test_the_remat_of_the_flag_is_injected(flag, cse):
     check_types(new)
     [eqn] = [e for e in _compat.open_jaxpr(new).eqns if taxpr.is_hop(e)]
     assert type(eqn.params["_prim"]) is _compat.RematTraced
+    passed_over = taxpr.trace(f)(V).tag_at("*", name="every value").skipped
+    assert any("is hidden, and cannot be replaced" in one.reason for one in passed_over)
 
     def ours(s, v):
         return jex.jaxpr_as_fun(new)(s, v)

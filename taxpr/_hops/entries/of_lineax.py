@@ -36,7 +36,10 @@ def _entries() -> Mapping[_compat.Kind, Hop] | None:
     rules = getattr(primitives, "_vprim_impl_registry", {})
     if solve not in rules or mapped not in rules:
         return {}  # a version that is made otherwise
-    entry = functools.partial(traced, label="solve", others=_parts, undroppable=_STOPPED)
+    # Each equation has its own `flatten`, which is told how the results are put together.
+    entry = functools.partial(
+        traced, label="solve", others=_parts, undroppable=_STOPPED, ignored=("flatten",)
+    )
     of_mapped = entry(_running(rules[mapped]))
     return {
         solve: entry(_running(rules[solve])),

@@ -9,7 +9,7 @@ comes out has zero tangent, and a derivative with respect to a context that goes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -145,7 +145,24 @@ def _is_zero(tangent: Any) -> bool:
 
 def _nested_root(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     # JAX keeps the function and the solve of its tangent untraced until it differentiates.
-    return (plain("solve", "custom_root solve", None, eqn.params["_prim"].solve_jaxpr),)
+    jaxpr = eqn.params["_prim"].solve_jaxpr
+    return (plain("solve", "custom_root solve", None, jaxpr, rebuilt=_with_solve),)
+
+
+def _with_solve(eqn: _compat.JaxprEqn, jaxpr: Any) -> _compat.JaxprEqn:
+    old = eqn.params["_prim"]
+
+    def solve(consts: Any, guess: Any) -> Any:
+        flat = _compat.jaxpr_as_fun(_compat.closed(jaxpr))(*jax.tree.leaves((consts, guess)))
+        return jax.tree.unflatten(old.out_tree, flat)
+
+    new = _with_another(old, solve, old.in_avals, old.has_aux)
+    return eqn.replace(params={**eqn.params, "_prim": new}, effects=new.effects)
+
+
+def _with_another(old: Any, solve: Callable[..., Any], avals: Sequence[Any], has_aux: bool) -> Any:
+    traced = jax.jit(solve).trace(*avals[:2])
+    return type(old)(old.f, solve, old.tangent_solve, traced, avals, has_aux=has_aux)
 
 
 def _inject_root(
@@ -173,9 +190,7 @@ def _inject_root(
 
     hidden = _refusing("custom_root", eqn, inner, thread, ctx)
     args = ((hidden, solve_consts), *others)
-    avals = jax.tree.map(jax.typeof, args)
-    traced = jax.jit(solve).trace(*avals[:2])
-    new = type(old)(old.f, solve, old.tangent_solve, traced, avals, has_aux=True)
+    new = _with_another(old, solve, jax.tree.map(jax.typeof, args), has_aux=True)
     given = [*own, *ctx, *jax.tree.leaves((solve_consts, *others))]
     of_ctx = range(len(own), len(own) + len(ctx))
     root, (aux, ctx, emits) = new(*args)
