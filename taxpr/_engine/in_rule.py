@@ -66,6 +66,7 @@ def in_rule(
     handlers = set(leaves_of(plans.get(own, {})))
     unclear = plan_of_rule(eqn, plans, rule)[1]
     missed = {one.leaf for one in unclear if one.leaf.observes and not one.of_rule}
+    missed = _with_sharing(missed, handlers)
     # A rule may run the function on something else; what is handed out is that of the function.
     beside = missed | {handler for handler in handlers if handler.emits}
     left = {**plans, own: with_leaves(plans.get(own, {}), lambda h: NOTHING if h in beside else h)}
@@ -86,6 +87,15 @@ def in_rule(
         with_leaves(plans.get(own, {}), quiet.get) if beside else {},
         frozenset(index for handler in beside for index in handler.uses or ()),
     )
+
+
+def _with_sharing(some: set[Handler], handlers: set[Handler]) -> set[Handler]:
+    """With those that look at what these make of the context, as at the count of iterations."""
+    made: set[int] = set()
+    while more := {index for one in some for index in one.uses or ()} - made:
+        made |= more
+        some = some | {one for one in handlers if one.observes and not made.isdisjoint(one.uses or ())}
+    return some
 
 
 def _quiet(handler: Handler) -> Handler:

@@ -9,7 +9,7 @@ no address.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -93,17 +93,23 @@ class Counters:
         self._n_ctx = n_ctx
         self._options = options
         self._loops: dict[str, tuple[Loop, tuple[Step, ...]]] = {}
+        self._of_changes: set[str] = set()  # those that are counted for what changes a value
 
-    def of(self, site: Site, counted: Sequence[bool]) -> list[Loop | None]:
-        """The loops around a site, outermost first; None for those that are not to be counted."""
+    def of(self, site: Site, counted: Sequence[bool], observes: bool) -> list[Loop | None]:
+        """The loops around a site, outermost first; None for those that are not to be counted.
+
+        What ``observes`` may stand in a function with a rule, beside which it is counted.
+        """
         out: list[Loop | None] = []
         for (address, step), wanted in zip(loops_around(site), counted, strict=True):
             if not wanted:
                 out.append(None)
                 continue
-            if address not in self._loops:
-                depth = site.chain.index(address)
+            depth = site.chain.index(address)
+            if not observes or any(step.nested.rule for step in site.steps[:depth]):
                 refuse_unless_plain("counting iterations", site, depth, self._options)
+                self._of_changes.add(address)
+            if address not in self._loops:
                 _refuse_hidden(site, depth)
                 loop = Loop(
                     address,
@@ -129,13 +135,14 @@ class Counters:
         """The jaxpr with the tags that count, and these with their handlers."""
         chosen: list[tuple[Site, Handler]] = []
         ends: dict[Any, Any] = {}
-        for loop, steps in self._loops.values():
+        for address, (loop, steps) in self._loops.items():
             *outer, step = steps
+            observes = address not in self._of_changes
             body = nested_jaxprs(step.eqn)[-1]
             inside = (*outer, step._replace(nested=body))
-            chosen.append((_end_of(jaxpr, inside, ends), _going_up(loop.counter)))
+            chosen.append((_end_of(jaxpr, inside, ends), _going_up(loop.counter, observes)))
             if outer:
-                chosen.append((_end_of(jaxpr, tuple(outer), ends), _back_to_zero(loop.counter)))
+                chosen.append((_end_of(jaxpr, tuple(outer), ends), _back_to_zero(loop.counter, observes)))
         return _with_ends(jaxpr, ends), chosen
 
     def closed(self, jaxpr: Any) -> Any:
@@ -153,20 +160,25 @@ class Counters:
         return jax.make_jaxpr(run)(*avals)
 
 
-def _going_up(counter: int) -> Handler:
+def _going_up(counter: int, observes: bool) -> Handler:
     def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
         del address, eqn
         return [ctx[0] + 1], token, None
 
-    return Handler(run, uses=(counter,))
+    return _counting(run, counter, observes)
 
 
-def _back_to_zero(counter: int) -> Handler:
+def _back_to_zero(counter: int, observes: bool) -> Handler:
     def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
         del address, eqn, ctx
         return [jnp.int32(0)], token, None
 
-    return Handler(run, uses=(counter,))
+    return _counting(run, counter, observes)
+
+
+def _counting(run: Callable[..., Handled], counter: int, observes: bool) -> Handler:
+    seen = (counter,) if observes else ()
+    return Handler(run, uses=(counter,), observes=observes, seen=seen)
 
 
 def _end_of(jaxpr: Any, steps: tuple[Step, ...], ends: dict[Any, Any]) -> Site:

@@ -63,7 +63,7 @@ def site_handler(injector: Injector, site: Site, indices: Any, counters: Counter
     own, tree = jax.tree.flatten(part)
     if not isinstance(injector, SiteInjector):
         return handler_for(injector, tree, tuple(own), injector.observes)
-    loops = counters.of(site, injector.counted(site, part))
+    loops = counters.of(site, injector.counted(site, part), injector.observes)
 
     def run(ctx: Any, token: Any, params: dict[str, Any]) -> Any:
         mine, counts = ctx

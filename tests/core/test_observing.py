@@ -511,3 +511,51 @@ def test_a_derivative_of_what_was_seen_is_refused_also_behind_what_is_not_known(
     assert_close(jax.grad(lambda x: looked(x)[0])(V), jax.grad(f)(V))
     with pytest.raises(taxpr.RefusedError, match="derivative is taken of the value of the tag"):
         jax.grad(lambda x: looked(x)[1]["h"].sum())(V)
+
+
+# ---- iterations of loops in a function with a rule ---------------------------------------
+
+
+def _same(f, x):
+    return f(x)
+
+
+def _without_a_loop(f, x):
+    return jnp.cos(x)
+
+
+def _with_the_tag_but_no_loop(f, x):
+    return tag(jnp.cos(x), name="c")
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+@pytest.mark.parametrize("rule", [_same, _without_a_loop, _with_the_tag_but_no_loop])
+@MODES
+def test_iterations_are_told_apart_beside_a_rule(kind, rule, mode):
+    def f(x):
+        def step(c, k):
+            c = tag(jnp.sin(c) * k, name="c")
+            return c, c
+
+        return jnp.sum(lax.scan(step, x, jnp.arange(1.0, 4.0))[1])
+
+    if kind == "jvp":
+        f = jax.custom_jvp(f)
+        f.defjvp(lambda primals, tangents: (rule(f, primals[0]), 7 * tangents[0]))
+    else:
+        f = jax.custom_vjp(f)
+        f.defvjp(lambda x: (rule(f, x), None), lambda _, ct: (7 * ct,))
+
+    def twice(x):
+        return jnp.sum(lax.map(f, x * jnp.arange(1.0, 3.0))) + f(x)
+
+    watched = taxpr.trace(twice)(0.5).inject(taxpr.stats(per="iteration"), where="c")
+    _, ctx = watched(watched.ctx, 0.5)
+    expected = watched.report(ctx)
+    rows = [row["mean"] for row in expected.values()]
+    assert [row.shape for row in rows] == [(2, 3), (3,)]
+    assert_close(rows[1][1], 2 * jnp.sin(jnp.sin(0.5)))
+    gradient = mode(jax.grad(lambda x: watched(watched.ctx, x), has_aux=True))
+    found, ctx = gradient(0.5)
+    assert_close(found, jax.grad(twice)(0.5))
+    assert_close(watched.report(ctx), expected)
