@@ -72,14 +72,22 @@ class NotebookPage:
         self.dialogs: list[str] = []
         page.on("dialog", self._on_dialog)
         page.set_default_timeout(60 * SECONDS)
-        answers: list[Any] = []  # of the kernel; before the first one the page says "idle", too
-        page.on("websocket", lambda socket: _listen(socket, answers))
-        page.goto(url)
+        self._answers: list[Any] = []  # of the kernel; before one the page says "idle", too
+        page.on("websocket", lambda socket: _listen(socket, self._answers))
+        self._open(url)
+        try:
+            expect(page.locator(".jp-Cell").first).to_be_visible(timeout=30 * SECONDS)
+        except AssertionError:  # on a loaded machine JupyterLab at times never shows the cells
+            self._open(url)
+
+    def _open(self, url: str) -> None:
+        self._answers.clear()
+        self.page.goto(url)
         give_up = time.monotonic() + 180
-        while not answers:
+        while not self._answers:
             assert time.monotonic() < give_up, "the kernel does not answer"
-            page.wait_for_timeout(50)
-        idle = page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']")
+            self.page.wait_for_timeout(50)
+        idle = self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']")
         # A narrow toolbar may have it in a menu.
         idle.first.wait_for(state="attached", timeout=180 * SECONDS)
 
