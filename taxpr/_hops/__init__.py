@@ -1,8 +1,8 @@
-"""What is known of higher-order primitives, the equations that hold jaxprs.
+"""Everything taxpr knows about higher-order primitives, those whose equations hold jaxprs.
 
-One entry for each primitive, in `entries`; `protocol` says what an entry has to say, `table` finds
-the one of an equation, and the others are parts of which entries are made. May import
-`_primitives`, `_jaxprs`.
+Each primitive has one entry, in `entries`. `protocol` defines what an entry consists of, `table`
+finds the entry of an equation, and the other modules are helpers for writing entries. May import
+`_primitives` and `_jaxprs`; may not import the engine that calls the entries.
 """
 
 from taxpr._hops import entries

@@ -1,4 +1,7 @@
-"""The context into and out of an equation whose rule for derivatives knows nothing of it."""
+"""The context at an equation that keeps a derivative rule, which has no tangent for the context.
+
+Used by the entries of custom_jvp, custom_vjp, the solvers, and `traced`.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from taxpr._primitives.guard import ended, guarded, underived
 def entering(
     thread: Thread, own: Sequence[Any], ctx: Sequence[Any], message: str
 ) -> tuple[list[Any], list[Any]]:
-    """What goes in beside the operands: what injectors close over, and the context.
+    """The consts of injectors and the context, as extra operands of the equation.
 
-    A derivative with respect to it is refused. No result depends on what only serves to look at
-    values, which just loses its derivative; what comes of it is refused where it is used, see
-    `taxpr._engine.underived`.
+    Differentiating with respect to them raises ``message``. Leaves that only observe values are an
+    exception: no result depends on them, so they just lose their derivative. Using the derivative
+    of such a leaf later is refused by `taxpr._engine.underived`.
     """
     if thread.options.marks_lost:
         return ended(own), ended(ctx)
@@ -39,19 +42,19 @@ def leaving(
     of_ctx: range,
     results: tuple[Sequence[Any], Sequence[Any], Emits],
 ) -> tuple[list[Any], list[Any], Emits]:
-    """What comes out, in which nothing has a derivative that the rule knows nothing of.
+    """The results of the equation, with derivatives of the context and the emissions ended.
 
     Args:
-        thread: That of the equation.
-        jaxpr: What the equation computes, with the context through it and its consts hoisted.
-        operands: Those of ``jaxpr``, as they are outside of the equation.
-        of_ctx: Where among them the context is.
-        results: ``(ctx, outs, emits)`` as the equation gives them.
+        thread: The thread of the equation.
+        jaxpr: The computation of the equation, with the context threaded and consts hoisted.
+        operands: The operands of ``jaxpr``, as they are outside of the equation.
+        of_ctx: The positions of the context among ``operands``.
+        results: ``(ctx, outs, emits)`` from the equation.
 
     Returns:
-        ``(ctx, outs, emits)``. Where what is lost is to be marked, each leaf of the context is
-        `underived` of the operands of which it has a derivative, and each result of the context;
-        the message is the index of the leaf.
+        ``(ctx, outs, emits)``. With the option ``marks_lost``, `underived` marks each lost
+        dependence: each context leaf on the operands, and each result on the context. The message
+        of a mark is the index of the leaf.
     """
     ctx, outs, emits = results
     leaves, tree = jax.tree.flatten(emits)

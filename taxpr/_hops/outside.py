@@ -1,4 +1,4 @@
-"""Entries that others bring: checked when they are registered, and where they are used."""
+"""`register_hop`: entries from other libraries, checked when registered and whenever used."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from taxpr._hops.table import bring, nested_jaxprs
 def register_hop(primitive: Any, hop: Hop) -> None:
     """Teach taxpr a higher-order primitive: one whose equations hold jaxprs.
 
-    From then on its equations are drawn, and tags in there are found, as far as `Hop.nested`
-    says, and injected, collected, counted, planted and differentiated as `Hop.inject` says. A
-    library does so once, where it makes its primitive. Without an entry a primitive is walked and
-    drawn as far as its params show jaxprs, and refused by `inject`.
+    `Hop.nested` tells taxpr where the jaxprs are, so that it can walk and draw them and find tags
+    in them. `Hop.inject` tells it how to rewrite the equation, to inject, collect, count, plant
+    and differentiate at these tags. A library registers its primitive once, where it creates it.
+    Without an entry, taxpr walks and draws the jaxprs that it finds in the params, and `inject`
+    refuses the primitive.
 
-    What the entry returns is checked whenever it is used. Registering again replaces the entry;
-    the entries that taxpr has of its own for the primitives of JAX stay.
+    taxpr checks what the entry returns each time. Registering again replaces an entry, except
+    taxpr's own entries for primitives of JAX.
 
     Args:
-        primitive: A primitive, as of `jax.extend.core.Primitive`.
+        primitive: A primitive, such as `jax.extend.core.Primitive` makes.
         hop: Its entry.
 
     Raises:
-        ArgumentError: If there is no such entry to be had.
+        ArgumentError: If one of them is something else, if the entry has both ``inject`` and
+            ``refusal`` or neither, or if taxpr has its own entry for the primitive.
 
     Example:
         >>> import jax, jax.extend.core as jex, taxpr
@@ -78,7 +80,7 @@ def register_hop(primitive: Any, hop: Hop) -> None:
         raise ArgumentError(f"register_hop: {name} has an entry of taxpr's own, which stays.")
 
 
-# ---- what it says of an equation ---------------------------------------------
+# ---- checks of `Hop.nested` --------------------------------------------------
 
 
 def _nested(
@@ -95,7 +97,7 @@ def _nested(
 
 
 def _misfits(eqn: _compat.JaxprEqn, one: Any) -> Iterator[str]:
-    """What is wrong with a nested jaxpr, the first thing first."""
+    """The faults of one result of ``nested``; each check assumes that those before found none."""
     if not isinstance(one, Nested):
         yield "which is no Nested"
     if not one.label or "/" in one.label:
@@ -130,13 +132,13 @@ def _leads_to(eqn: _compat.JaxprEqn, one: Nested) -> bool:
     return here is one.stored
 
 
-# ---- what its rule returns ---------------------------------------------------
+# ---- checks of `Hop.inject` --------------------------------------------------
 
 
 def _injected(
     inject: Inject, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
 ) -> tuple[list[Any], list[Any], Emits]:
-    """What the rule returns, with the weak types that were there before."""
+    """Call the rule, check its results, and restore the weak types of the original results."""
     returned = inject(eqn, list(ctx), list(operands), thread)
     if not (isinstance(returned, (tuple, list)) and len(returned) == 3):
         raise ArgumentError(

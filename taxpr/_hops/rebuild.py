@@ -1,4 +1,4 @@
-"""What several entries need in order to rebuild an equation."""
+"""Helpers shared by the entries: emissions, their values by iteration, and refusals."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from taxpr._primitives.tag import is_tag
 
 
 def tags_in(thread: Thread, label: str) -> str:
-    """The selected tags in a nested jaxpr, the first ones, for messages."""
+    """The first selected tags in a nested jaxpr, for messages."""
     tags = thread.selected(label)
     return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
 
 
 def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.JaxprEqn) -> None:
-    """Raise where an injector in there closes over a Ref.
+    """Raise if an injector in ``threaded`` closes over a Ref.
 
-    JAX does not trace the solve of a custom_linear_solve that writes to a Ref, and does not compile
-    a custom_jvp that does. In a custom_vjp it would be possible, and is not done.
+    JAX cannot trace a custom_linear_solve whose solve writes to a Ref, nor compile such a
+    custom_jvp. For a custom_vjp it would be possible, but is not implemented.
     """
     if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in threaded.hoisted[1]):
         source = _compat.source_of(eqn)
@@ -47,15 +47,15 @@ def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.Jaxp
 )
 @dataclasses.dataclass(frozen=True)
 class Slots:
-    """A value emitted for the first iterations of while loops, not only for the last one.
+    """The values of a tag for the first ``size`` iterations of while loops, not only the last.
 
-    It stands in `Emission.value` in place of the leaves of the token. Each loop around the tag
-    adds a leading axis: a scan one of its length, a while loop one of ``size``.
+    `Emission.value` has this instead of the leaves of the token. Each loop around the tag adds a
+    leading axis: a scan of its length, a while loop of ``size``.
 
     Attributes:
-        leaves: The leaves of the token, with those axes.
-        fired: Bool, of the shape of those axes: where the tag fired.
-        size: How many iterations of a while loop are kept.
+        leaves: The leaves of the token, with the leading axes.
+        fired: Bool, of the shape of the leading axes: in which iterations the tag fired.
+        size: The number of iterations kept of each while loop.
     """
 
     leaves: list[Any]
@@ -64,19 +64,19 @@ class Slots:
 
 
 def counted(emission: Emission) -> Emission:
-    """The emission with its count written out."""
+    """The emission with an explicit count: one, if the tag fires on every run."""
     fired = jnp.int32(1) if emission.fired is None else emission.fired
     return emission._replace(value=list(emission.value), fired=fired)
 
 
 def never(emission: Emission) -> Emission:
-    """The emission, given as avals, of a run in which the tag did not fire."""
+    """The emission of a run in which the tag does not fire: zeros. Takes and replaces avals."""
     fired = jnp.int32(0) if emission.fired is None else zeros_of(emission.fired)
     return emission._replace(value=jax.tree.map(zeros_of, emission.value), fired=fired)
 
 
 def before_loop(emission: Emission) -> Emission:
-    """What a while loop begins with, for a body that emits these avals."""
+    """The initial carry of a while loop for a body that emits these avals."""
     begun = never(emission)
     value = [_with_slots(x) if isinstance(x, Slots) else x for x in begun.value]
     return begun._replace(value=value)
@@ -87,14 +87,14 @@ def _with_slots(one: Slots) -> Slots:
 
 
 def slotted(emission: Emission) -> bool:
-    """Whether the values of iterations are kept apart."""
+    """Whether the emission keeps the values of single iterations."""
     return any(isinstance(x, Slots) for x in emission.value)
 
 
 def later(old: Emission, new: Emission, index: Any) -> Emission:
-    """The emission of a while loop after one more run, the one with the number ``index``.
+    """Combine the emission of a while loop so far with that of iteration ``index``.
 
-    It is the last value, or all of those for which there are slots; and the sum of counts.
+    Adds the counts. Keeps the last value that fired, or with `Slots` the value of each iteration.
     """
     new = counted(new)
     count = old.fired + new.fired
@@ -105,7 +105,7 @@ def later(old: Emission, new: Emission, index: Any) -> Emission:
 
 
 def _put(into: Slots, one: Slots, index: Any) -> Slots:
-    # Iterations for which there is no slot are dropped.
+    # Drop iterations beyond the last slot.
     return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
 
 
@@ -121,7 +121,7 @@ def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[A
 
 
 def untagged(eqn: _compat.JaxprEqn) -> _compat.JaxprEqn:
-    """The equation without the tags in its jaxprs, for a derivative, which they do not mark."""
+    """The equation without the tags in its jaxprs. Used for derivatives: a tag marks the primal."""
 
     def kept(position: int, inner: _compat.JaxprEqn) -> _compat.JaxprEqn | None:
         del position

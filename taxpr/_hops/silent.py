@@ -1,4 +1,4 @@
-"""Jaxprs without what happens beside their results."""
+"""Remove side effects that no result needs, so that an extra run of a jaxpr does not print."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from taxpr._primitives.tag import is_tag
 
 
 def silent(stored: Any) -> Any:
-    """A jaxpr without equations that have effects and no result that is used.
+    """The jaxpr without effectful equations whose results nothing uses, such as `jax.debug.print`.
 
-    Such as `jax.debug.print`, also in nested jaxprs. What writes to a reference stays. So do tags,
-    with their addresses: an equation that does nothing takes the place of each that goes.
+    Applies to nested jaxprs too. Writes to Refs and tags stay. An equation that does nothing takes
+    the place of each removed one, so that addresses stay valid.
     """
     inner = _compat.open_jaxpr(stored)
     if not inner.effects:
         return stored
-    # What JAX marks as dropped is not all that nothing uses; see `is_dropped`.
+    # JAX does not mark every unused result as dropped, see `is_dropped`.
     atoms = [*inner.outvars, *(atom for eqn in inner.eqns for atom in eqn.invars)]
     used = {atom for atom in atoms if not _compat.is_literal(atom)}
     return _compat.rebuilt(stored, eqns=[_silent(eqn, used) for eqn in inner.eqns])

@@ -1,10 +1,10 @@
-"""Primitives that hide what they run in a Python function, and have a derivative of their own.
+"""`traced`: entries of primitives that run a Python function and define their own derivative.
 
-Their equations hold no jaxpr of it. It is traced when somebody looks: that is the nested jaxpr.
-Injection runs the traced jaxpr, with the context through it, in the place of the equation, and
-leaves the derivative to the primitive, at the results that the injected function gives. An edit,
-such as a tag on a value in there, puts another equation in its place, which holds the jaxpr: that
-of a primitive of ours by the same name, so that addresses stay.
+The equation holds no jaxpr of the function, so taxpr traces it when somebody looks inside.
+Injection runs the traced jaxpr with the context in place of the equation, and takes the derivative
+by the primitive's own rule, at the injected results. An edit inside, such as a new tag, replaces
+the equation by one that does hold the jaxpr. Its primitive is ours but has the same name, so that
+addresses stay valid.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
 from taxpr._hops.rebuild import refuse_refs, untagged
 from taxpr._hops.table import bring
 
-# What an equation runs: a function of its operands.
+# Gives for an equation the function of its operands that it runs.
 Run = Callable[[_compat.JaxprEqn], Callable[..., Sequence[Any]]]
 
 _NO_DERIVATIVE = (
@@ -47,21 +47,22 @@ def traced(
     undroppable: str | None = None,
     ignored: tuple[str, ...] = (),
 ) -> Hop:
-    """The entry of a primitive that computes something by a function in Python.
+    """The entry of a primitive that runs a Python function.
 
-    Its equations are looked into as if they held the jaxpr of that function, and keep the
-    derivative that the primitive has. Both functions must give the same for the same equation.
+    taxpr looks into its equations as if they held the jaxpr of that function. They keep the
+    derivative of the primitive. ``run`` and ``others`` must be deterministic: the same equation
+    gives the same function and jaxprs.
 
     Args:
-        run: ``(eqn) -> function``: what the equation runs, as a function of its operands that
-            returns its results, in operations of JAX.
+        run: ``(eqn) -> function``: the function that the equation runs, from operands to results,
+            in operations of JAX.
         label: The label of its jaxpr.
-        others: ``(eqn) -> nested jaxprs``: those that the params hold; they never run by
-            themselves, so that they are `Nested.idle`.
-        undroppable: Why the derivative cannot be that of what runs; None where it can, as
-            ``custom_rules="drop"`` asks for.
-        ignored: The names of params that say nothing of what is computed, such as an object
-            into which an equation writes how its results are put together.
+        others: ``(eqn) -> nested jaxprs``: the jaxprs among the params. They do not run by
+            themselves, so mark them as `Nested.idle`.
+        undroppable: Why ``custom_rules="drop"`` cannot replace the primitive's derivative by that
+            of the function; None if it can.
+        ignored: Names of params that do not affect the computation, such as an object to which
+            tracing writes the output tree.
 
     Example:
         >>> import jax, jax.extend.core as jex, jax.numpy as jnp, taxpr
@@ -100,7 +101,7 @@ class _Traced:
         return (held, *self.others(eqn))
 
     def _holding(self, eqn: _compat.JaxprEqn, jaxpr: Any) -> _compat.JaxprEqn:
-        """An equation with the same results that holds the jaxpr."""
+        """The equation replaced by one that holds the jaxpr and has the same results."""
         return eqn.replace(
             primitive=_primitive_holding(eqn.primitive, self),
             params={**eqn.params, _HELD: jaxpr, _OF: _Former(eqn)},
@@ -141,17 +142,17 @@ class _Traced:
         )
 
 
-# ---- what runs ---------------------------------------------------------------
+# ---- tracing -----------------------------------------------------------------
 
-_KEPT = 256  # traced functions
+_KEPT = 256  # traced functions in the cache
 _known: dict[Any, tuple[Any, Any]] = {}
 _lock = threading.Lock()
 
 
 def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
-    """The traced function of an equation, the same object for the very same params and types.
+    """Trace the function of an equation. Identical params and types give the identical jaxpr.
 
-    Params that are only equal may say something else, as 0.0 and -0.0 do.
+    The cache compares params by identity: equal ones may differ in meaning, as 0.0 and -0.0 do.
     """
     avals = tuple(atom.aval for atom in eqn.invars)
     params = tuple((name, id(value)) for name, value in eqn.params.items())
@@ -159,9 +160,9 @@ def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
     with _lock:
         known = _known.get(key)
     if known is None:
-        known = _trace(entry, eqn, avals), eqn.params  # which live as long as their ids
+        known = _trace(entry, eqn, avals), eqn.params  # keeps the params, whose ids are in the key
         with _lock:
-            known = _known.setdefault(key, known)  # another thread may have been first
+            known = _known.setdefault(key, known)  # another thread may have been faster
             while len(_known) > _KEPT:
                 del _known[next(iter(_known))]
     return known[0]
@@ -185,10 +186,10 @@ def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
 def _with_derivative_of(
     entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: Any, changed: bool
 ) -> Callable[..., list[Any]]:
-    """``(hidden, operands) -> results``: a jaxpr that begins with the results of an equation.
+    """Make ``(hidden, operands) -> results`` of a jaxpr, differentiated by the equation's rule.
 
-    Its derivative with respect to the operands is that of the equation, and that of what follows
-    is zero. ``changed`` says whether the results may be others than those of the equation.
+    The first results of the jaxpr are those of the equation; further results have zero tangent.
+    ``changed`` says whether injection may have changed the equation's results.
     """
     eqn = untagged(_plain(eqn))
     n_out = len(eqn.outvars)
@@ -196,7 +197,7 @@ def _with_derivative_of(
     def function(hidden: list[Any], operands: list[Any]) -> list[Any]:
         return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *operands))
 
-    function.__name__ = eqn.primitive.name  # which JAX notes in the jaxpr
+    function.__name__ = eqn.primitive.name  # JAX records it in the jaxpr
     run = jax.custom_jvp(function)
 
     def rule(primals: Any, tangents: Any) -> Any:
@@ -217,9 +218,10 @@ def _tangents(
     dots: Sequence[Any],
     changed: bool,
 ) -> list[Any]:
-    """The tangents of an equation by its own rule, for results that may be others.
+    """The tangents of an equation by its own rule, at results that injection may have changed.
 
-    Where the rule computes the results it binds the equation itself; there they are given.
+    A rule usually computes the results by binding the equation again. `_given_results` finds that
+    equation in the traced rule and puts the given results in its place.
     """
     moving = [k for k, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
     inexact = [jnp.issubdtype(jnp.result_type(x), jnp.inexact) for x in results]
@@ -246,7 +248,7 @@ def _tangents(
 def _given_results(
     entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], changed: bool
 ) -> Any:
-    """The jaxpr with the results of the equation as its last inputs, computed no more."""
+    """The jaxpr with the results of the equation as last inputs, instead of computing them."""
     inner = _compat.open_jaxpr(jaxpr)
     own, more = inner.invars[: len(eqn.invars)], [_compat.fresh_var(jax.typeof(x)) for x in results]
     instead: dict[Any, Any] = {}
@@ -284,7 +286,7 @@ def _same_params(entry: _Traced, params: Mapping[str, Any], others: Mapping[str,
 
 
 def _same_param(param: Any, other: Any) -> bool:
-    # Equal is not enough: 0.0 equals -0.0, 1 equals True.
+    # `==` is not enough: 0.0 == -0.0 and 1 == True.
     if param is other:
         return True
     if type(param) is not type(other):
@@ -297,14 +299,15 @@ def _same_param(param: Any, other: Any) -> bool:
 
 # ---- the equation that holds the jaxpr ---------------------------------------
 
-# Its params are those of the equation that it was, with the jaxpr, and with that equation.
+# The equation that holds the jaxpr has the params of the original and two more: the jaxpr and the
+# original equation.
 _HELD, _OF = "held_jaxpr", "held_of"
 _holding: dict[Any, Any] = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Former:
-    """An equation that is kept in a param; its variables are those of another jaxpr."""
+    """The original equation, wrapped so that JAX does not look at its variables."""
 
     eqn: _compat.JaxprEqn
 
@@ -313,7 +316,7 @@ class _Former:
 
 
 def _plain(eqn_or_params: Any) -> _compat.JaxprEqn:
-    """The equation as it was, with what has become of its own jaxprs."""
+    """The original equation, with the current params: its own jaxprs may have been edited."""
     params = dict(getattr(eqn_or_params, "params", eqn_or_params))
     if _HELD not in params:
         return eqn_or_params
@@ -322,7 +325,7 @@ def _plain(eqn_or_params: Any) -> _compat.JaxprEqn:
 
 
 def _primitive_holding(primitive: Any, entry: _Traced) -> Any:
-    """The primitive, of the same name, of equations that hold what those of another one hide."""
+    """Our primitive with the name of the given one, for equations that hold the traced jaxpr."""
     with _lock:
         key = primitive, entry
         if key not in _holding:

@@ -1,8 +1,9 @@
-"""Over which mesh axes the results of a jaxpr differ.
+"""Find the mesh axes over which the values of a jaxpr may differ between devices.
 
-With ``check_vma=True`` JAX keeps track of it, but leaves out what a loop or a branch does:
-a number counted in a while loop that some devices leave earlier counts as the same on all of
-them (seen with 0.7.2 to 0.12). With ``check_vma=False`` JAX does not keep track.
+JAX tracks this as ``vma`` types if ``check_vma=True``, but ignores control flow: it takes a counter
+in a while loop for equal on all devices, even if some of them leave the loop earlier (0.7.2 to
+0.12). This is a forward dataflow analysis with a fixed point for loops, as for a taint: the set
+of axes of a value only grows, so the iteration ends. The entry of shard_map uses it.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ _NONE: Axes = frozenset()
 
 
 def varying_axes(jaxpr: Any, given: Sequence[Axes]) -> list[Axes]:
-    """The axes over which each result may differ, given those of the arguments.
+    """The axes over which each result may differ, given the axes of each argument.
 
-    An upper bound: what depends on something that differs counts as different, also where
-    only the choice of a branch or the number of iterations depends on it, unless a collective
-    has made it the same. What JAX itself takes for different is different here, too.
+    An upper bound: a value differs if anything it depends on differs, including the choice of a
+    branch or the trip count, unless a collective made it equal again. A value that JAX considers
+    varying also varies here.
     """
     return _Analysis().of_jaxpr(jaxpr, tuple(given))
 
 
 def waiting(jaxpr: Any, given: Sequence[Axes]) -> dict[Any, tuple[_compat.JaxprEqn, Axes]]:
-    """The loops and branches that may hang, with the axes along which they may.
+    """The loops and branches that may deadlock, each with the axes along which it may.
 
-    Those of which the devices along an axis may run another number of iterations or another
-    branch, and which hold a collective along it, for which all devices must come. The keys tell
-    which of them another jaxpr made of this one has, too.
+    All devices along an axis must reach a collective over it. They may not if the loop or branch
+    around it has a different trip count or choice per device. The keys are the primitive and its
+    traceback, which stay the same in a rewritten jaxpr.
     """
     analysis = _Analysis()
     analysis.of_jaxpr(jaxpr, tuple(given))
@@ -44,7 +45,7 @@ def waiting(jaxpr: Any, given: Sequence[Axes]) -> dict[Any, tuple[_compat.JaxprE
 class _Analysis:
     def __init__(self) -> None:
         self.waiting: dict[Any, tuple[_compat.JaxprEqn, Axes]] = {}
-        # A loop is looked at until nothing changes, and so are the loops in it.
+        # Memoized, because the fixed point of an outer loop visits inner loops many times.
         self._done: dict[Any, list[Axes]] = {}
 
     def of_jaxpr(self, jaxpr: Any, given: tuple[Axes, ...]) -> list[Axes]:
@@ -68,7 +69,7 @@ class _Analysis:
         if nested and all(None not in one.operands for one in nested):
             return self._of_hop(eqn, nested, operands)
         for one in nested:
-            # Which operands feed it is not known, so that each may be any of them.
+            # It is unknown which operands feed which input: assume all of them.
             self.of_jaxpr(one.stored, (_NONE.union(*operands),) * len(one.operands))
         made = _made_by(eqn)
         if is_tag(eqn) or eqn.primitive in _compat.side_by_side:
@@ -81,7 +82,7 @@ class _Analysis:
     ) -> list[Axes]:
         given, results = list(operands), [_NONE] * len(eqn.outvars)
         fed = {k for one in nested for k in one.operands}
-        # What feeds no jaxpr chooses a branch; a predicate chooses the number of iterations.
+        # An operand that feeds no jaxpr is the branch index. A predicate decides the trip count.
         choice = _NONE.union(*(axes for k, axes in enumerate(operands) if k not in fed))
         while True:
             before = (choice, list(given), list(results))
@@ -106,7 +107,7 @@ class _Analysis:
 
 
 def _waited_for(eqn: _compat.JaxprEqn) -> Axes:
-    """The axes along which collectives in an equation wait for all devices."""
+    """The axes along which a collective in the equation waits for all devices."""
     found = _compat.waits_for(eqn)
     for nested in nested_jaxprs(eqn):
         found = found.union(*map(_waited_for, nested.jaxpr.eqns))
@@ -114,7 +115,7 @@ def _waited_for(eqn: _compat.JaxprEqn) -> Axes:
 
 
 def _made_by(eqn: _compat.JaxprEqn) -> Axes:
-    """The axes along which an equation itself makes devices differ."""
+    """The axes along which the equation itself makes devices differ, as axis_index does."""
     made = _compat.made_different(eqn)
     for nested in nested_jaxprs(eqn):
         made = made.union(*map(_made_by, nested.jaxpr.eqns))

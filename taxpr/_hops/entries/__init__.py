@@ -1,7 +1,7 @@
-"""The entries of JAX's own primitives, and of lineax's, a module for each family.
+"""The entries of the primitives of JAX and lineax, one module for each family.
 
-Importing them fills the table `taxpr._hops.table`. May import what an entry is made of: the rest
-of `_hops`, `_primitives`, `_jaxprs`.
+Importing this package fills the table in `taxpr._hops.table`. May import the rest of `_hops`,
+`_primitives` and `_jaxprs`; may not import the engine.
 """
 
 from taxpr._hops.entries import (

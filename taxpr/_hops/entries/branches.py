@@ -1,4 +1,4 @@
-"""cond and switch, which are one primitive."""
+"""The entry of `cond`, the primitive behind both `jax.lax.cond` and `jax.lax.switch`."""
 
 from __future__ import annotations
 
@@ -72,14 +72,16 @@ def _inject(
 
 
 def _slots(emitted: Sequence[Emits]) -> tuple[list[Emission], list[dict[str, int]]]:
-    """Where branches hand out what they emit.
+    """Assign the emissions of all branches to common output slots.
 
-    Every branch must hand out the same things. As only one of them runs, what is of one type in
-    several branches shares a slot, so that a switch does not hand out zeros from each branch for
-    all tags of all others.
+    All branches must return the same types. Only one of them runs, so emissions of the same type
+    in different branches share a slot. Otherwise each branch would return zeros for every tag of
+    every other branch.
+
+    Invariant: within one branch no two emissions share a slot.
 
     Returns:
-        The type of each slot, and for each branch the slots of its emissions.
+        The type of each slot, and for each branch the slot of each emission key.
     """
     slots: list[Emission] = []
     of_kind: dict[Any, list[int]] = collections.defaultdict(list)
@@ -107,7 +109,10 @@ def _handing_out(
     n_ctx: int,
     avals: list[Any],
 ) -> Any:
-    """The branch, which also returns its number and what it has for each slot, or zeros."""
+    """The branch as a jaxpr that also returns its number and a value for each slot.
+
+    A slot that this branch does not use gets zeros.
+    """
 
     def run(*args: Any) -> list[Any]:
         ctx, outs, emits = branch(args[:n_ctx], args[n_ctx:])
@@ -121,7 +126,7 @@ def _handing_out(
 def _read(
     slots: Sequence[Emission], placed: Sequence[Mapping[str, int]], handed_out: Sequence[Any]
 ) -> Emits:
-    """What was emitted, by its key, from the number of the branch that ran and its slots."""
+    """The emissions by key, read from the number of the branch that ran and the slots."""
     number, *leaves = handed_out
     values = jax.tree.unflatten(jax.tree.structure(slots), leaves)
     users = collections.Counter(slot for here in placed for slot in here.values())
@@ -130,7 +135,7 @@ def _read(
         ran = number == index
         for key, slot in here.items():
             emission = values[slot]
-            if users[slot] > 1:  # else all other branches gave zeros
+            if users[slot] > 1:  # otherwise every other branch returned zeros here
                 emission = jax.tree.map(
                     lambda x, ran=ran: jax.lax.select_n(ran, zeros_of(x), x), emission
                 )
@@ -141,7 +146,7 @@ def _read(
 
 
 def _with_common_consts(jaxprs: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Closed jaxprs that all take the consts of all of them as leading arguments."""
+    """Give all branches one signature: the consts of all of them as leading arguments."""
     all_consts = [list(_compat.consts_of(jaxpr)) for jaxpr in jaxprs]
     new = []
     for index, jaxpr in enumerate(jaxprs):

@@ -1,4 +1,8 @@
-"""Calls: jit, remat, and the equations that only evaluate a jaxpr, or say where or how."""
+"""Entries of calls: jit, remat, and other primitives that evaluate one jaxpr exactly once.
+
+They differ in the params that have one entry for each operand or result. The ``_pad_`` functions
+extend these params for the context.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ from taxpr._hops.table import register
 
 
 def _param(eqn: _compat.JaxprEqn) -> str:
-    # eval_jaxpr keeps its jaxpr in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12; the others
-    # always in the same.
+    # eval_jaxpr stores its jaxpr under "jaxpr" up to 0.11 and under "call_jaxpr" from 0.12.
+    # The other primitives did not change.
     return "jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"
 
 
@@ -29,7 +33,7 @@ def _nested_remat(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     facts: dict[str, Any] = {"differentiated": True} if recomputed else {}
     if eqn.params.get("policy") is not None:
         policy = eqn.params["policy"]
-        # Some of the ready policies are objects in 0.10 and 0.11, and functions otherwise.
+        # Some of jax.checkpoint_policies are objects without a name in 0.10 and 0.11.
         facts["policy"] = getattr(policy, "__name__", type(policy).__name__)
     stored = eqn.params["jaxpr"]
     title = "remat (recomputed)" if recomputed else "remat"
@@ -57,7 +61,7 @@ def _inject_call(
 
 
 def _pad_jit(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
-    """The context gets no sharding or layout of its own, and is never donated."""
+    """The context has no sharding or layout and is never donated."""
     return {
         **params,
         "in_shardings": (_compat.UNSPECIFIED,) * more_in + tuple(params["in_shardings"]),
@@ -70,13 +74,13 @@ def _pad_jit(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, A
 
 def _pad_remat(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
     del more_out
-    if isinstance(params["prevent_cse"], tuple):  # from 0.11 it may be one for each operand
+    if isinstance(params["prevent_cse"], tuple):  # from 0.11 there may be one for each operand
         return {**params, "prevent_cse": (True,) * more_in + params["prevent_cse"]}
     return params
 
 
 def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
-    """The context stays in the memory in which it came."""
+    """Each context leaf stays in its memory space."""
     del more_in
     outvars = _compat.open_jaxpr(params["jaxpr"]).outvars
     added = tuple(map(_compat.memory_space_of, outvars[len(outvars) - more_out :]))
@@ -84,10 +88,10 @@ def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict
 
 
 def _pad_fused(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
-    """The context comes out in the memory of the device.
+    """The context comes out in device memory.
 
-    The values in there are in the memory space ``any``, with which JAX computes only from
-    scalars of another: an injector that computes from an array of its context fails.
+    Inside, values have the memory space ``any``. JAX combines these with scalars of another space
+    but not with arrays, so an injector that computes with an array of its context fails.
     """
     del more_in
     added = (_compat.device_memory,) * more_out
@@ -95,7 +99,7 @@ def _pad_fused(params: dict[str, Any], more_in: int, more_out: int) -> dict[str,
 
 
 def _pad_program_order(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
-    """The context keeps its place in the order, too."""
+    """The context takes part in the program order: it is not excluded."""
     del more_out
     return {**params, "exclude_mask": (False,) * more_in + tuple(params["exclude_mask"])}
 
@@ -110,11 +114,11 @@ def _inject_remat_traced(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The remat of the flag jax_remat3, an object that is called and not a primitive."""
+    """Inject into the remat of the flag jax_remat3, a callable object instead of a primitive."""
     inner = thread("call")
     jaxpr, consts = inner.hoisted
     old = eqn.params["_prim"]
-    # 0.10 and 0.11 have no prevent_cse.
+    # In 0.10 and 0.11 the object has no prevent_cse.
     options = {key: value for key, value in old.params.items() if key != "jaxpr"}
     if isinstance(options.get("prevent_cse"), tuple):
         options["prevent_cse"] = (True,) * (len(consts) + len(ctx)) + options["prevent_cse"]

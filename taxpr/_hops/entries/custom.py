@@ -1,9 +1,9 @@
-"""custom_jvp and custom_vjp.
+"""Entries of `jax.custom_jvp` and `jax.custom_vjp`.
 
-Both hold the jaxpr of the function and, as Python functions of which inputs are
-differentiated, the rules that take its place under differentiation. The rule is kept: its
-jaxprs are injected as the function is. The context has no derivative in a rule that knows
-nothing of it: none comes out, and to ask for one with respect to it is refused.
+Their equations hold the jaxpr of the function, and Python functions that trace its derivative
+rule. Injection keeps the rule, and injects into its jaxpr as well. The user's rule has no
+derivative for the context: context that comes out has zero tangent, and differentiating with
+respect to context that goes in is refused.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     stored, name = eqn.params["call_jaxpr"], _name(eqn)
     kind = eqn.primitive.name.removesuffix("_call")
     rules = tuple(" ".join(rule) for rule in _compat.rule_names(eqn))
-    facts = {"name": name, "jaxpr": "primal", "rule": rules}  # which of its jaxprs this is
+    facts = {"name": name, "jaxpr": "primal", "rule": rules}  # "jaxpr" says which jaxpr this is
     return (plain("call", f"{kind} {name}", ("call_jaxpr",), stored, facts=facts),)
 
 
 def _name(eqn: _compat.JaxprEqn) -> str:
-    # custom_jvp keeps its name in the debug info, custom_vjp in a param or there.
+    # custom_jvp has its name in the debug info, custom_vjp in a param or in the debug info.
     if eqn.params.get("name"):
         return eqn.params["name"]
     info = _compat.open_jaxpr(eqn.params["call_jaxpr"]).debug_info.func_src_info or ""
@@ -43,11 +43,11 @@ def _name(eqn: _compat.JaxprEqn) -> str:
 def _rules(
     eqn: _compat.JaxprEqn, *, label: str, rule_of: Callable[..., _compat.Rule]
 ) -> tuple[Nested, ...]:
-    """The rule as it runs when every input that can be differentiated is.
+    """The jaxpr of the rule, traced as if every differentiable input were differentiated.
 
-    Nothing is known of a rule that fails when it is traced so; JAX tells why when it needs it.
-    Nor of a forward rule with symbolic zeros: what it returns may depend on what is
-    differentiated, and JAX keeps the description of the last one traced for all of them.
+    Returns nothing for a rule whose trace fails (JAX reports the error when it needs the rule),
+    and for a forward rule with symbolic zeros: its output may depend on which inputs are
+    differentiated, and JAX uses the output tree of the last trace for all of them.
     """
     if label == "fwd" and eqn.params["symbolic_zeros"]:
         return ()
@@ -62,10 +62,10 @@ def _rules(
 
 
 class _Call:
-    """A function with a rule, with the context through both.
+    """One custom call with the context threaded through its function and its rule.
 
-    Its operands are the lead, that is the consts of the threaded function, the context and what
-    the function closed over, and then the arguments that the rule differentiates.
+    The operands of the new call are ``[*consts, *ctx, *closed over, *arguments]``. The rule
+    differentiates the arguments; the first three groups together are the lead.
     """
 
     def __init__(self, eqn: _compat.JaxprEqn, label: str, n_ctx: int, thread: Thread):
@@ -75,7 +75,7 @@ class _Call:
         self.jaxpr, self.consts = self.inner.hoisted
         self.n_ctx = n_ctx
         self.n_lead = len(self.consts) + n_ctx + eqn.params["num_consts"]
-        # What only the rule hands out; nothing fires there unless it is differentiated.
+        # Emissions of tags in the rule, which fire only when the call is differentiated.
         self.of_rule: Emits = {}
         if any(rule.label == label for rule in rule_jaxprs(eqn)):
             rule = thread(label)
@@ -89,7 +89,7 @@ class _Call:
         return [*outs, *ctx, *jax.tree.leaves({**emits, **nothing})]
 
     def rule(self, operands: Sequence[Any], rule: Any, args: Sequence[Any]) -> tuple[list, list]:
-        """What the rule returns for ``args``, and the rest: the context, and what is emitted."""
+        """Run the rule on ``args``: its results, then the context and the emissions."""
         threaded, beside = self.thread.rule(self.label, rule)
         first = len(self.consts)
         ctx, own = list(operands[first : first + self.n_ctx]), {}
@@ -107,13 +107,13 @@ class _Call:
     def _beside(
         self, beside: Beside, ctx: list[Any], operands: Sequence[Any]
     ) -> tuple[list[Any], Emits]:
-        """The context, and what is emitted, when the function is looked at beside its rule."""
+        """Run the function next to its rule, only for its context and emissions."""
         jaxpr, consts = beside.function.hoisted
         n_out = len(self.eqn.outvars)
         emitted = range(n_out + self.n_ctx, len(jaxpr.out_avals))
         needed = without_dead_code(jaxpr, [*(n_out + k for k in beside.ctx), *emitted])
         rest = map(_apart, operands[len(self.consts) + self.n_ctx :])
-        # What is seen has no derivative, and how it is computed needs none.
+        # Collected values have no derivative, so nothing here has to be differentiated.
         flat = _compat.jaxpr_as_fun(needed)(*ended([*self._given(consts, operands), *ctx, *rest]))
         ctx = list(ctx)
         for k, leaf in zip(beside.ctx, flat, strict=False):
@@ -122,7 +122,7 @@ class _Call:
         return ctx, jax.tree.unflatten(tree, flat[len(beside.ctx) :])
 
     def _given(self, consts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-        """What an injector closes over, which may be a tracer that the function has as operand."""
+        """The consts of an injector; a const that is also an operand becomes that operand."""
         given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
         return [given.get(id(const), const) for const in consts]
 
@@ -132,7 +132,7 @@ class _Call:
     def results(
         self, operands: Sequence[Any], flat: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Emits]:
-        """``(ctx, outs, emits)`` without derivatives of what the rule knows nothing of."""
+        """``(ctx, outs, emits)``, where context and emissions have no derivative."""
         n_out = len(self.eqn.outvars)
         ctx, rest = flat[n_out : n_out + self.n_ctx], flat[n_out + self.n_ctx :]
         return leaving(
@@ -145,7 +145,7 @@ class _Call:
 
 
 def _apart(operand: Any) -> Any:
-    """The operand for what runs beside a rule: of a Ref, to which the rule writes, another one."""
+    """The operand, or a copy if it is a Ref: the rule that runs next to this writes to it."""
     is_ref = isinstance(jax.typeof(operand), _compat.AbstractRef)
     return jax.new_ref(operand[...]) if is_ref else operand
 
@@ -191,7 +191,7 @@ def _inject(
     def primal(*every: Any) -> list[Any]:
         return call.primal(*every)
 
-    primal.__name__ = name  # which JAX notes in the jaxpr
+    primal.__name__ = name  # JAX records it in the jaxpr
     jaxpr = jax.make_jaxpr(primal)(*avals)
     params = {
         **eqn.params,
@@ -203,7 +203,7 @@ def _inject(
 
 
 def _keep_jvp(call: _Call, avals: list[Any]) -> dict[str, Any]:
-    """The new rule takes and gives symbolic zeros, of which the context's tangents are some."""
+    """The new rule uses symbolic zeros, so that the context can have a zero tangent."""
     n_out, n_lead, n_args = len(call.eqn.outvars), call.n_lead, len(avals) - call.n_lead
 
     def injected(*zeros: bool) -> _compat.Rule:

@@ -1,4 +1,7 @@
-"""Calls with a rule of their own that injection drops: it leaves what they compute."""
+"""Entries of calls whose special rule gets lost: injection replaces them by their jaxpr.
+
+``drops`` names the lost rule; it says nothing about a context.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ def _inject(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The rule says nothing of a context, so the jaxpr stands for itself."""
+    """Evaluate the jaxpr in place of the equation."""
     return thread("call")(ctx, operands)
 
 
-# The jaxpr of composite is in "jaxpr" up to 0.11, in "call_jaxpr" from 0.12.
+# composite stores its jaxpr under "jaxpr" up to 0.11 and under "call_jaxpr" from 0.12.
 for _primitive, _params, _drops in (
     (_compat.custom_vmap_call_p, ("call",), "its own rule for jax.vmap"),
     (_compat.linear_call_p, ("callee",), "its own transpose"),

@@ -1,4 +1,4 @@
-"""scan and while; `fori_loop` is one of them."""
+"""Entries of scan and while. `jax.lax.fori_loop` and `jax.lax.map` become one of these."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def _inject_scan(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The context leads the carry, so iterations hand it on in their own order.
+    """Scan with the context at the front of the carry.
 
-    What injectors only read is none of the carry: a derivative would keep one for each iteration.
+    Context leaves that injectors only read stay outside the carry: reverse-mode differentiation
+    would store a copy of each carried leaf for every iteration.
     """
     n_consts, n_carry = _compat.scan_counts(eqn)
     consts = operands[:n_consts]
@@ -71,7 +72,7 @@ def _inject_scan(
 
     options = _compat.scan_options(eqn)
     if not isinstance(eqn.params["length"], int):
-        # A symbolic one `jax.lax.scan` takes only from what is scanned, here of no size.
+        # `jax.lax.scan` accepts a symbolic length only from its xs. This array has no elements.
         del options["length"]
         xs = xs or [jnp.zeros((eqn.params["length"], 0), bool)]
     (now, carry), (ys, emits) = jax.lax.scan(step, (changing(ctx), carry), xs, **options)
@@ -79,7 +80,7 @@ def _inject_scan(
 
 
 def _changing(ctx: list[Any], thread: Thread) -> tuple[Any, Any]:
-    """Two functions: the leaves of a context that may change, and with these all of them."""
+    """Two functions: one selects the context leaves that may change, one puts the rest back."""
     fixed = [k in thread.options.read_only for k in thread.used]
 
     def changing(ctx: Any) -> list[Any]:
@@ -133,12 +134,11 @@ def _inject_while(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The condition runs once before the loop and at the end of each iteration.
+    """Run the condition before the loop and at the end of each iteration, and carry the predicate.
 
-    So its tags fire n + 1 times, as they would in the loop itself. The predicate is
-    carried. Where `jax.vmap` gave the predicate a batch, the loop goes on while any
-    lane does, and lanes that have ended keep their carry; one call of the injector
-    sees the whole batch.
+    So the tags of the condition fire n + 1 times, as in the original loop, and can change the
+    context. A predicate that `jax.vmap` has batched keeps the loop running while any lane
+    continues. Lanes that have ended keep their carry. An injector sees the whole batch at once.
     """
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     cond_consts = operands[:n_cond]
@@ -174,7 +174,7 @@ def _inject_while(
 
     emitted = {**body.emitted(), **condition.emitted()}
     seen = {key: before_loop(aval) for key, aval in emitted.items()}
-    # The number of the iteration is carried where some value needs it.
+    # Carry the iteration number only if an emission has slots for iterations.
     index = jnp.int32(0) if any(map(slotted, emitted.values())) else None
     batched = bool(condition.jaxpr.out_avals[0].ndim)
     now = changing(ctx)
@@ -182,14 +182,14 @@ def _inject_while(
         pred, now, first = check(now, carry)
         seen |= {key: later(seen[key], emission, index) for key, emission in first.items()}
     else:
-        # The loop keeps the condition that it has, and with it what XLA knows of it.
+        # Keep the original condition, from which XLA can derive the trip count.
         pred = None
     _, now, carry, emits, _ = _bound_while(eqn, goes_on, step, (pred, now, carry, seen, index))
     return merged(now), carry, emits
 
 
 def _bound_while(eqn: _compat.JaxprEqn, goes_on: Any, step: Any, init: Any) -> Any:
-    """`jax.lax.while_loop`, which would drop unused tags from the condition."""
+    """Like `jax.lax.while_loop`, which would drop unused tags from the condition."""
     flat, tree = jax.tree.flatten(init)
 
     def over_leaves(fn: Any) -> tuple[Any, list[Any]]:

@@ -1,8 +1,9 @@
-"""The solves of lineax, which optimistix and diffrax call, once lineax is imported.
+"""Entries of the linear solves of lineax, which optimistix and diffrax use.
 
-A `linear_solve` equation hides its solver in a Python object. Among its params are jaxprs of
-functions that the solver calls, such as those of a `FunctionLinearOperator`; they run as a part of
-the solve, and by themselves never. Under `jax.vmap` the equation is another, which names the first.
+A `linear_solve` equation hides its solver in a Python object. Its params also hold jaxprs of
+functions that the solver calls, such as those of a `FunctionLinearOperator`; these run only as
+part of the solve. `jax.vmap` turns the equation into one of another primitive, with the first one
+as a param. The entries are registered once lineax is imported.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _UNKNOWN = "it maps a primitive of equinox of which taxpr has no rule"
 
 
 def _entries() -> Mapping[_compat.Kind, Hop] | None:
-    # None of these is a public name of its library.
+    # These are private names, so another version of the library may lack them.
     primitives = sys.modules.get("equinox.internal._primitive")
     solve = getattr(sys.modules.get("lineax._solve"), "linear_solve_p", None)
     mapped = getattr(primitives, "_vprim_p", None)
@@ -35,8 +36,8 @@ def _entries() -> Mapping[_compat.Kind, Hop] | None:
         return None
     rules = getattr(primitives, "_vprim_impl_registry", {})
     if solve not in rules or mapped not in rules:
-        return {}  # a version that is made otherwise
-    # Each equation has its own `flatten`, which is told how the results are put together.
+        return {}  # a version with other internals
+    # Each equation has its own `flatten` object, to which tracing writes the output tree.
     entry = functools.partial(
         traced, label="solve", others=_parts, undroppable=_STOPPED, ignored=("flatten",)
     )
@@ -65,7 +66,7 @@ def _parts(eqn: _compat.JaxprEqn) -> list[Nested]:
 def _nested_mapped(
     solve: Any, nested: Callable[[_compat.JaxprEqn], Any], eqn: _compat.JaxprEqn
 ) -> Any:
-    """The jaxprs of what equinox has mapped, which may be something else than a solve."""
+    """The jaxprs of a primitive under equinox's vmap; inject refuses any but a solve."""
     params = dict(eqn.params)
     while "prim" in params:
         if params["prim"] is solve:

@@ -1,7 +1,7 @@
-"""Primitives whose jaxprs are walked and drawn, and refused by `inject`.
+"""Entries of primitives that are walked and drawn, but into which `inject` refuses to go.
 
-What JAX itself writes to combine elements, such as the ``add`` of a scatter-add, is no place of
-the user's program: it is neither walked nor drawn.
+A combiner that JAX wrote itself, such as the ``add`` of a scatter-add, is not part of the user's
+program: it is neither walked nor drawn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _given_combiners(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 def _is_jax_s_own(nested: Nested) -> bool:
-    """Whether a combiner is a function of JAX, and none that JAX wraps around the user's."""
+    """Whether a combiner is JAX's own, and not a wrapper of JAX around the user's function."""
     flat = not any(is_tag(eqn) or found_in_params(eqn) for eqn in nested.jaxpr.eqns)
     return flat and _compat.written_by_jax(nested.stored)
 

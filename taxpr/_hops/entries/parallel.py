@@ -1,9 +1,9 @@
-"""shard_map and pmap.
+"""Entries of shard_map and pmap.
 
-In a shard_map each device runs the body on its own shard. The context enters replicated.
-Where it leaves the same on all devices, it is one context again; where it differs along some
-mesh axes, the caller of `inject` says how these become one, or is asked to. What injectors
-only read, such as their values, goes on as it entered.
+In a shard_map each device runs the body on its own shard. The context enters replicated. A
+context leaf that is still equal on all devices leaves as it is. If it differs along mesh axes, the
+option ``shards`` of `inject` says how to merge the values of the devices; without it, `inject`
+raises an error. Leaves that injectors only read bypass the body's results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PMAP = (
     "into which taxpr does inject"
 )
 _NONE: frozenset[str] = frozenset()
-# Numbers of which there is no sum, or no greatest.
+# The dtypes that have no sum, or no maximum.
 _LACKING = {"psum": jnp.bool_, "pmax": jnp.complexfloating}
 
 
@@ -46,7 +46,7 @@ def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 def _inject_shard_map(
     eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The body is mapped again; what is emitted gets a leading axis for each axis it varies on."""
+    """Map the body again. An emission gets a leading axis for each mesh axis it varies over."""
     params = eqn.params
     manual = _compat.manual_axes(eqn)
     axes = tuple(_compat.manual_sizes(eqn))
@@ -58,7 +58,7 @@ def _inject_shard_map(
         threaded = thread("body", ctx=ctx)
         new, outs, emits = threaded(ctx, operands)
         sharded = [*map(_axes_of, params["in_specs"])]
-        # In a shard_map of an outer one a value may also differ along the axes of that.
+        # In a nested shard_map a value may also differ along mesh axes of the outer one.
         differs = [
             tuple(name for name in axes if name in over)
             for over in varying_axes(threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
@@ -113,7 +113,7 @@ def _inject_shard_map(
     new = []
     for k, value in zip(thread.used, ctx, strict=True):
         now = value if k in thread.options.unchanged else next(rest)
-        # Unless it was stacked, it leaves as it came.
+        # A leaf that was not stacked keeps the sharding with which it entered.
         new.append(_compat.resharded(now, value) if now.ndim == value.ndim else now)
     emits: dict[str, Emission] = jax.tree.unflatten(tree, list(rest))
     return new, list(outs), emits
@@ -125,7 +125,7 @@ def _check_results(
     before: Sequence[frozenset[str]],
     after: Sequence[tuple[str, ...]],
 ) -> None:
-    """Raise where a result that out_specs takes from any one device has come to differ."""
+    """Raise if a result that out_specs declares equal on all devices may now differ."""
     for k, spec in enumerate(eqn.params["out_specs"]):
         if more := [n for n in after[k] if n not in before[k] | _axes_of(spec)]:
             raise InjectorError(
@@ -137,7 +137,7 @@ def _check_results(
 
 
 def _check_waiting(thread: Thread, old: Any, new: Any, given: Sequence[frozenset[str]]) -> None:
-    """Raise where a loop or branch with a collective in it has come to differ between devices."""
+    """Raise if devices may now take different ways through a loop or branch with a collective."""
     before = waiting(old, given[len(given) - len(_compat.open_jaxpr(old).invars) :])
     for key, (eqn, along) in waiting(new, given).items():
         more = along - (before[key][1] if key in before else _NONE)
@@ -157,7 +157,7 @@ def _check_waiting(thread: Thread, old: Any, new: Any, given: Sequence[frozenset
 def _merged(
     eqn: _compat.JaxprEqn, thread: Thread, old: Any, new: Any, along: tuple[str, ...]
 ) -> Any:
-    """One leaf of the contexts that differ along some axes, as the caller of inject says."""
+    """Merge a context leaf that differs along mesh axes, as the option ``shards`` says."""
     policy = thread.options.shards
     if policy is None:
         raise RefusedError(_differs(eqn, thread, new, along))
@@ -218,7 +218,7 @@ def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, 
 
 
 def _axes_of(spec: Any) -> frozenset[str]:
-    """The mesh axes along which devices have parts of a value, shards or summands."""
+    """The mesh axes along which each device holds a part of a value: a shard or a summand."""
     names = set(getattr(spec, "unreduced", ()))
     for entry in _compat.spec_entries(spec):
         names.update(entry if isinstance(entry, tuple) else () if entry is None else (entry,))

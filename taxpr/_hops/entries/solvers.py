@@ -1,10 +1,10 @@
-"""custom_linear_solve and custom_root: what solves runs, what differentiates is kept.
+"""Entries of `jax.lax.custom_linear_solve` and `jax.lax.custom_root`.
 
-Both have a derivative that is not that of their solve: it follows from the equation that
-the solution fulfils. Injection leaves it as it is, at the solution that the injected solve
-gives: tags in the solve mark the primal and do not fire when the solution is differentiated.
-The context, and what is collected, are an aux of the solve, which has no derivative: what
-comes out has zero tangent, and a derivative with respect to a context that goes in is refused.
+Both get their derivative by implicit differentiation of the equation that the solution fulfils,
+not by differentiating the solve. Injection changes the solve and keeps this derivative, now taken
+at the injected solution. Tags in the solve mark the primal and do not fire during differentiation.
+The context and collected values are auxiliary outputs: they have zero tangent, and differentiating
+with respect to context that goes in is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _refusing(
 
 
 def _nested_linear_solve(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
-    # Only `solve` runs forward; the others serve derivatives and transposes.
+    # Only `solve` runs forward. The other jaxprs serve derivatives and transposes.
     jaxprs = eqn.params["jaxprs"]
     return tuple(
         plain(
@@ -81,12 +81,12 @@ def _inject_linear_solve(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """Only ``solve`` is threaded; it runs when the program does.
+    """Thread the context through ``solve`` and keep the derivative of the original equation.
 
-    A matvec that solve calls is in the jaxpr of solve. The jaxprs ``matvec``, ``vecmat`` and
-    ``transpose_solve`` run only when the solution is differentiated, and stay as they are.
-    JAX's own rule would run the injected solve on tangents, where it is not linear; so the
-    rule is stated here, with the solve that the equation has, without its tags.
+    The jaxprs ``matvec``, ``vecmat`` and ``transpose_solve`` stay as they are: they run only when
+    the solution is differentiated, and ``solve`` has its own copy of a matvec that it calls.
+    JAX's rule would apply the injected solve to tangents, but an injected solve is not linear.
+    So the rule is written out here, with the original solve without its tags.
     """
     inner = thread("solve")
     lengths = eqn.params["const_lengths"]
@@ -110,7 +110,7 @@ def _inject_linear_solve(
         _, consts_dot, b_dot = tangents
         flat = solved(*primals)
         x = flat[:n_solution]
-        # A x = b, so A dx = db - dA x.
+        # Differentiate A x = b: A dx = db - dA x.
         rhs = [jnp.zeros_like(v) if _is_zero(dot) else dot for v, dot in zip(x, b_dot, strict=True)]
         moving = [k for k in range(lengths.matvec) if not _is_zero(consts_dot[k])]
         if moving:
@@ -140,11 +140,11 @@ def _is_zero(tangent: Any) -> bool:
 
 
 # ---- custom_root -------------------------------------------------------------
-# Up to 0.11 it is a custom_jvp.
+# Up to 0.11 custom_root traces to a custom_jvp.
 
 
 def _nested_root(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
-    # JAX keeps the function and the solve of its tangent untraced until it differentiates.
+    # JAX traces the function and its tangent solve only when it differentiates.
     jaxpr = eqn.params["_prim"].solve_jaxpr
     return (plain("solve", "custom_root solve", None, jaxpr, rebuilt=_with_solve),)
 
@@ -171,7 +171,7 @@ def _inject_root(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The same object with another solve, which has the context in its aux."""
+    """Rebuild the object with an injected solve, whose aux output has the context."""
     inner = thread("solve")
     if thread.options.custom_rules == "drop":
         return inner(ctx, operands[: len(eqn.params["_prim"].solve_jaxpr.invars)])
@@ -195,7 +195,7 @@ def _inject_root(
     of_ctx = range(len(own), len(own) + len(ctx))
     root, (aux, ctx, emits) = new(*args)
     found = (root, aux) if old.has_aux else root
-    # What the solve takes comes first among the operands.
+    # The operands of the solve come first.
     given = given[: len(jaxpr.in_avals)]
     return leaving(thread, jaxpr, given, of_ctx, (ctx, jax.tree.leaves(found), emits))
 

@@ -1,4 +1,7 @@
-"""run_state: a jaxpr that works on Refs, from their first values to their last."""
+"""The entry of `run_state`, which runs a jaxpr on Refs: operands are first values, results last.
+
+It is the primitive behind `jax.experimental.state.run_state`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _OUTER_REF = (
 
 
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
-    # Each Ref begins as an operand and ends as a result; the jaxpr itself returns nothing.
+    # The operand is the first value of a Ref, the result its last. The jaxpr returns nothing.
     stored = eqn.params["jaxpr"]
     outer = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
     refusal = _OUTER_REF if outer else None
@@ -31,7 +34,7 @@ def _inject(
     operands: list[Any],
     thread: Thread,
 ) -> tuple[list[Any], list[Any], Emits]:
-    """The context, and what is handed out, have a Ref for each leaf; they lead the others."""
+    """Add a leading Ref for each leaf of the context and of the emissions."""
     inner = thread("body")
     jaxpr, consts = inner.hoisted
     emitted, tree = jax.tree.flatten(inner.emitted())
