@@ -94,7 +94,9 @@ def _with_sharing(some: set[Handler], handlers: set[Handler]) -> set[Handler]:
     made: set[int] = set()
     while more := {index for one in some for index in one.uses or ()} - made:
         made |= more
-        some = some | {one for one in handlers if one.observes and not made.isdisjoint(one.uses or ())}
+        some = some | {
+            one for one in handlers if one.observes and not made.isdisjoint(one.uses or ())
+        }
     return some
 
 

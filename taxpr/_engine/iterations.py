@@ -142,7 +142,9 @@ class Counters:
             inside = (*outer, step._replace(nested=body))
             chosen.append((_end_of(jaxpr, inside, ends), _going_up(loop.counter, observes)))
             if outer:
-                chosen.append((_end_of(jaxpr, tuple(outer), ends), _back_to_zero(loop.counter, observes)))
+                chosen.append(
+                    (_end_of(jaxpr, tuple(outer), ends), _back_to_zero(loop.counter, observes))
+                )
         return _with_ends(jaxpr, ends), chosen
 
     def closed(self, jaxpr: Any) -> Any:
