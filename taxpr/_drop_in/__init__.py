@@ -1,6 +1,4 @@
-"""The names of taxpr 0.0.3 that have no better name here.
+"""Functions kept from taxpr 0.0.3: parts of jaxprs, and jaxprs with the PyTrees of their arguments.
 
-Parts of jaxprs, and jaxprs with PyTrees.
-
-May import everything else; nothing imports it but `taxpr/__init__.py`.
+May import every other room. Only `taxpr/__init__.py` imports this one.
 """

@@ -1,4 +1,4 @@
-"""Parts of a jaxpr: some of its outputs, some of its inputs fixed, the values of its tags."""
+"""Make a smaller jaxpr: only some outputs, some inputs fixed, or the tags as outputs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[A
             returns them. An index may be in several parts, or in none.
 
     Returns:
-        A closed jaxpr for each part. It takes all of the inputs and has only the equations
-        that its outputs need, and those with effects: each part prints, writes to Refs and
-        keeps what `keep` marked, as the whole does.
+        A closed jaxpr for each part. It takes all inputs. It has the equations that its outputs
+        need, and all equations with effects: each part prints, writes to Refs and keeps the
+        values marked by `keep`, as the whole jaxpr does.
 
     Raises:
-        ArgumentError: If there is no such output; it is an `IndexError`, too.
+        ArgumentError: If there is no such output. It is also an `IndexError`.
 
     Example:
         >>> import jax
@@ -56,7 +56,7 @@ def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[A
 
 
 def _returning(jaxpr: Any, outvars: Sequence[Any]) -> Any:
-    """The jaxpr with other outputs, and without the equations that these do not need."""
+    """The jaxpr with other outputs and only the equations that these need."""
     inner = _compat.open_jaxpr(jaxpr)
     needed = {var for var in outvars if not _compat.is_literal(var)}
     eqns = []
@@ -80,8 +80,8 @@ def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
 
     Args:
         jaxpr: A closed jaxpr.
-        args: The values of the inputs that are fixed, by index. They must have the shape and
-            dtype of the input; a Python number may stand for a scalar.
+        args: The values of the fixed inputs, by index. A value must have the shape and dtype of
+            the input; a Python number fits a scalar input.
 
     Returns:
         A closed jaxpr of the other inputs, in their order. The values are among its consts.
@@ -119,7 +119,7 @@ def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
 
 
 def _fitted(index: int, value: Any, aval: Any) -> Any:
-    """A value as an array of the type of an input."""
+    """Convert a value to the type of an input."""
     try:
         scalar = isinstance(value, (bool, int, float, complex)) and not aval.shape
         takes = scalar and jnp.result_type(value, aval.dtype) == aval.dtype
@@ -138,18 +138,18 @@ def _fitted(index: int, value: Any, aval: Any) -> Any:
 
 
 def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
-    """Turn a jaxpr around: what its tags mark becomes what it returns.
+    """Make a jaxpr that returns the values of its tags instead of its outputs.
 
     Args:
         jaxpr: A closed jaxpr with tags, at any depth.
 
     Returns:
         ``(jaxpr, params, structures)``. The closed jaxpr takes the same inputs and returns the
-        leaves of the value of each tag, in program order, in place of its outputs. It has
-        only the equations that these need, and those with effects; its tags stay, but for
-        those of empty tokens. The two lists have one entry for each tag: its params, and the
-        treedef of its value. Values are those of `Program.collect`: stacked under a scan, a
-        `Masked` in a branch and a `Last` in a while loop.
+        leaves of the value of each tag, in program order. It has the equations that these need,
+        and those with effects. Tags stay, except those of empty tokens. The two lists have one
+        entry for each tag: its params, and the treedef of its value. Values are those of
+        `Program.collect`: stacked under a scan, a `Masked` in a branch and a `Last` in a while
+        loop.
 
     Raises:
         RefusedError: If a tag is in an equation that cannot be injected.
@@ -169,7 +169,7 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
 
 
 def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
-    """As `transpose`, with the shapes and dtypes of each value in the value's structure."""
+    """Like `transpose`, but with the PyTree of shapes and dtypes of each value."""
     sites = firing(find_sites(jaxpr))
     handler = collector(stays=True)
     chosen = [(site, handler) for site in sites]

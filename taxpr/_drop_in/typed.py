@@ -1,4 +1,4 @@
-"""Jaxprs that know the PyTrees of their arguments and results."""
+"""`TypedClosedJaxpr`: a jaxpr together with the PyTrees of its arguments and results."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
     `trace` makes a `Program`, which can do more.
 
     Attributes:
-        in_shape: The arguments, with a `jax.ShapeDtypeStruct` in place of each array; static
-            ones are there as they were.
-        closed_jaxpr: The closed jaxpr of the other arguments.
+        in_shape: The arguments, with a `jax.ShapeDtypeStruct` in place of each array. Static
+            arguments keep their values.
+        closed_jaxpr: The closed jaxpr of the arguments that are not static.
         out_shape: The result, with a `jax.ShapeDtypeStruct` in place of each array.
         static_argnums: The positions of the static arguments.
 
@@ -51,7 +51,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
     def make(
         fn: Callable[..., Any], static_argnums: int | Iterable[int] = ()
     ) -> Callable[..., TypedClosedJaxpr]:
-        """A function that takes the arguments of ``fn`` and traces it; nothing is run.
+        """A function that takes the arguments of ``fn`` and traces it, without running it.
 
         Args:
             fn: A function of PyTrees of arrays.
@@ -81,10 +81,10 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         return traced
 
     def eval(self, *args: *Ts) -> R:
-        """Run it.
+        """Run the jaxpr.
 
         Args:
-            *args: All arguments, static ones too, which must be those of the trace.
+            *args: All arguments. Static ones must equal those of the trace.
 
         Raises:
             ArgumentError: If the arguments do not fit.
@@ -110,10 +110,10 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
     def map_inputs(
         self, map: Callable[..., tuple[*Ts]], static_argnums: int | Iterable[int] = ()
     ) -> Callable[..., TypedClosedJaxpr]:
-        """One with other arguments, which ``map`` turns into the tuple of these.
+        """Change the arguments: compose the jaxpr with ``map`` before it.
 
         Args:
-            map: A function from the new arguments to the tuple of all of the old ones.
+            map: A function from the new arguments to the tuple of all old arguments.
             static_argnums: Positions of the new arguments that are Python values.
 
         Returns:
@@ -122,7 +122,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         return TypedClosedJaxpr.make(lambda *args: self.eval(*map(*args)), static_argnums)
 
     def map_outputs(self, map: Callable[[R], Any]) -> TypedClosedJaxpr:
-        """One that returns ``map`` of the result.
+        """Change the result: compose the jaxpr with ``map`` after it.
 
         Args:
             map: A function from the result to the new one, both PyTrees of arrays.
@@ -134,7 +134,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         return TypedClosedJaxpr.make(mapped, self._static)(*self.in_shape)
 
     def inject(self, injector: InjectorFn, ctx: Any) -> TypedClosedJaxpr:
-        """One from ``(ctx, *args)`` to ``(out, ctx)``, with the injector at every tag.
+        """Inject at every tag; the result goes from ``(ctx, *args)`` to ``(out, ctx)``.
 
         Args:
             injector: ``(ctx, token, params) -> (token, ctx)``, see `taxpr.inject`.
@@ -185,10 +185,10 @@ def tcj_transpose(
     """`transpose` of a `TypedClosedJaxpr`.
 
     Args:
-        tcj: What holds the tags.
+        tcj: The jaxpr with the tags.
 
     Returns:
-        One that returns the list of the values of all tags, each in its own structure, and the
+        A jaxpr that returns the list of the values of all tags, each in its own structure, and the
         list of the params of the tags.
 
     Raises:
@@ -211,12 +211,11 @@ def tcj_partition_out(
     """`partition_out` of a `TypedClosedJaxpr`.
 
     Args:
-        tcj: What is to be split.
+        tcj: The jaxpr to split.
         outvar_indices: For each part the indices of its outputs among the leaves of the result.
 
     Returns:
-        The parts. Each returns the structure of the whole, with None in place of the leaves
-        that are not its own.
+        The parts. Each returns the structure of the whole, with None for leaves of other parts.
 
     Raises:
         ArgumentError: If there is no such output.
@@ -228,7 +227,7 @@ def tcj_partition_out(
         >>> first.eval(3.0)
         (Array(4., dtype=float32, weak_type=True), None)
     """
-    # Results are put together by position: whatever order was asked for, each has its place.
+    # Each part keeps the order of the whole, whatever order its indices have.
     groups = [sorted(set(group)) for group in outvar_indices]
     leaves, tree = jax.tree.flatten(tcj.out_shape)
     parts = []

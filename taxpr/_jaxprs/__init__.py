@@ -1,4 +1,4 @@
-"""Tools for jaxprs that know nothing of tags: build one from parts of another, prune, zeros.
+"""General tools for jaxprs that know nothing about tags: splice, prune, differentiate, zeros.
 
-A room may import `_compat` and `_errors`, and no other room.
+May import `_compat` and `_errors`, and no other room.
 """

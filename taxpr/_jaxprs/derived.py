@@ -1,4 +1,4 @@
-"""Of which inputs the results of a jaxpr have derivatives."""
+"""Find out which results of a jaxpr depend on, or have a derivative for, which inputs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from taxpr import _compat
 
 
 def derivatives(jaxpr: Any) -> list[frozenset[int]]:
-    """For each result of a closed jaxpr without consts, the inputs of which it has a derivative.
+    """For each result of a jaxpr, the inputs with respect to which it has a derivative.
 
-    Where JAX cannot differentiate it, the inputs on which the result depends.
+    If JAX cannot differentiate the jaxpr: all inputs of inexact dtype on which the result depends.
+    ``jaxpr`` is closed and has no consts.
     """
     every = inexact(jaxpr.in_avals)
     outs = range(len(jaxpr.out_avals))
@@ -29,7 +30,10 @@ def derivatives(jaxpr: Any) -> list[frozenset[int]]:
 
 
 def tangents_of(jaxpr: Any, group: Sequence[int]) -> Any:
-    """From ``[*inputs, *tangents of the group]`` to the tangents of all results."""
+    """The jvp with respect to the inputs in ``group``, as a jaxpr.
+
+    It goes from ``[*inputs, *tangents of the group]`` to the tangents of all results.
+    """
     run = _compat.jaxpr_as_fun(jaxpr)
     n_in = len(jaxpr.in_avals)
 
@@ -45,7 +49,7 @@ def tangents_of(jaxpr: Any, group: Sequence[int]) -> Any:
 
 
 def needed(jaxpr: Any, result: int) -> tuple[Any, list[bool]]:
-    """What of a jaxpr computes one result, and which of the inputs that takes."""
+    """The part of a jaxpr that computes one result, and for each input whether it is used."""
     opened = _compat.open_jaxpr(jaxpr)
     return pe.dce_jaxpr(opened, [k == result for k in range(len(opened.outvars))], False)
 
@@ -56,7 +60,7 @@ def used_by(jaxpr: Any, result: int) -> frozenset[int]:
 
 
 def inexact(avals: Sequence[Any]) -> list[int]:
-    """Those that can have a derivative."""
+    """The indices of avals that can have a derivative: those of inexact dtype."""
     return [
         i
         for i, aval in enumerate(avals)

@@ -1,4 +1,4 @@
-"""PRNG keys in the forms in which people give them."""
+"""Convert what a user gives as a PRNG key."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from taxpr._errors import InjectorError
 
 
 def one_key(name: str, key: Any) -> Any:
-    """A typed PRNG key of a key, of the older kind of key, or of a seed.
+    """A typed PRNG key, made of a typed key, a raw uint32 key or an integer seed.
 
     Raises:
-        InjectorError: If it is none of these; it names the injector ``name``.
+        InjectorError: If ``key`` is none of these. The message begins with ``name``.
     """
     if _compat.is_extended(key.dtype) and key.ndim == 0:
         return key

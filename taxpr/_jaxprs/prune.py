@@ -1,4 +1,4 @@
-"""Pruning: keep of a jaxpr only what some of its results need."""
+"""Reduce a jaxpr to what some of its results need."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from taxpr import _compat
 
 
 def pruned(jaxpr: Any, results: Sequence[int]) -> Any:
-    """A closed jaxpr with these results only, and with all of its inputs.
+    """The jaxpr with only these results, all inputs, and no equation after the last result.
 
-    Equations after the last one that makes a result are cut off, those with effects included.
-    Among the others JAX's dead code elimination removes what no result needs, also inside of
-    nested jaxprs for which it has a rule; it leaves equations with effects.
+    The cut removes later equations even if they have effects. From the others JAX's dead code
+    elimination removes those that no result needs, also in nested jaxprs that it has a rule for.
+    It keeps equations with effects.
     """
     inner = _compat.open_jaxpr(jaxpr)
     outvars = [inner.outvars[k] for k in results]
@@ -27,10 +27,7 @@ def pruned(jaxpr: Any, results: Sequence[int]) -> Any:
 
 
 def without_dead_code(jaxpr: Any, results: Sequence[int]) -> Any:
-    """A closed jaxpr with these results only, and with all of its inputs.
-
-    What none of them needs is removed as by `pruned`; equations with effects all stay.
-    """
+    """Like `pruned`, but keeps all equations with effects, also after the last result."""
     inner = _compat.open_jaxpr(jaxpr)
     outvars = [inner.outvars[k] for k in results]
     hoisted, consts = _compat.hoisted(_compat.rebuilt(jaxpr, eqns=inner.eqns, outvars=outvars))

@@ -1,4 +1,8 @@
-"""Building a jaxpr out of another one's equations and of traced pieces."""
+"""Build a jaxpr from the equations of another one and pieces traced separately.
+
+Kept equations are reused and not traced again, so they keep their source, scope and params. Only
+variables are substituted: ``now`` maps a variable of the old jaxpr to the atom that has its value.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ from taxpr import _compat
 
 
 def substituted(atoms: Sequence[Any], now: Mapping[Any, Any]) -> list[Any]:
-    """The atoms, with the variables that ``now`` replaces replaced."""
+    """The atoms with each variable replaced by its value in ``now``."""
     return [atom if isinstance(atom, _compat.Literal) else now.get(atom, atom) for atom in atoms]
 
 
 def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
-    """The equation with its operands replaced; itself where none is."""
+    """The equation with its operands replaced by ``now``; the same object if none changes."""
     for atom in eqn.invars:
         if not isinstance(atom, _compat.Literal) and atom in now:
             invars = substituted(eqn.invars, now)
@@ -24,14 +28,14 @@ def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
 
 
 def without(jaxpr: Any, kept: Callable[[int, _compat.JaxprEqn], _compat.JaxprEqn | None]) -> Any:
-    """The jaxpr without some equations, in place of whose results stand their operands.
+    """Remove or replace equations. A removed one acts as the identity on its operands.
 
     Args:
         jaxpr: An open or closed jaxpr.
-        kept: Gives for each equation, by its index, what takes its place; None where it goes.
+        kept: ``(index, eqn) -> eqn``: the equation to keep in its place; None removes it.
 
     Returns:
-        A jaxpr of the same class; itself where all equations stay as they are.
+        A jaxpr of the same class; the same object if no equation changes.
     """
     inner = _compat.open_jaxpr(jaxpr)
     now: dict[Any, Any] = {}
@@ -48,7 +52,11 @@ def without(jaxpr: Any, kept: Callable[[int, _compat.JaxprEqn], _compat.JaxprEqn
 
 
 class Splice:
-    """Builds a jaxpr out of another one's equations and of traced pieces."""
+    """Builds a jaxpr step by step: `keep` equations of the original, `inline` traced pieces.
+
+    Invariant: variables that were replaced are in ``_now``, so every equation that is added later
+    must go through `rewired`, and every atom through `read`.
+    """
 
     def __init__(self, jaxpr: Any, consts: Sequence[Any]):
         self._jaxpr = jaxpr
@@ -77,7 +85,7 @@ class Splice:
         return substituted(inner.outvars, local)
 
     def _const(self, var: Any, value: Any) -> Any:
-        # A value that several injectors close over becomes one constant.
+        # Injectors that close over the same value share one constvar.
         if id(value) not in self._const_of:
             self._const_of[id(value)] = var
             self._constvars.append(var)
@@ -85,7 +93,7 @@ class Splice:
         return self._const_of[id(value)]
 
     def finish(self, invars: Sequence[Any], outvars: Sequence[Any]) -> Any:
-        # An open jaxpr (remat's) may have got consts from an injector.
+        # An open jaxpr, such as that of remat, becomes closed if an injector brought consts.
         base = _compat.closed(self._jaxpr, self._consts[: len(self._jaxpr.constvars)])
         return _compat.rebuilt(
             base,
@@ -98,7 +106,7 @@ class Splice:
 
 
 def followed_by(jaxpr: Any, piece: Any) -> Any:
-    """A closed jaxpr whose results go through another one."""
+    """The composition of two jaxprs: the results of ``jaxpr`` are the inputs of ``piece``."""
     inner = _compat.open_jaxpr(jaxpr)
     splice = Splice(inner, _compat.consts_of(jaxpr))
     splice.keep(inner.eqns)

@@ -1,4 +1,4 @@
-"""Zeros of any dtype."""
+"""Zeros of any dtype, including PRNG keys and float0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taxpr import _compat
 def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     """An array of zeros; for a PRNG key dtype, keys whose data is zero.
 
-    Of float0, the dtype of tangents of integers, JAX itself takes NumPy arrays.
+    For float0, the dtype of tangents of integers, a NumPy array, as JAX itself uses.
     """
     if dtype == jax.dtypes.float0:
         return np.zeros(shape, dtype)
@@ -26,10 +26,10 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def zeros_of(aval: Any, *leading: int) -> Any:
-    """Zeros of the type of an aval, or of an array, with more axes in front.
+    """Zeros of the type of an aval or array, with leading axes of the sizes ``leading``.
 
-    In a shard_map the mesh axes over which it varies belong to the type, and so does the sharding
-    where mesh axes are explicit.
+    The type includes the mesh axes over which the value varies in a shard_map, and the sharding
+    along explicit mesh axes.
     """
     out = zeros((*leading, *aval.shape), aval.dtype)
     if aval.dtype == jax.dtypes.float0:

@@ -1,7 +1,6 @@
-"""Our own primitives.
+"""Our own primitives: tag, cotangent tag, derivative guard, and reads and writes of a state.
 
-The tag, the tag of a cotangent, the guard of a derivative, reads and writes of states.
-
-Each module has the function that people call, and its rules for jit, grad and vmap. Nothing in here
-knows how programs are walked or rewritten. May import `_jaxprs`, `_compat` and `_errors`.
+Each module has the function that people call and the rules of its primitive for jit, grad and vmap.
+No module here knows how programs are walked or rewritten. May import `_jaxprs`, `_compat` and
+`_errors`.
 """

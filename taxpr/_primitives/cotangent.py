@@ -1,12 +1,12 @@
 """Tags of cotangents: an identity whose transpose leaves a tag.
 
-`marked_p` stands in the program that is to be differentiated. Its tangents go through
-`tangent_p`, an identity that is linear and whose transpose is the tag. Its own derivatives pass
-unmarked: each cotangent of the primal is tagged, and no other.
+`marked_p` is in the program before it is differentiated. Its jvp sends tangents through
+`tangent_p`, a linear identity, and the transpose of `tangent_p` binds the tag. Higher derivatives
+of `tangent_p` are not marked, so each cotangent of the primal gets exactly one tag.
 
-Both may have one more operand, a scalar of the value zero, by which `taxpr.grad_at` keeps the
-way back open where nothing else is differentiated. Its cotangent is the sum of all others, so
-that no tag is without use and dropped.
+Both primitives take an optional operand, the gate: a scalar zero with respect to which
+`taxpr.grad_at` differentiates, so that there is a backward pass even if nothing else is
+differentiated. Its cotangent is the sum of all others, so that no tag is unused and dropped.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ tangent_p.multiple_results = True
 
 
 def tag_cotangent(token: T, /, **params: Any) -> T:
-    """Mark a value so that the cotangent that flows back to it is tagged.
+    """Mark a value so that its cotangent is tagged.
 
-    Returns its argument. In a program that is differentiated in reverse mode, by `jax.grad`
-    and the like, the cotangent of the value is a `tag` with these params: trace the gradient,
-    and find, record, clip or replace it as any other. Before that there is no tag, and forward
-    mode passes by. A cotangent that is zero by structure, as where the value is not used, has no
-    tag.
+    Returns its argument. Reverse-mode differentiation, such as `jax.grad`, puts a `tag` with these
+    params on the cotangent of the value: trace the gradient, and find, record, clip or replace it
+    like any other tag. Before differentiation there is no tag. Forward mode does not tag. A
+    cotangent that is a symbolic zero, as for an unused value, has no tag.
 
     Each differentiation tags the cotangents that it computes. In the backward pass of
-    `jax.checkpoint` the tag fires once, and as it stands beside what is computed again, its
-    `Site.recomputed` is true.
+    `jax.checkpoint` the tag fires once. `Site.recomputed` is true for it, as for everything in
+    that pass.
 
     Args:
         token: A PyTree of array-likes, as for `tag`. Leaves that have no derivative, such as
             integers, have cotangents of dtype float0, for which the tag holds None.
-        **params: What the tag carries, as for `tag`.
+        **params: The params of the tag, as for `tag`.
 
     Returns:
         The token.
@@ -75,11 +74,7 @@ def tag_cotangent(token: T, /, **params: Any) -> T:
 
 
 def mark_cotangent(token: Any, user: tuple[tuple[str, Any], ...], gate: Any = None) -> list[Any]:
-    """The leaves of a token of inexact dtypes, marked.
-
-    ``gate`` is a float scalar of the value zero, with respect to which is differentiated; or
-    None.
-    """
+    """Mark the leaves of inexact dtype. ``gate`` is the float scalar zero of `grad_at`, or None."""
     leaves, tree = jax.tree.flatten(token)
     gates = [] if gate is None else [gate]
     return marked_p.bind(*leaves, *gates, user=user, tree=tree, batch=())
@@ -106,7 +101,7 @@ def _jvp_of_tangent(
 
 
 def _jet(primitive: Any, primals: Any, series: Any, **params: Any) -> tuple[Any, Any]:
-    # As in forward mode, which passes by.
+    # Forward mode does not tag.
     out = primitive.bind(*primals, **params)
     return out, list(series[: len(out)])
 

@@ -1,9 +1,10 @@
-"""Values that must not be differentiated, and values that are not.
+"""Identities that control derivatives: `guarded`, `ended` and `underived`.
 
-A rule that keeps a derivative of its own (of `jax.custom_jvp`, of
-`jax.lax.custom_linear_solve`) knows nothing of a context. Where one goes through such a
-rule, it enters `guarded` and leaves `ended`: a derivative with respect to it is an error,
-and never a silent zero. What `collect` takes out of one is `underived`: so is its derivative.
+A derivative rule that taxpr keeps, such as that of a `jax.custom_jvp` or
+`jax.lax.custom_linear_solve`, has no derivative for a context. So a context enters such an equation
+`guarded` and leaves it `ended`: differentiating with respect to it is an error and never a silent
+zero. A value that `collect` takes out of the equation is `underived`: using its derivative is an
+error, too.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ refused_p = _compat.Primitive("refused_tangent")
 
 
 def guarded(leaves: Sequence[Any], message: str) -> list[Any]:
-    """The same values; a derivative with respect to one of them is refused.
+    """The same values, but differentiating with respect to them raises an error.
 
-    Costs nothing in a compiled program. A tangent that is a symbolic zero passes, so
-    derivatives with respect to anything else are left alone.
+    Costs nothing in a compiled program. A symbolic zero tangent passes, so derivatives with
+    respect to other values still work.
 
     Args:
         leaves: Arrays of any shapes and dtypes, tracers included.
@@ -76,10 +77,10 @@ def ended(leaves: Sequence[Any]) -> list[Any]:
 
 
 def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
-    """The same value, whose derivative with respect to its sources is not known.
+    """The same value, marked as having no known derivative with respect to ``sources``.
 
-    For what leaves a rule that knows nothing of it. Unlike `guarded` it may stand in a program
-    that is differentiated, as long as nothing is made of its derivative.
+    For values that leave an equation whose derivative rule does not cover them. Unlike with
+    `guarded`, the program may be differentiated as long as it does not use this derivative.
 
     Args:
         x: An array of any shape and dtype, or a tracer.
@@ -87,11 +88,12 @@ def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
         message: The text of the error: what was found, where, and the way out.
 
     Returns:
-        The value. Its tangent is NaN where one of the sources has one, as forward mode computes
-        the tangents of all values, needed or not; else it is the tangent of the value itself.
+        The value. If a source has a tangent, the tangent of the value is NaN: forward mode
+        computes the tangents of all values, used or not, so it cannot raise. Otherwise it is the
+        value's own tangent.
 
     Raises:
-        RefusedError: Later, when reverse mode asks for the derivative with respect to a source.
+        RefusedError: Later, when reverse mode needs the derivative with respect to a source.
 
     Example:
         >>> import jax, taxpr
@@ -111,7 +113,7 @@ def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
 
 
 def _is_inexact(x: Any) -> bool:
-    # Only these have tangents; PRNG keys, integers and Booleans have none. Nor has a Ref any.
+    # PRNG keys, integers, Booleans and Refs have no tangents.
     aval = jax.typeof(x)
     return isinstance(aval, _compat.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
@@ -124,7 +126,7 @@ def _impl(x: Any, *, message: str) -> Any:
 
 @guard_p.def_abstract_eval
 def _abstract_eval(aval: Any, *, message: str) -> Any:
-    # Its weak type, its sharding and the mesh axes over which it varies are those of x.
+    # The type is that of x, with its weak type, sharding and varying mesh axes.
     del message
     return aval
 
@@ -137,12 +139,12 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
     return guard_p.bind(*args, message=message), dims[0]
 
 
-# JAX asks for a tangent only where one is not a symbolic zero.
+# JAX calls the jvp rule only if a tangent is not a symbolic zero.
 ad.primitive_jvps[guard_p] = _refuse
 ad.primitive_transposes[guard_p] = _refuse
 _compat.jet_rules[guard_p] = _refuse
 batching.primitive_batchers[guard_p] = _batch
-# Without a platform: the rule of every platform.
+# Registered without a platform, so for all of them.
 mlir.register_lowering(guard_p, lambda ctx, x, *, message: [x])
 
 
@@ -174,7 +176,7 @@ def _jvp_of_underived(primals: Any, tangents: Any, *, message: str) -> tuple[Any
     out = underived_p.bind(*primals, message=message)
     if all(isinstance(t, ad.Zero) for t in tangents[1:]):
         return out, tangents[0]
-    # That of the value itself says nothing: a rule may have ended it.
+    # Ignore the value's own tangent: a rule may have ended it.
     return out, _refused(primals[0], tangents[1:], message)
 
 
@@ -191,20 +193,20 @@ def _refused(x: Any, tangents: Sequence[Any], message: str) -> Any:
 
 
 def _transpose_of_refused(ct: Any, x: Any, *tangents: Any, message: str) -> list[Any]:
-    # Of zeros that are numbers that is known where they are not traced.
+    # A cotangent that is an array of zeros is also fine, but only concrete values can be checked.
     if isinstance(ct, ad.Zero) or not (_compat.is_tracer(ct) or jnp.any(ct)):
         return [None] * (1 + len(tangents))
     raise RefusedError(message)
 
 
 def _jet(primitive: Any, primals: Any, series: Any, *, message: str) -> tuple[Any, Any]:
-    # Here zeros are no symbols, so that what has no derivative cannot be told.
+    # jet has no symbolic zeros, so it is unknown which operands have a derivative.
     out = primitive.bind(*primals, message=message)
     return out, [refused_p.bind(primals[0], term, message=message) for term in series[0]]
 
 
 def _batch_first(primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
-    # What comes out has the batch of the first operand, or none.
+    # The result is batched as the first operand is.
     return primitive.bind(*args, message=message), dims[0]
 
 

@@ -1,7 +1,7 @@
-"""Values of states that were handed out, and whether somebody changed them in place.
+"""Detect in-place changes of a value that `State.value` returned.
 
-A state is set as a whole. What `State.value` returns may hold a dict or a list, and the state does
-not see what is put into these: such an update would be lost, and so it is an error.
+A state is set as a whole. If its value is a dict or list, the state does not see updates inside it,
+and these would be lost. So they raise an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from taxpr._errors import StateError
 
 
 class Handed:
-    """A value that was handed out.
+    """A value that `State.value` returned, with a snapshot of its leaves and structure.
 
     Args:
         value: The value, a PyTree.
@@ -23,7 +23,7 @@ class Handed:
     def __init__(self, value: Any):
         self.value = value
         self._before: Any = self._now()
-        if self.changed:  # a node that makes its children anew each time: nothing to compare
+        if self.changed:  # a PyTree node that creates new leaves each time: cannot be compared
             self._before = None
 
     def _now(self) -> tuple[list[Any], Any]:
@@ -31,20 +31,20 @@ class Handed:
 
     @property
     def changed(self) -> bool:
-        """Whether it was changed in place, and not written since."""
+        """Whether the value was changed in place and not written to the state since."""
         if self._before is None:
             return False
         (before, old), (leaves, new) = self._before, self._now()
         return new != old or any(a is not b for a, b in zip(leaves, before, strict=True))
 
     def written(self, value: Any) -> None:
-        """Take note of a write, of this value or of another that has what was changed."""
+        """Record a write to the state. It covers earlier in-place changes of this value."""
         if value is self.value or self.changed:
             self._before = None
 
 
 def lost(what: str) -> StateError:
-    """The error for a value that was changed in place; ``what`` says which."""
+    """The error for a value that was changed in place; ``what`` names the read."""
     return StateError(
         f"{what}: the dict or list that .value returned was changed in place, which the state does "
         "not see. Assign .value as a whole, as in state.value = {**state.value, 'n': 1}, or "

@@ -1,4 +1,4 @@
-"""The state object."""
+"""`State`: a value that functions read and write, and that `uncurry` makes explicit."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 class State(Generic[T]):
-    """A value that functions read and write, as they please.
+    """A value that functions may read and write.
 
-    By itself it is a plain Python object: ``state.value = ...`` sets it. A function that uses
-    it, also inside of `jax.jit`, `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond` and the
-    like, becomes pure by `uncurry`.
+    In plain Python it is an object whose value ``state.value = ...`` sets. `uncurry` makes a
+    function that uses states pure, also if it uses them inside `jax.jit`, `jax.lax.scan`,
+    `jax.lax.while_loop` or `jax.lax.cond`.
 
-    The value keeps its tree, shapes and dtypes; weak types become strong. It is set as a whole,
-    as in ``state.value = {**state.value, "n": 1}``: to change the dict or list that ``.value``
-    returned is an error, at the next use or at the end of `uncurry`.
+    The value keeps its structure, shapes and dtypes; weak types become strong. Set it as a whole,
+    as in ``state.value = {**state.value, "n": 1}``. Changing the dict or list that ``.value``
+    returned raises an error at the next use or at the end of `uncurry`.
 
     Args:
         value: A PyTree of arrays, numbers and PRNG keys.
@@ -74,12 +74,12 @@ class State(Generic[T]):
 
     @property
     def name(self) -> str | None:
-        """Its name, or None."""
+        """The name, or None."""
         return self._name
 
     @property
     def value(self) -> T:
-        """The value now; setting it is a write."""
+        """The current value. Setting it is a write."""
         if not is_eager():
             return bind_read(self, self._tree, self._avals)
         if self._handed is None or self._handed.changed or self._is_gone:
@@ -101,7 +101,7 @@ class State(Generic[T]):
 
     @property
     def shown(self) -> str:
-        """How messages call it."""
+        """The name of the state in messages."""
         return f"the state {self._name!r}" if self._name else f"an unnamed {self._types()}"
 
     @property
@@ -111,7 +111,7 @@ class State(Generic[T]):
 
     @property
     def made_in(self) -> int | None:
-        """The `trace_number` when it was made."""
+        """The `trace_number` at its creation."""
         return self._made_in
 
     @property
@@ -121,7 +121,7 @@ class State(Generic[T]):
 
     @property
     def stored(self) -> T:
-        """The value that plain Python sees, whatever is being traced."""
+        """The value outside of any trace."""
         handed, self._handed = self._handed, None
         if handed is not None and handed.changed:
             raise lost(self.shown)
@@ -139,11 +139,11 @@ class State(Generic[T]):
         return any(leaf.is_deleted() for leaf in self._leaves)
 
     def current(self) -> T:
-        """What a function that is uncurried has it for; what plain Python sees elsewhere."""
+        """The value here: a traced read inside `uncurry`, otherwise the stored value."""
         return self.value if is_uncurrying() else self.stored
 
     def fitted(self, value: Any, what: str) -> list[Any]:
-        """The leaves of a value for it, of its types; ``what`` names the value in errors."""
+        """Convert a value to the types of this state; ``what`` names the value in errors."""
         leaves, tree = jax.tree.flatten(value)
         if tree != self._tree:
             raise StateError(
@@ -169,7 +169,7 @@ class State(Generic[T]):
         return f"State({value}, name={self._name!r})" if self._name else f"State({value})"
 
     def __reduce__(self) -> Any:
-        # A copy, or what is loaded, is another state with that value.
+        # A copied or unpickled state is a new state with the same value.
         return State, (self.stored, self._name)
 
 
@@ -211,13 +211,13 @@ def _as_array(leaf: Any, what: str) -> Any:
 
 
 def as_type(array: Any, aval: Any) -> Any:
-    """Strong; a weakly typed value, such as a Python number, becomes one of that dtype."""
+    """The array with a strong type. A weak one, such as a Python number, becomes ``aval.dtype``."""
     if jax.typeof(array).weak_type and _order(array.dtype) <= _order(aval.dtype):
         return array.astype(aval.dtype)
     return _compat.with_weak_type(array, False)
 
 
 def _order(dtype: Any) -> float:
-    """By which a number takes a dtype: that of integers before that of floats, and so on."""
+    """The rank of a dtype in promotion: integer, float, complex; NaN, as not comparable, else."""
     kinds = (jnp.integer, jnp.floating, jnp.complexfloating)
     return next((k for k, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind)), float("nan"))

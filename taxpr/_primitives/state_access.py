@@ -1,12 +1,11 @@
-"""The equations that read and write a state.
+"""The primitives that read and write a state, and the check whether an access is safe.
 
-A `taxpr.State` that is used while a function is traced leaves one of them. They have a meaning
-only where `taxpr.uncurry` puts the values of the states in their place; by themselves they
-neither run nor compile.
+Using a `taxpr.State` during tracing leaves one of these equations. `taxpr.uncurry` replaces them by
+the values of the states; they cannot run or compile.
 
-Transformations of JAX that are applied inside of what is uncurried may move, repeat or drop
-what does not depend on their inputs. So each access says in which it was made, and those that
-could come out wrong are refused.
+A JAX transformation inside the uncurried function may move, repeat or drop equations that do not
+depend on its inputs, and a state access has no visible dependence on earlier ones. So each access
+records the transformations around it, and is refused if the result could be wrong.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from taxpr._primitives.handed_out import Handed, lost
 
 
 class _Primitive(_compat.Primitive):
-    """Looks at where it stands whenever it is bound.
+    """A primitive that checks its surroundings whenever it is bound.
 
-    A jaxpr may be made in one place, as by `jax.closure_convert`, and run in another one.
+    A jaxpr may be traced in one place, as by `jax.closure_convert`, and evaluated in another.
     """
 
     def bind(self, *args: Any, access: Access, **params: Any) -> Any:
@@ -68,11 +67,11 @@ class Access:
         op: ``"read"`` or ``"write"``.
         tree: The treedef of the value.
         source: The line of the user's code.
-        place: The kinds of transformations that it is in, and what is traced for them; None
-            before it is bound.
-        region: A number of the outermost differentiation that it is in, or None.
+        place: The kinds of transformations around it, and the names of the functions traced inside
+            them; None before it is bound.
+        region: The number of the outermost differentiation around it, or None.
         loose: Whether that differentiation may move or repeat it.
-        ruled: Whether it is in a forward rule of a custom_vjp there, which is not differentiated.
+        ruled: Whether it is in the forward rule of a custom_vjp, which is not differentiated.
     """
 
     state: Any
@@ -97,25 +96,26 @@ def is_access(eqn: _compat.JaxprEqn) -> bool:
 
 
 def access_of(eqn: _compat.JaxprEqn) -> Access:
-    """What an equation that reads or writes a state says of itself."""
+    """The `Access` of an equation that reads or writes a state."""
     return eqn.params["access"]
 
 
 def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
-    """The value of a state that is read while a function is traced."""
+    """Read a state during tracing."""
     avals = tuple(_here.avals[-1].get(state, avals) if _here.avals else avals)
     access = Access(state, "read", tree, _compat.source_here())
-    # Where it is used mesh axes may have other types than where the state comes from.
+    # The mesh axes here may have other types than where the state was created.
     leaves = map(_compat.moved_here, read_p.bind(access=access, avals=avals))
     value = jax.tree.unflatten(tree, leaves)
-    # JAX would take what is remembered here for a leak, and an array by itself cannot be changed.
+    # Remember the value to detect in-place changes. A single array cannot change, and JAX's leak
+    # checker would report a remembered tracer.
     if _here.handed and not (treedef_is_leaf(tree) or jax.config.jax_check_tracer_leaks):
         _here.handed[-1].append((access, Handed(value)))
     return value
 
 
 def bind_write(state: Any, tree: Any, value: Any, leaves: Sequence[Any]) -> None:
-    """Set a state while a function is traced, to a value of which these are the leaves."""
+    """Write a state during tracing. ``leaves`` are the converted leaves of ``value``."""
     write_p.bind(*leaves, access=Access(state, "write", tree, _compat.source_here()))
     for access, handed in _here.handed[-1] if _here.handed else ():
         if access.state is state:
@@ -124,8 +124,8 @@ def bind_write(state: Any, tree: Any, value: Any, leaves: Sequence[Any]) -> None
 
 # ---- where an access stands --------------------------------------------------
 
-# Between a differentiation, or a vmap, and a write: each of them keeps what it holds in order,
-# and runs it once. A branch of a cond under vmap may run for nothing, and so may a loop.
+# Functions that may be between a differentiation or vmap and a write: JAX keeps their equations in
+# order and runs them once. Under vmap a cond runs all branches, and a while loop may run too often.
 _KEPT_BY = {"ad": {"jit", "cond", "switch"}, "batch": {"jit", "scan"}}
 
 
@@ -133,15 +133,15 @@ _WHILE = {"while_cond", "while_body", "fori_loop"}
 
 
 class _Here(threading.local):
-    """What is being traced for `uncurry` in this thread, innermost last."""
+    """The uncurry traces in progress in this thread; in each list the innermost is last."""
 
     def __init__(self) -> None:
         self.roots: list[Any] = []
         self.avals: list[Mapping[Any, Sequence[Any]]] = []
         self.handed: list[list[tuple[Access, Handed]]] = []
-        self.numbers: list[int] = []  # one for each time that something is traced
+        self.numbers: list[int] = []  # a unique number for each trace
         self.key: tuple[int, int] = (next(_threads), 0)
-        # How many there were when a backward rule began to run.
+        # The number of traces in progress when a backward rule began to run.
         self.barred: int | None = None
 
 
@@ -151,19 +151,19 @@ _here = _Here()
 _regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _region_numbers = itertools.count()
 _made_anew: weakref.WeakSet[Any] = weakref.WeakSet()
-# Part of the key of JAX's caches of traced functions.
+# JAX includes this value in the keys of its tracing caches.
 _cache_key = jax.make_user_context(None)
 
 
 @contextlib.contextmanager
 def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
-    """For the time in which a function is traced to be uncurried.
+    """The context in which `uncurry` traces a function.
 
-    Nothing that was traced before with an access in it is taken from JAX's caches: whether an
-    access is right depends on where it stands, and its types on when it was made.
+    JAX must not reuse a cached trace that has an access: whether the access is allowed depends on
+    its surroundings, and its types on the current ``avals``. So the context changes the cache key.
 
     Args:
-        avals: The types of the leaves of states, where these are not the state's own.
+        avals: The types of the leaves of a state, where they differ from the state's own.
 
     Raises:
         StateError: If a value that was read has been changed in place.
@@ -189,7 +189,7 @@ def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_backward_rule() -> Iterator[None]:
-    """For the time in which the backward rule of a function runs that was uncurried."""
+    """The context in which a backward rule of an uncurried function runs."""
     before, _here.barred = _here.barred, len(_here.roots)
     try:
         yield
@@ -198,37 +198,37 @@ def in_backward_rule() -> Iterator[None]:
 
 
 def is_uncurrying() -> bool:
-    """Whether a function is being traced to be uncurried."""
+    """Whether `uncurry` is tracing a function in this thread."""
     return bool(_here.roots)
 
 
 def trace_number() -> int | None:
-    """What tells apart each time that a function is traced to be uncurried; else None."""
+    """The number of the current trace of `uncurry`; None outside of one."""
     return _here.numbers[-1] if _here.numbers else None
 
 
 def is_eager() -> bool:
-    """Whether a state is used by plain Python, with no jaxpr being made of that."""
+    """Whether plain Python uses the state: no jaxpr is being traced."""
     if _here.roots or _here.barred is not None:
         return False
     return all(layer.kind in ("ad", "batch") for layer in _layers())
 
 
 def _layers() -> list[_compat.Layer]:
-    """Inside of `tracing` the transformations since then."""
+    """The active transformations, innermost first; inside `tracing` only those begun since."""
     return _compat.layers(_here.roots[-1] if _here.roots else None)
 
 
 def _placed(access: Access) -> Access:
-    """An access that says where it stands now; raise where that could come out wrong."""
+    """The access with its surroundings recorded. Raises if its result could be wrong here."""
     layers = _layers()
     if access.place is None:
         _refuse_out_of_time(access, layers)
     kinds = [layer.kind for layer in layers]
     makers = [layer.trace for layer in layers if layer.kind == "jaxpr"]
     if _here.roots and len(makers) > 1 and makers[0] not in _made_anew:
-        # What holds an access is traced again wherever it is used: the key with which its trace
-        # began does not come back. The context that `tracing` has around this one undoes it.
+        # Change the cache key, so that JAX traces this function again at every use: its cached
+        # trace has the old key. The outer `tracing` context restores the key.
         _made_anew.add(makers[0])
         _here.key = _here.key[0], _here.key[1] + 1
         _cache_key(_here.key).__enter__()
@@ -238,8 +238,8 @@ def _placed(access: Access) -> Access:
     transformed = frozenset(kinds) - {"jaxpr"}
     if access.place is not None:
         before, inside_before = access.place
-        # A transformation of JAX that binds it again is of a kind that was there before, or,
-        # where it evaluates a part of a jaxpr, of another.
+        # JAX itself binds the equation again: within transformations already recorded, or with
+        # an "other" one while it evaluates a part of a jaxpr.
         if (transformed <= before and inside <= inside_before) or "other" in transformed - before:
             return access
     if access.op == "write":
@@ -304,13 +304,14 @@ def _has_derivatives(state: Any) -> bool:
 
 
 def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool]) -> None:
-    """Raise where a state is read where a derivative may move that, and is written there, too.
+    """Raise if a derivative could reorder or lose accesses of one state.
 
-    Or where it is read after a rule that is not differentiated has written it.
+    Two cases: a read that the derivative may move, with a write in the same derivative; and a read
+    after a write in the forward rule of a custom_vjp, whose derivative would be lost.
 
     Args:
-        accesses: In the order of the program.
-        is_used: Of a read, by its number, whether anything but a write depends on it.
+        accesses: The accesses in program order.
+        is_used: For the index of a read, whether anything but a write depends on it.
     """
     by_rules: dict[Any, Access] = {}
     for k, one in enumerate(accesses):
@@ -387,6 +388,6 @@ def _written_avals(*avals: Any, access: Access) -> tuple[list[Any], set[Any]]:
 ad.primitive_jvps[write_p] = _differentiated
 _compat.jet_rules[write_p] = _refuse_derivative
 batching.primitive_batchers[write_p] = _batched
-# Without a platform: the rule of every platform.
+# Registered without a platform, so for all of them.
 mlir.register_lowering(read_p, _leaked)
 mlir.register_lowering(write_p, _leaked)

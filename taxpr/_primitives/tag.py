@@ -1,4 +1,4 @@
-"""The tag primitive: an identity that leaves an equation in the jaxpr."""
+"""The tag primitive: an identity that leaves an equation in the jaxpr, where injectors attach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taxpr._errors import TagError
 
 T = TypeVar("T")
 
-# Words that ask for something else than a tag of a value.
+# Keywords that callers use when they mean another function.
 _NO_PARAMS = {
     "cotangent": "What flows back to a value is tagged by taxpr.tag_cotangent(x, name=...) in the "
     "source, and in a traced gradient as any value: trace(jax.grad(f))(x).tag_at(...).",
@@ -30,33 +30,32 @@ tag_p.multiple_results = True
 #   keep   whether dead code elimination leaves the equation in place
 #   batch  one (size, dims) for each vmap around it, innermost first;
 #          dims holds the mapped axis of each leaf, or None
-#   differentiated   True where a derivative of the token was taken, and only there: the
-#          tangent, or what flows back, is computed without the tag
+#   differentiated   True if the token was differentiated, absent otherwise; its tangent or
+#          cotangent is computed without the tag
 
 
 def tag(token: T, /, **params: Any) -> T:
     """Mark a value, so that it can be found and changed in the traced program.
 
-    Returns its argument. In a jaxpr it leaves one equation, which lowers to
-    nothing: a compiled program is the same with and without its tags.
+    Returns its argument. It leaves one equation in the jaxpr, which lowers to
+    nothing: the compiled program is the same with and without tags.
 
-    A tag marks the primal value: under `jax.grad` and `jax.jvp` tangents and
-    cotangents pass by. Under `jax.vmap` one tag marks the whole batch. A tag
-    whose result is not used is still found after tracing, but transformations
-    that drop dead code, such as ``jax.jit(jax.grad(f))``, may drop it; use
-    `keep` where it must stay. When a scan is differentiated, JAX takes what is
-    the same in all iterations out of it, and a tag of such a value with it,
-    which then fires once.
+    A tag marks the primal value, not its tangent or cotangent. Under
+    `jax.vmap` one tag marks the whole batch. A tag whose result is unused is
+    found after tracing, but transformations that drop dead code, such as
+    ``jax.jit(jax.grad(f))``, may drop it; use `keep` if it must stay. When JAX
+    differentiates a scan, it moves loop-invariant values out of the loop,
+    together with their tags. Such a tag then fires once.
 
     Args:
         token: Any PyTree of array-likes: arrays of every dtype and shape, PRNG
             keys, Python scalars, ``None``, empty trees.
-        **params: What the tag carries, by convention ``name="..."``. Any keyword
-            will do, and every value must be hashable.
+        **params: The params of the tag, by convention ``name="..."``. Any keyword
+            is allowed, and every value must be hashable.
 
     Returns:
         The token, with the same structure, shapes, dtypes and weak types. Python
-        scalars and numpy arrays come back as the JAX arrays that they stand for.
+        scalars and numpy arrays come back as JAX arrays.
 
     Raises:
         TagError: If a leaf is no array or is a Ref, or if a param is not hashable.
@@ -77,11 +76,10 @@ def tag(token: T, /, **params: Any) -> T:
 def keep(token: T, /, **params: Any) -> T:
     """A `tag` that dead code elimination leaves in place.
 
-    The equation carries an effect until it is injected or dissolved. JAX then
-    keeps the equation, and all that computes its token, even when nothing uses
-    it. That is the price: work that would have been dropped is done. A token that is the
-    same in all iterations of a scan leaves it where the scan is differentiated, as all such
-    values do, and fires once.
+    The equation has an effect until it is injected or dissolved. So JAX keeps
+    it, and everything that computes its token, even if the result is unused.
+    The price is that this work is done. As with `tag`, a loop-invariant token
+    leaves a scan that is differentiated, and fires once.
 
     Args:
         token: As for `tag`.
@@ -113,7 +111,7 @@ def _bind_tag(token: T, params: dict[str, Any], *, keep: bool) -> T:
 
 
 def prepared(what: str, token: Any, params: dict[str, Any]) -> tuple[list[Any], Any, Any]:
-    """The leaves of a token as arrays, its tree, and the param ``user``; all checked."""
+    """Check a token and its params. Returns the leaves as arrays, the treedef, and ``user``."""
     for name, value in params.items():
         if isinstance(value, bool) and name in _NO_PARAMS:
             raise TagError(
@@ -219,7 +217,7 @@ def tag_avals(eqn: _compat.JaxprEqn) -> Any:
 
 
 def is_differentiated(eqn: _compat.JaxprEqn) -> bool:
-    """Whether the program has a derivative of a tag's token, as it is without injectors."""
+    """Whether the program differentiated the tag's token, so that its tangent has no injectors."""
     return eqn.params.get("differentiated", False)
 
 
@@ -234,7 +232,7 @@ def _abstract_eval(*avals: Any, keep: bool, **_: Any) -> tuple[list[Any], set[An
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    # The tag marks the primal; symbolic zeros among the tangents stay symbolic.
+    # The tag marks only the primal. Symbolic zero tangents stay symbolic.
     if not all(isinstance(tangent, ad.Zero) for tangent in tangents):
         params["differentiated"] = True
     return tag_p.bind(*primals, **params), list(tangents)
@@ -245,7 +243,7 @@ def _jet(primals: Sequence[Any], series: Sequence[Any], **params: Any) -> tuple[
 
 
 def _transpose(cotangents: Sequence[Any], *_: Any, **__: Any) -> Sequence[Any]:
-    # Only `jax.linear_transpose` of a tagged linear function gets here.
+    # Only `jax.linear_transpose` of a function with a tag comes here.
     return cotangents
 
 
@@ -255,10 +253,10 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, batch: Any, **params: An
 
 
 def batch_of(args: Sequence[Any], dims: Sequence[Any], batch: Any) -> Any:
-    """The param ``batch`` after one more `jax.vmap` has put in an axis at ``dims``."""
+    """The param ``batch`` after another `jax.vmap` has inserted an axis at ``dims``."""
     sizes = {arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None}
-    # A batch axis seen by the injector stands where the data has it. Batching
-    # moves the axes that earlier vmaps put in.
+    # `batch` records the axis positions in the data. A new batch axis shifts the axes of earlier
+    # vmaps.
     mapped = (sizes.pop() if sizes else None, tuple(dims))
     moved = tuple((size, _shifted(inner, dims)) for size, inner in batch)
     return (*moved, mapped)
@@ -275,5 +273,5 @@ ad.primitive_jvps[tag_p] = _jvp
 _compat.jet_rules[tag_p] = _jet
 ad.primitive_transposes[tag_p] = _transpose
 batching.primitive_batchers[tag_p] = _batch
-# Without a platform: the rule of every platform.
+# Registered without a platform, so for all of them.
 mlir.register_lowering(tag_p, lambda ctx, *leaves, **_: leaves)

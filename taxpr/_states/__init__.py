@@ -1,5 +1,5 @@
-"""Functions that read and write a `taxpr.State`, made pure.
+"""`uncurry` and `make_jaxpr`: turn functions that read and write a `taxpr.State` into pure ones.
 
-The state object itself is in `_primitives`, as its reads and writes are equations. May import
-`_programs` and what is below.
+The `State` class itself is in `_primitives`, because its reads and writes are equations. May import
+`_programs` and the rooms below it.
 """

@@ -1,9 +1,10 @@
-"""What the rules that are kept lose of the derivatives of a function that uses states.
+"""Find derivatives that a program with states would lose, so that they can be refused.
 
-A value that is written to a state inside of a function with a rule of its own has a derivative
-of which the rule says nothing. It is looked for once, when the function is uncurried: in a copy
-of the program all that the rules lose is marked, JAX's forward mode carries the marks to the
-results, and `taxpr._engine.underived` refuses the derivatives of these at the end of the program.
+A state may be written inside a function with a derivative rule, such as a custom_vjp. The rule
+gives no derivative for the written value, so a gradient through the state would silently be zero.
+`uncurry` looks for such losses once: it marks the lost values in a copy of the program, and JAX's
+forward mode carries the marks to the results. `taxpr._engine.underived` then refuses to
+differentiate the marked results.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from taxpr._sites.walk import find_sites
 
 
 def lost(marked: Any) -> dict[tuple[int, int], set[int]]:
-    """By result and input of a program the leaves of the context by which a derivative is lost.
+    """The lost derivatives of a program.
 
     Args:
         marked: A closed jaxpr without consts, threaded with ``marks_lost``.
+
+    Returns:
+        For each pair ``(result, input)`` that lost a derivative, the context leaves at which it
+        was lost.
     """
     every = inexact(marked.in_avals)
     if not every or _lost_by(marked, every) == {}:
         return {}
-    # Inputs of which the same results have a derivative are looked at together.
+    # One forward pass serves all inputs on which the same results have a derivative.
     derived = derivatives(marked)
     alike: dict[Any, list[int]] = {}
     for i in every:
@@ -42,9 +47,9 @@ def lost(marked: Any) -> dict[tuple[int, int], set[int]]:
 
 
 def _lost_by(marked: Any, group: Sequence[int]) -> dict[int, set[int]] | None:
-    """By result the leaves by which a derivative with respect to one of a group is lost.
+    """For each result, the leaves at which it loses a derivative with respect to the group.
 
-    None where JAX cannot differentiate the program with respect to all of the group.
+    None if JAX cannot differentiate the program with respect to the whole group.
     """
     try:
         tangents = tangents_of(marked, group)

@@ -1,4 +1,4 @@
-"""The jaxpr of a function that uses states."""
+"""`make_jaxpr`: the jaxpr of a function that uses states, and the states."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def make_jaxpr(
     return_shape: bool = False,
     return_only_write: bool = False,
 ) -> Callable[..., Any]:
-    """A function that returns the jaxpr of ``fun``, as `jax.make_jaxpr` does, and its states.
+    """Like `jax.make_jaxpr`, for a function that uses states.
 
-    Signature and returns are those of ``brainstate.transform.make_jaxpr``. States may be used
-    inside of `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond`, `jax.jit` and so on.
+    Signature and results are those of ``brainstate.transform.make_jaxpr``. States may be used
+    inside `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond`, `jax.jit` and so on.
 
     Args:
         fun: A function of PyTrees of arrays, which may use any `State`.
         static_argnums: As for `jax.jit`.
         static_argnames: As for `jax.jit`.
-        axis_env: Pairs of the name and the size of axes for collectives.
+        axis_env: Pairs ``(name, size)`` of axes for collectives.
         return_shape: Whether to return the shapes of the results, too.
-        return_only_write: Whether the jaxpr returns only the states that are written, and not
-            those that are only read. Either way it takes all of them.
+        return_only_write: Whether the jaxpr returns only the states that it writes. It always
+            takes all states as inputs.
 
     Returns:
         A function of the arguments of ``fun`` that returns ``(closed_jaxpr, states)``, and with
@@ -43,7 +43,7 @@ def make_jaxpr(
         ``states`` is a tuple of the `State` objects in the order of their use.
 
     Raises:
-        StateError: If a state is used where that could come out wrong.
+        StateError: If the result of a use of a state could be wrong.
         RefusedError: If a state is used in an equation that cannot be injected.
 
     Example:

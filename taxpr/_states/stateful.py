@@ -1,4 +1,8 @@
-"""Functions that use states, traced, with the states threaded through them."""
+"""Trace a function that uses states, and thread the states through its jaxpr.
+
+States are a context, and reads and writes are sites with handlers, so the engine of `inject` does
+the work. `uncurry` and `make_jaxpr` build on this module.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +45,12 @@ Avals = Mapping[State[Any], Sequence[Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stateful:
-    """A traced function, and the pure jaxpr of it.
+    """A traced function and its pure jaxpr.
 
     Attributes:
-        program: As it was traced, with the accesses of its states.
-        accesses: These, in program order.
-        jaxpr: From ``[*values of the states, *args]`` to ``[*outs, *values of the states]``.
+        program: The traced program, which still has the accesses of the states.
+        accesses: The accesses in program order.
+        jaxpr: From ``[*state values, *args]`` to ``[*outs, *state values]``.
     """
 
     program: Program
@@ -72,20 +76,23 @@ def stateful(
     avals: Avals | None = None,
     tag_writes: bool = False,
 ) -> tuple[Stateful, list[State]]:
-    """Trace a function, and thread the states through it: those that are known come first.
+    """Trace a function and thread the states through it.
 
-    With ``tag_writes`` a tag is left on all that is written, see `taxpr.Uncurried`.
+    Returns:
+        The traced function, and its states: first those in ``known``, then the others in the order
+        of their first use. With ``tag_writes`` every written array is tagged, see
+        `taxpr.Uncurried`.
     """
     given = avals or {}
 
-    # JAX takes no function of this kind from its caches: it is new.
+    # A new function object, so that JAX finds no trace of it in its caches.
     @called_as(fn)
     def afresh(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
     with contextlib.suppress(TypeError, ValueError):  # some builtins have no signature
         afresh.__signature__ = inspect.signature(fn)  # pyright: ignore[reportFunctionMemberAccess]
-    # Rules of custom_jvp and custom_vjp are traced when somebody looks at them.
+    # Keep the context open: looking at a custom_jvp or custom_vjp traces its rule.
     with tracing(given):
         program = traced(afresh)(*args, **kwargs)
         sites = find_sites(program.jaxpr, of=is_access)
@@ -118,7 +125,7 @@ def stateful(
             jaxpr = thread(program.jaxpr, chosen, types, options).jaxpr
             if kept := _written_in_rules(sites, accesses, places):
                 marking = dataclasses.replace(options, marks_lost=True)
-                with warnings.catch_warnings():  # which the first time has given
+                with warnings.catch_warnings():  # the first call of thread gave them
                     warnings.simplefilter("ignore")
                     marked = thread(program.jaxpr, chosen, types, marking).jaxpr
                 jaxpr = _without_lost(jaxpr, marked, kept)
@@ -136,9 +143,10 @@ def stateful(
 def _written_in_rules(
     sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State, Sequence[int]]
 ) -> dict[int, tuple[Site, Any]]:
-    """Writes in a function whose rule for derivatives is kept: by leaf the first, and that rule.
+    """For each differentiable leaf that is written inside a function with a derivative rule.
 
-    Only of leaves that can have a derivative.
+    Returns:
+        The first such write of each leaf, and the equation that has the rule.
     """
     found: dict[int, tuple[Site, Any]] = {}
     for site, access in zip(sites, accesses, strict=True):
@@ -152,7 +160,7 @@ def _written_in_rules(
 
 
 def _without_lost(jaxpr: Any, marked: Any, kept: Mapping[int, tuple[Site, Any]]) -> Any:
-    """The jaxpr, in which a derivative that a kept rule would lose is refused."""
+    """The jaxpr with errors for derivatives that a kept rule would lose."""
     inner = _compat.open_jaxpr(jaxpr)
     inputs = [*inner.constvars, *inner.invars]
     by_result: dict[int, dict[int, set[int]]] = {}
@@ -178,9 +186,9 @@ def _lost_text(site: Site, eqn: Any) -> str:
 
 
 def states_of(program: Any) -> list[State]:
-    """The states that a traced program still reads or writes, in the order of their first use.
+    """The states that a traced program reads or writes, in the order of their first use.
 
-    Such a program neither runs nor compiles: `uncurry` makes its function a pure one.
+    A program with states neither runs nor compiles. Make its function pure by `uncurry`.
 
     Args:
         program: A `Program`, or an open or closed jaxpr.
@@ -197,7 +205,7 @@ def states_of(program: Any) -> list[State]:
 
 
 def names_of(states: Sequence[State]) -> list[str]:
-    """A name for each: its own, with a number where another has that, too."""
+    """A unique name for each state: its own, with a number appended if it is taken."""
     taken = {state.name for state in states if state.name}
     names: list[str] = []
     unnamed = 0
@@ -217,15 +225,15 @@ def names_of(states: Sequence[State]) -> list[str]:
 
 
 def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
-    """The jaxpr with backward rules of custom_vjp that raise where they use a state.
+    """The jaxpr with custom_vjp backward rules that raise when they use a state.
 
-    JAX runs them when all else has run, and nothing says then which value the state has.
+    JAX runs a backward rule after the whole function, when the state has no definite value.
     """
     if id(stored) not in done:
         inner = _compat.open_jaxpr(stored)
         eqns = [_with_barred_rule(eqn, done) for eqn in inner.eqns]
         changed = any(new is not old for new, old in zip(eqns, inner.eqns, strict=True))
-        # With the jaxpr itself, whose id must stay its own.
+        # Keep the jaxpr alive, so that no other object gets its id.
         done[id(stored)] = _compat.rebuilt(stored, eqns=eqns) if changed else stored, stored
     return done[id(stored)][0]
 
@@ -246,12 +254,12 @@ def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
 
 
 def _is_used(jaxpr: Any, site: Site) -> bool:
-    """Whether anything but a write depends on what is read at a site of a jaxpr."""
+    """Whether anything but a write depends on the value read at a site."""
     inner = site.steps[-1].nested.jaxpr if site.steps else _compat.open_jaxpr(jaxpr)
     reached = set(site.eqn.outvars)
     for eqn in inner.eqns:
         if any(not _compat.is_literal(atom) and atom in reached for atom in eqn.invars):
-            reached.update(eqn.outvars)  # of which a write has none
+            reached.update(eqn.outvars)  # a write has no outvars
     return any(not _compat.is_literal(atom) and atom in reached for atom in inner.outvars)
 
 
@@ -272,7 +280,7 @@ def _refuse(jaxpr: Any, sites: Sequence[Site], accesses: Sequence[Access]) -> No
 
 
 def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
-    """What takes the place of an access."""
+    """The handler of an access: a write replaces the context leaves, a read returns them."""
     access = access_of(eqn)
     if access.op == "write":
         return leaves, [], None
@@ -290,7 +298,7 @@ def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
 
 
 def _run_tagged(name: str, address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
-    """What takes the place of a write, with a tag on each leaf."""
+    """The handler of a write with ``tag_writes``: it tags each written leaf."""
     del address, now
     paths = jax.tree_util.tree_flatten_with_path(access_of(eqn).state.stored)[0]
     tagged = [
@@ -301,7 +309,7 @@ def _run_tagged(name: str, address: str, eqn: Any, now: list[Any], leaves: list[
 
 
 def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
-    """An access without an equation, where the types are the very ones that were traced."""
+    """Rewire an access without tracing `_run`; None if types differ from those traced."""
     if access_of(eqn).op == "write":
         return leaves, []
     same = all(a.aval == b.aval for a, b in zip(now, eqn.outvars, strict=True))

@@ -1,4 +1,4 @@
-"""Pure functions made of functions that use states."""
+"""`uncurry`: make a pure function of a function that uses states."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Uses:
     Attributes:
         state: The `State`.
         written: Whether it is written, or only read.
-        reads: The lines that read it, of the trace in which it was found.
-        writes: The lines that write it.
+        reads: The source lines that read it, in the trace that found the state.
+        writes: The source lines that write it.
     """
 
     state: State
@@ -35,18 +35,18 @@ class Uses:
 class Uncurried:
     """A pure function ``(states, *args, **kwargs) -> (out, states)``; see `uncurry`.
 
-    It is traced once for each tree, shapes and dtypes of its arguments, as by `jax.jit`.
+    It is traced once for each structure, shapes and dtypes of its arguments, as by `jax.jit`.
 
     Args:
         fn: The function.
-        args: Arguments with which it can be called.
-        kwargs: As for ``args``.
-        tag_writes: Whether each array that is written to a state is tagged, as it is written,
-            with the params ``name`` (``total``, ``norm['mean']``), ``state`` (``norm``), and
-            ``op="write"``: there `record` sees the value of each iteration.
+        args: Positional arguments with which it can be called.
+        kwargs: Keyword arguments with which it can be called.
+        tag_writes: Whether to tag each array that is written to a state, with the params ``name``
+            (``total``, ``norm['mean']``), ``state`` (``norm``) and ``op="write"``. `record` sees
+            the value of each iteration at such a tag.
 
     Attributes:
-        uses: By the name of each state how the function uses it.
+        uses: How the function uses each state, by the name of the state.
 
     Example:
         >>> from taxpr import State, uncurry
@@ -80,11 +80,11 @@ class Uncurried:
         return f"<pure {self.__name__}(states, ...); states: {', '.join(shown) or 'none'}>"
 
     def __call__(self, states: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run it.
+        """Run the function on state values, without changing the states themselves.
 
         Raises:
-            StateError: If the states are not those of `uncurry`, with their types; or if the
-                function uses another state with these arguments.
+            StateError: If the values are not those of the states of `uncurry`, or have other
+                types; or if the function uses a further state with these arguments.
         """
         leaves = self._leaves(states)
         key = _key(leaves, args, kwargs)
@@ -101,10 +101,10 @@ class Uncurried:
     def write(self, states: Mapping[str, Any]) -> None:
         """Set the states themselves to these values, such as those that a call returned.
 
-        They hold these very arrays then: to donate them takes them from the states, too.
+        The states hold these arrays without a copy, so do not donate them afterwards.
 
         Raises:
-            StateError: If the values are not those of its states.
+            StateError: If the values are not those of the function's states.
         """
         given = self._as_dict(self._leaves(states))
         for name, value in given.items():
@@ -127,7 +127,7 @@ class Uncurried:
         return done
 
     def _remember(self, key: Any, done: Stateful) -> None:
-        # What closes over values of a trace is of no use in another one.
+        # A jaxpr that closes over tracers is useless outside of their trace.
         if not any(map(_compat.is_tracer, _compat.consts_of(done.program.jaxpr))):
             self._done[key] = done
 
@@ -162,7 +162,7 @@ class Uncurried:
 
 
 def _key(leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
-    """What says whether a function that was traced before serves."""
+    """The cache key of a traced function: argument structure, types, and JAX's settings."""
     flat, tree = jax.tree.flatten((args, kwargs))
     return tree, tuple(map(_aval, [*leaves, *flat])), _compat.trace_key()
 
@@ -173,7 +173,7 @@ def _aval(x: Any) -> Any:
     try:
         return jax.typeof(x)
     except TypeError:
-        return None  # JAX says so when it traces the function
+        return None  # not an array: JAX raises when it traces the function
 
 
 def _listed(names: Any) -> str:
@@ -192,42 +192,45 @@ def _uses(state: State, accesses: Sequence[Access]) -> Uses:
 def uncurry(
     fn: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> tuple[Uncurried, dict[str, Any]]:
-    """Make a function that uses states a pure one.
+    """Make a pure function of a function that uses states.
 
-    The function may use any `State` as it likes, also inside of `jax.jit`, `jax.lax.scan`,
-    `jax.lax.while_loop` and its condition, `jax.lax.cond`, `jax.checkpoint`, `jax.custom_jvp`
-    and so on: the states go through it in the order of execution. Nothing is run, and the states
-    themselves stay as they are.
+    The function may use any `State`, also inside `jax.jit`, `jax.lax.scan`, `jax.lax.while_loop`
+    and its condition, `jax.lax.cond`, `jax.checkpoint`, `jax.custom_jvp` and so on. Reads and
+    writes happen in the order of execution. `uncurry` only traces: it runs nothing and leaves the
+    states as they are.
 
-    What is pure is transformed as you like: ``jax.jit(pure)``, ``jax.grad(pure, argnums=1,
-    has_aux=True)``, ``jax.vmap(pure, in_axes=(None, 0))``, a step of `jax.lax.scan`. Inside of
-    what is uncurried, `jax.grad` and `jax.vmap` are fine where nothing that they transform goes
-    into a state; what could come out wrong is refused, and the error says what to wrap instead.
+    Transform the pure function as you like: ``jax.jit(pure)``, ``jax.grad(pure, argnums=1,
+    has_aux=True)``, ``jax.vmap(pure, in_axes=(None, 0))``, or as a step of `jax.lax.scan`. Inside
+    ``fn``, `jax.grad` and `jax.vmap` may be used as long as no value that they transform is
+    written to a state. A use whose result could be wrong is refused, with an error that says what
+    to wrap instead.
 
-    Host callbacks, and threads that the function starts, are not followed: there a `State` is the
-    plain Python object with its own value. Give them the value as an argument.
+    Host callbacks and threads that the function starts see a `State` as a plain Python object with
+    its own value. Pass them the value as an argument.
 
     Args:
-        fn: A function of PyTrees of arrays, as for `jax.jit`; static arguments are closed over.
+        fn: A function of PyTrees of arrays, as for `jax.jit`. Close over static arguments.
         *args: Arguments with which it can be called, or `jax.ShapeDtypeStruct` of them.
         **kwargs: As for ``args``.
 
     Returns:
-        ``(pure, states)``. ``pure(states, *args, **kwargs) -> (out, states)`` takes arguments of
-        any shapes, as `jax.jit` does; ``pure.uses`` says what is read and what is written, and
-        ``pure.write(states)`` sets the states themselves. ``states`` is a dict of their values
-        now, by name; those without one are ``state0``, ``state1``, … in the order of their use.
-        They are the arrays that the states hold, not copies, as after ``pure.write(states)`` the
-        states hold those that were given: once they are donated, to ``jax.jit(pure,
-        donate_argnums=0)``, to read ``state.value`` is an error until ``pure.write`` has set it.
-        Inside of a function that `jax.jit` compiles they are constants of it, as any value of
-        plain Python is: uncurry outside of it, and give it the states.
+        ``(pure, states)``.
+
+        ``pure(states, *args, **kwargs) -> (out, states)`` takes arguments of any shapes, as
+        `jax.jit` does. ``pure.uses`` says which states are read and written, and
+        ``pure.write(states)`` sets the states themselves.
+
+        ``states`` is a dict of the current values by name; a state without a name is ``state0``,
+        ``state1``, … in the order of use. The values are the arrays that the states hold, not
+        copies. If you donate them, as by ``jax.jit(pure, donate_argnums=0)``, reading
+        ``state.value`` is an error until ``pure.write`` has set it. Call `uncurry` outside of
+        `jax.jit`: inside, ``states`` would be constants of the compiled function.
 
     Raises:
-        StateError: If a state is used where that could come out wrong.
-        RefusedError: If a state is used in an equation that cannot be injected; later, if a
-            derivative goes through a state into or out of a function with a rule of its own for
-            derivatives, such as one of `jax.custom_vjp`. In forward mode the latter is NaN.
+        StateError: If the result of a use of a state could be wrong.
+        RefusedError: If a state is used in an equation that cannot be injected. Later, if a
+            derivative goes through a state into or out of a function with a derivative rule, such
+            as a `jax.custom_vjp`. In forward mode the latter is NaN.
 
     Example:
         >>> import jax, jax.numpy as jnp
