@@ -1,8 +1,7 @@
-"""What differs between JAX versions, and all that is private in JAX.
+"""Everything that differs between JAX versions or is private in JAX (0.7.2 and newer).
 
-No module outside of this package imports ``jax._src``. Supported: jax 0.7.2 and newer.
-Where a difference exists a sentence says what changed and when; features are
-tested for, not version numbers.
+No module outside of this package imports ``jax._src``. A comment at each difference says what
+changed and when. The code tests for features, not for version numbers.
 """
 
 from taxpr._compat._avals import (

@@ -1,4 +1,4 @@
-"""Types of values: dtypes, weak types, memory spaces, tangents."""
+"""Properties of avals: extended dtypes, weak types, memory spaces, tangent types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def memory_space_of(atom: Any) -> Any:
 
 
 def is_extended(dtype: Any) -> bool:
-    """Whether it is a dtype without arithmetic, such as that of PRNG keys."""
+    """Whether a dtype has no arithmetic, such as that of PRNG keys."""
     return jnp.issubdtype(dtype, jax.dtypes.extended)
 
 
@@ -31,7 +31,7 @@ def key_impl(dtype: Any) -> str:
 
 
 def tangent_aval(aval: Any) -> Any:
-    """The aval of the tangents of a value; of dtype float0 where it has none."""
+    """The aval of the tangent of a value; its dtype is float0 if the value has none."""
     return aval.to_tangent_aval()
 
 
@@ -52,5 +52,5 @@ def with_weak_type(x: Any, weak: bool) -> Any:
 
 
 def copied(x: Any) -> Any:
-    """``x`` in a buffer of its own."""
+    """A copy of ``x`` in a buffer of its own."""
     return _lax.copy_p.bind(x)

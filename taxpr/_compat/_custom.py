@@ -1,4 +1,4 @@
-"""Rules of custom_jvp and custom_vjp, which an equation holds as functions."""
+"""Trace and replace the rules of custom_jvp and custom_vjp, which equations hold as functions."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from taxpr._compat._jaxprs import (
 )
 from taxpr._compat._primitives import custom_vjp_call_p
 
-# What JAX raises when a value that a custom_vjp function closed over is differentiated.
+# JAX raises this when a value that a custom_vjp function closed over is differentiated.
 CustomVJPException = _ad.CustomVJPException
 
 
 class Rule(NamedTuple):
-    """A rule of an equation, traced.
+    """A traced rule of an equation.
 
     Attributes:
-        jaxpr: Closed. Of a jvp: from primals and the tangents that are not zero to primals and
-            tangents. Of a fwd: from primals to residuals and primals.
-        out_zeros: Of a jvp: which of the tangents that come out are zero, and so left out.
+        jaxpr: A closed jaxpr. A jvp rule goes from primals and nonzero tangents to primals and
+            tangents; a forward rule from primals to residuals and primals.
+        out_zeros: For a jvp rule, which output tangents are symbolic zeros and so left out.
     """
 
     jaxpr: Any
@@ -42,26 +42,26 @@ class Rule(NamedTuple):
 
 
 def all_differentiated(eqn: JaxprEqn) -> list[bool]:
-    """The argument of `jvp_rule` or `fwd_rule` when all inputs that can be are differentiated."""
+    """The flags for `jvp_rule` or `fwd_rule` with all differentiable inputs differentiated."""
     avals = [atom.aval for atom in eqn.invars[eqn.params["num_consts"] :]]
     varied = [tangent_aval(aval).dtype != jax.dtypes.float0 for aval in avals]
     if eqn.primitive is custom_vjp_call_p:
         return varied
-    # A rule without symbolic zeros gets all tangents, those without a value as well.
+    # A rule without symbolic zeros gets all tangents, including zeros.
     return [eqn.params["symbolic_zeros"] and not varies for varies in varied]
 
 
 def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> Rule:
-    """The rule of a custom_jvp when some of the tangents are symbolic zeros."""
+    """Trace the rule of a custom_jvp; ``zeros`` says which tangents are symbolic zeros."""
     with _lines_of_its_own():
         jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
     return Rule(_with_consts(jaxpr, consts), out_zeros)
 
 
 def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
-    """The forward rule of a custom_vjp when some of the inputs are differentiated."""
+    """Trace the forward rule of a custom_vjp; ``nonzeros`` says which inputs have tangents."""
     if not eqn.params["symbolic_zeros"]:
-        # It does not ask which, and is not traced again, in another place, for each of them.
+        # The rule does not look at the flags, so one trace serves all of them.
         nonzeros = [True] * len(nonzeros)
     with _lines_of_its_own():
         return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
@@ -69,10 +69,10 @@ def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
 
 @contextlib.contextmanager
 def _lines_of_its_own() -> Iterator[None]:
-    """What is traced has its own lines of the source.
+    """Let newly traced equations have their own source lines.
 
-    While JAX evaluates an equation, all that is traced gets the line of that; no public function
-    ends this. It holds for no other thread.
+    While JAX evaluates an equation, it gives the line of that equation to all that is traced. No
+    public function ends this. The setting belongs to the current thread.
     """
     info = _source_info_util._source_info_context
     before = info.context
@@ -89,11 +89,11 @@ def _with_consts(jaxpr: Any, consts: Sequence[Any]) -> Any:
 
 
 def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
-    """The new forward rule with those residuals of the old one that are known when it is traced.
+    """The new forward rule, with those residuals of the old rule that are known at trace time.
 
-    JAX hands them to the backward rule as the Python values or NumPy arrays that they are, and that
-    may decide by them, such as by a bool that says what is differentiated. ``n_out`` results of the
-    old rule are no residuals.
+    JAX gives such residuals to the backward rule as Python values or NumPy arrays, and the rule may
+    branch on them, for example on a bool that says what is differentiated. ``n_out`` is the number
+    of results of the old rule that are no residuals.
     """
     inner, known = open_jaxpr(new.jaxpr), open_jaxpr(old.jaxpr)
     consts = dict(zip(known.constvars, consts_of(old.jaxpr), strict=True))
@@ -113,7 +113,7 @@ def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
 
 
 def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
-    """The params of a custom_jvp that say what its rule is."""
+    """The params of a custom_jvp that hold its rule."""
 
     def thunk(*zeros: bool) -> Any:
         jaxpr, out_zeros = rule(*zeros)
@@ -124,7 +124,7 @@ def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, A
 
 
 def fwd_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
-    """The params of a custom_vjp that say what its forward rule is."""
+    """The params of a custom_vjp that hold its forward rule."""
 
     def thunk(*nonzeros: bool) -> Any:
         jaxpr, _ = rule(*nonzeros)
@@ -141,21 +141,20 @@ def vjp_params(
     more_in: Sequence[Any],
     n_more_out: int,
 ) -> dict[str, Any]:
-    """The params of a custom_vjp that say what its rules are, when it gets a longer signature.
+    """The params of a custom_vjp that hold its rules, for a longer signature.
 
     Args:
-        params: The params as they are.
+        params: The present params.
         rule: The new forward rule.
-        more_in: The avals of the operands that come before those which the rules are about;
-            these get no cotangents.
-        n_more_out: The number of results that follow; their cotangents are dropped.
+        more_in: The avals of new leading operands, which get no cotangents.
+        n_more_out: The number of new trailing results, whose cotangents are dropped.
     """
     n_consts = params["num_consts"]
     old_trees, old_bwd = params["out_trees"], params["bwd"]
 
     def out_trees() -> Any:
         out_tree, res_tree, forwarded = old_trees()
-        # Residuals that are inputs are given as the number of the operand.
+        # A residual that is an input is given as the index of the operand.
         shift = len(more_in) - n_consts
         return out_tree, res_tree, [k if k is None else k + shift for k in forwarded]
 
@@ -176,7 +175,7 @@ def vjp_params(
 
 
 def bwd_params(params: dict[str, Any], around: Callable[[], Any]) -> dict[str, Any]:
-    """The params of a custom_vjp whose backward rule runs inside of a context manager."""
+    """The params of a custom_vjp whose backward rule runs inside the context ``around()``."""
     old = params["bwd"]
 
     def bwd(*residuals_and_cotangents: Any) -> Any:
@@ -196,13 +195,13 @@ def rule_names(eqn: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
-    """Each rule is traced once, so that its jaxpr keeps its identity."""
+    """Trace each rule only once for the same flags, so that its jaxpr keeps its identity."""
     done: dict[Any, Any] = {}
 
     def once(*flags: bool) -> Any:
         if flags not in done:
             new = thunk(*flags)
-            done.setdefault(flags, new)  # another thread may have been first
+            done.setdefault(flags, new)  # another thread may have been faster
         return done[flags]
 
     return once

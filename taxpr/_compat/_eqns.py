@@ -1,4 +1,4 @@
-"""Equations: of which kind they are, their params and effects, and how they are bound."""
+"""Read and bind equations: their kind, params and effects."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from taxpr._compat._primitives import call_hi_primitive_p, hijax_bases
 
 UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
 
-# What tells the entries of the table of higher-order primitives apart.
+# The keys of the table of higher-order primitives.
 Kind = Primitive | type
 
 
 def kind_of(eqn: JaxprEqn) -> Kind:
-    """The primitive of an equation; of a hijax one the class."""
+    """The primitive of an equation, or its class if it is a hijax one."""
     if eqn.primitive is call_hi_primitive_p:
         return type(eqn.params["_prim"])
     return eqn.primitive
 
 
 def is_kind(thing: Any) -> bool:
-    """Whether it is a primitive, or a class of hijax."""
+    """Whether ``thing`` is a primitive or a hijax class."""
     return isinstance(thing, Primitive) or (
         isinstance(thing, type) and issubclass(thing, hijax_bases)
     )
 
 
-# The param with the object in which an equation hides what it holds.
+# The param with the object of a hijax equation, which has what other equations have as params.
 HIDING_PARAM = "_prim"
 
 
 def hidden(eqn: JaxprEqn) -> dict[str, Any]:
-    """What an equation keeps in an object and not in its params, by attribute name.
+    """The attributes of a hijax equation's object, which take the place of params.
 
-    From 0.12 custom_root keeps its jaxpr so, and JAX means to move remat, scan and the
-    custom rules there too; these keep a traced function.
+    From 0.12 custom_root keeps its jaxpr there. Flags of JAX move remat, scan and the custom rules
+    there too; these keep a traced function.
     """
     held = eqn.params.get(HIDING_PARAM)
     return {} if held is None else _held_by(held)
@@ -50,10 +50,10 @@ def _held_by(holder: Any) -> dict[str, Any]:
     def shown(value: Any) -> Any:
         if isinstance(value, jax.stages.Traced):
             return value.jaxpr
-        # Up to 0.11 the batched version of such an object holds the object.
+        # Up to 0.11 the batched object holds the original one.
         return _held_by(value) if isinstance(value, hijax_bases) else value
 
-    # Its `params` repeat its attributes.
+    # The attribute `params` repeats the others.
     return {key: shown(value) for key, value in vars(holder).items() if key != "params"}
 
 
@@ -62,7 +62,7 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
     params = eqn.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    # From 0.11 the split of the operands is a flat tree, (consts, carry, xs).
+    # From 0.11 the split of the operands is a flat tree (consts, carry, xs).
     consts, carry, _ = params["ft_in"].unpack()
     return len(consts), len(carry)
 
@@ -70,15 +70,15 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
 def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
     """The keywords with which `jax.lax.scan` rebuilds this scan.
 
-    ``linear`` (up to 0.9), a hint that JAX ignores and later dropped, is not
-    among them. ``_split_transpose`` exists up to 0.9.
+    Leaves out ``linear``, a hint that JAX ignores and dropped after 0.9. ``_split_transpose``
+    exists up to 0.9.
     """
     names = ("length", "reverse", "unroll", "_split_transpose")
     return {name: eqn.params[name] for name in names if name in eqn.params}
 
 
 def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Bind a call-like primitive with eqn params; always a list of results."""
+    """Bind a primitive with the params of an equation. Always returns a list."""
     bound = prim.get_bind_params(params)
     # Up to 0.8 `get_bind_params` returns (subfuns, params), from 0.9 only params.
     subfuns, bind_params = bound if isinstance(bound, tuple) else ([], bound)
@@ -87,7 +87,7 @@ def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> li
 
 
 class _TagEffect(_effects.Effect):
-    """Marks a kept tag, so that dead code elimination leaves it in place."""
+    """The effect of a tag made by `keep`, which stops dead code elimination from removing it."""
 
     def __repr__(self) -> str:
         return "taxpr.keep"
@@ -101,7 +101,7 @@ class _TagEffect(_effects.Effect):
 
 tag_effect = _TagEffect()
 
-# Each of these sets names the effects that one part of JAX lets through.
+# Each set lists the effects that one part of JAX allows.
 for _allowed in (
     _effects.lowerable_effects,
     _effects.control_flow_allowed_effects,
@@ -113,9 +113,9 @@ for _allowed in (
 
 
 def moved_effects(effects: Any, now: Mapping[Any, Any]) -> Any:
-    """The effects of an equation whose variables are replaced.
+    """The effects of an equation after its variables are replaced.
 
-    From 0.10 an effect on a Ref names the variable of the Ref; before, its position.
+    From 0.10 an effect on a Ref has the variable of the Ref; before, its position.
     """
 
     def moved(effect: Any) -> Any:
@@ -126,6 +126,6 @@ def moved_effects(effects: Any, now: Mapping[Any, Any]) -> Any:
 
 
 def is_ref_effect(effect: Any) -> bool:
-    """Whether an effect is that on a Ref among the operands."""
-    # Only these say which operand they are about: `input` from 0.10, `input_index` before.
+    """Whether an effect is one on a Ref among the operands."""
+    # Only effects on Refs have an operand: `input` from 0.10, `input_index` before.
     return hasattr(effect, "input") or hasattr(effect, "input_index")

@@ -1,4 +1,4 @@
-"""Jaxprs: their classes, their parts, and how they are rebuilt."""
+"""Read and rebuild jaxprs, open or closed, in one way for all versions of JAX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jax._src.interpreters import partial_eval as _pe
 
 from taxpr._compat._avals import ShapedArray, with_weak_type
 
-# `jax.extend.core` has these, too, but from 0.10 importing it imports Pallas.
+# `jax.extend.core` has these, too, but from 0.10 it imports Pallas.
 Jaxpr = _core.Jaxpr
 ClosedJaxpr: Any = getattr(_core, "ClosedJaxpr", Jaxpr)
 JaxprEqn = _core.JaxprEqn
@@ -24,8 +24,8 @@ Primitive = _core.Primitive
 Var = _core.Var
 DropVar = _core.DropVar
 
-# Until 0.10 an open `Jaxpr` and a `ClosedJaxpr` (one that holds its consts) are
-# two classes. From 0.11 they are one, which holds the consts.
+# Up to 0.10 `Jaxpr` (open) and `ClosedJaxpr` (with its consts) are two classes. From 0.11 there is
+# one class, which may hold consts.
 ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
 
 # See `_with_sums`. From 0.8 literals hold arrays of another class.
@@ -38,7 +38,7 @@ def is_jaxpr(value: Any) -> bool:
 
 
 def open_jaxpr(jaxpr: Any) -> Jaxpr:
-    """The open view of a jaxpr: something with eqns, invars and outvars."""
+    """The open view of a jaxpr: eqns, invars, outvars, constvars."""
     return jaxpr if isinstance(jaxpr, Jaxpr) else jaxpr.jaxpr
 
 
@@ -57,10 +57,10 @@ def rebuilt(
     constvars: Sequence[Any] | None = None,
     consts: Sequence[Any] | None = None,
 ) -> Any:
-    """``jaxpr`` with other parts and fitting effects; closed stays closed.
+    """The jaxpr with other parts and recomputed effects. A closed jaxpr stays closed.
 
-    In its debug info new arguments, which come first, have empty names. The names of
-    results are kept where their number still fits and dropped otherwise.
+    In the debug info new leading arguments get empty names. The names of results stay if their
+    number does.
     """
     inner = open_jaxpr(jaxpr)
     invars = list(inner.invars if invars is None else invars)
@@ -68,7 +68,7 @@ def rebuilt(
     constvars = list(inner.constvars if constvars is None else constvars)
     debug: Any = inner.debug_info
     if debug.arg_names is not None and len(debug.arg_names) != len(invars):
-        # Not None: the derivative of a while loop adds to these names.
+        # Empty strings and not None: the derivative of a while loop appends to these names.
         more = len(invars) - len(debug.arg_names)
         names = ("",) * more + tuple(debug.arg_names) if more > 0 else ("",) * len(invars)
         debug = debug._replace(arg_names=names)
@@ -91,10 +91,10 @@ def rebuilt(
 
 
 def hoisted(jaxpr: Any) -> tuple[Any, list[Any]]:
-    """A closed jaxpr whose consts are leading arguments, and those consts.
+    """A closed jaxpr whose consts became leading arguments, and those consts.
 
-    Consts of a rebuilt jaxpr may be tracers (an injector that closes over them), and
-    these must reach a call-like equation as operands.
+    An injector may close over tracers. These are consts of the rebuilt jaxpr, and must enter a
+    call-like equation as operands.
     """
     inner = open_jaxpr(jaxpr)
     consts = list(consts_of(jaxpr))
@@ -106,20 +106,20 @@ def hoisted(jaxpr: Any) -> tuple[Any, list[Any]]:
 
 
 def closed(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
-    """An open jaxpr closed over ``consts``; a closed one as it is."""
+    """Close an open jaxpr over ``consts``. A closed one stays as it is."""
     if ONE_JAXPR_CLASS:
         return jaxpr.replace(consts=list(consts)) if consts else jaxpr
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, list(consts))
 
 
 def written_by_jax(jaxpr: Any) -> bool:
-    """Whether the function that was traced to this jaxpr is known to be one of JAX's own."""
+    """Whether the function that this jaxpr was traced from is known to belong to JAX."""
     file = open_jaxpr(jaxpr).debug_info.func_filename
     return file is not None and not _source_info_util.is_user_filename(file)
 
 
 def as_stored(jaxpr: Any, like: Any) -> Any:
-    """A jaxpr without consts in the class that ``like``, a param, is stored in."""
+    """A jaxpr without consts, open or closed as ``like`` is, to be stored in the same param."""
     if isinstance(like, ClosedJaxpr):
         return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
     return open_jaxpr(jaxpr)
@@ -141,10 +141,10 @@ def is_literal(atom: Any) -> bool:
 
 
 def is_dropped(var: Any) -> bool:
-    """Whether JAX marked a result of an equation as one that is not used.
+    """Whether JAX marked a result of an equation as unused.
 
-    Later versions leave most of these unmarked: up to 0.8 tracing marks them, from 0.10 only
-    some transformations do. ``print`` shows both as ``_``.
+    Up to 0.8 tracing marks all unused results; from 0.10 only some transformations do. ``print``
+    shows unused results as ``_`` either way.
 
     Args:
         var: One of the ``outvars`` of an equation.
@@ -164,14 +164,14 @@ def fresh_var(aval: Any) -> Var:
 
 
 def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
-    """A closed jaxpr as a function of flat arguments, which returns arrays."""
+    """A closed jaxpr as a function of flat arguments that always returns arrays."""
     run, outvars = _core.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
 
     def as_array(value: Any, aval: Any) -> Any:
         if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):
             return value
-        # Of a literal JAX returns what it holds, such as a `TypedFloat` (up to 0.7
-        # `LiteralFloat`, whose weak type is lost), and of a closed-over numpy array that.
+        # For a literal JAX returns the stored value, such as a `TypedFloat` (up to 0.7
+        # `LiteralFloat`, without its weak type), for a const a closed-over numpy array.
         return with_weak_type(jnp.asarray(value, aval.dtype), aval.weak_type)
 
     return lambda *args: [
@@ -180,10 +180,10 @@ def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
 
 
 def _with_sums(jaxpr: Any) -> Any:
-    """The jaxpr with an ordinary sum where JAX could not run its own one of a literal.
+    """The jaxpr with ``add`` instead of ``add_any`` where an operand is a literal.
 
-    Up to 0.7 ``add_any``, in which the derivative of a skip connection ends, knows the class of
-    an array by a table in which that of literals is missing.
+    Up to 0.7 JAX cannot evaluate ``add_any`` of a literal: its table of array classes lacks that of
+    literals. The derivative of a skip connection has such an equation.
     """
     if not _SUMS_LACK_LITERALS:
         return jaxpr

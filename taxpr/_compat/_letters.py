@@ -1,4 +1,4 @@
-"""The letters that ``print(jaxpr)`` gives to variables."""
+"""`var_names`: the letters that ``print(jaxpr)`` gives to variables."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from taxpr._compat._jaxprs import (
     open_jaxpr,
 )
 
-# Stands for equations in what JAX's printer gets, see `_Sketch`. No other thread prints it.
+# Replaces equations in the jaxpr that JAX's printer gets, see `_Sketch`.
 _sketched_p = Primitive("sketched")
 _NOWHERE = _source_info_util.new_source_info()
-# From 0.12 a primitive whose jaxprs hide in an object says here which ones the printer shows.
+# From 0.12 a primitive with jaxprs in an object registers here which ones the printer shows.
 _HIDING: Any = getattr(_core, "pp_subjaxprs_rules", {})
 
 
 def var_names(jaxpr: Any) -> dict[Var, str]:
     """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr.
 
-    In a few jaxprs, such as those of `custom_linear_solve`, it begins again with ``a``, so that a
-    letter stands for several variables. Here these have letters of their own.
+    In a few nested jaxprs, such as those of `custom_linear_solve`, ``print`` begins again with
+    ``a``. Here these variables have letters of their own.
 
     Args:
         jaxpr: A `Program`, or an open or closed jaxpr.
@@ -42,11 +42,11 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     """
     inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
     sketch = _Sketch()
-    # Which letters the printer gives depends on which nested jaxprs it lists first, and that
-    # differs by version. Types take half the time.
+    # Run the printer itself: the letters depend on the order in which it lists nested jaxprs, which
+    # differs between versions. Printing types would take half of the time.
     _core.pp_toplevel_jaxpr(sketch.whole(inner), print_shapes=False)
     names = sketch.contexts[0].var_names
-    known: dict[int, Any] = {}  # with the jaxprs, so that their ids stay their own
+    known: dict[int, Any] = {}  # keeps the jaxprs alive, so that their ids stay unique
     for eqn in sketch.hops:
         for nested in _core.jaxprs_in_params(eqn.params):
             _give_names(nested, names, known)
@@ -54,7 +54,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
 
 
 def _give_names(jaxpr: Any, names: Any, known: dict[int, Any]) -> None:
-    """Asks for the letters of all variables of a jaxpr, in the order of the program."""
+    """Let the printer's context assign letters to all variables of a jaxpr, in program order."""
     if id(jaxpr) in known:
         return
     known[id(jaxpr)] = jaxpr
@@ -67,14 +67,14 @@ def _give_names(jaxpr: Any, names: Any, known: dict[int, Any]) -> None:
 
 
 class _Sketch:
-    """Makes of a jaxpr one to which JAX's printer gives the same letters, in a fifth of the time.
+    """Simplifies a jaxpr so that JAX's printer assigns the same letters in a fifth of the time.
 
-    Of an equation without nested jaxprs only the order of its variables matters, and to write it
-    out takes long: another one stands for it. The printer counts the equations, and how often it
-    meets a jaxpr, so there are as many, and of each jaxpr one sketch.
+    For an equation without nested jaxprs only the order of its variables matters, so a placeholder
+    replaces it, which prints nothing. Invariant: the sketch has as many equations as the jaxpr,
+    and identical jaxprs have identical sketches, because the printer counts both.
 
     Attributes:
-        contexts: Those of the printer, once it has printed: the letters are in the first.
+        contexts: The contexts of the printer, once it has run. The first one has the letters.
         hops: The equations that hold jaxprs.
     """
 
@@ -84,10 +84,10 @@ class _Sketch:
         self._done: dict[int, Any] = {}
 
     def whole(self, jaxpr: Any) -> Any:
-        """The sketch of an open jaxpr that holds all others."""
+        """The sketch of the outermost jaxpr."""
         sketch = self._jaxpr(jaxpr)
         if any(eqn.primitive in _HIDING for eqn in self.hops):
-            sketch = jaxpr  # what is hidden cannot be sketched, and may be shown elsewhere, too
+            sketch = jaxpr  # a hidden jaxpr cannot be replaced, and may occur elsewhere, too
         first = _core.JaxprEqn(
             [], [], _sketched_p, {"contexts": self.contexts}, set(), _NOWHERE, None
         )
@@ -105,7 +105,7 @@ class _Sketch:
         return eqn.replace(params={name: self._param(value) for name, value in eqn.params.items()})
 
     def _param(self, value: Any) -> Any:
-        """The param with those jaxprs sketched that the printer finds in it."""
+        """The param, with sketches for the jaxprs that the printer finds in it."""
         if isinstance(value, tuple) and any(map(is_jaxpr, value)):
             items = [self._param(item) if is_jaxpr(item) else item for item in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -117,9 +117,9 @@ class _Sketch:
 
 
 def _prints_plainly(eqn: JaxprEqn) -> bool:
-    """Whether an equation is printed as results, name, params without jaxprs, operands."""
+    """Whether JAX prints only results, name, params without jaxprs, and operands."""
     rule = _core.pp_eqn_rules.get(eqn.primitive)
-    # Those of `jax.lax`, 0.7 to 0.12, only leave params out that say little.
+    # The printing rules of `jax.lax` (0.7 to 0.12) only omit params.
     if rule is not None and rule.__module__ != "jax._src.lax.lax":
         return False
     return not any(
@@ -129,12 +129,12 @@ def _prints_plainly(eqn: JaxprEqn) -> bool:
 
 
 def _ask_for_letters(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
-    """Prints nothing, and has the context give letters to the variables."""
+    """The printing rule of the placeholder: assign letters to the variables, print nothing."""
     names = context.var_names
     for contexts in eqn.params.values():
         contexts.append(context)
     for atom in (*eqn.outvars, *eqn.invars):
-        if type(atom) is Var:  # no literal, nor one that is dropped
+        if type(atom) is Var:  # neither a literal nor a DropVar
             names[atom]
     return _pp.nil()
 

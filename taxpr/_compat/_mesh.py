@@ -1,4 +1,7 @@
-"""Mesh axes: over which a shard_map maps, and over which a value varies."""
+"""Mesh axes: those that a shard_map maps over, and those that a value varies over.
+
+Also the effect of each collective on these axes, and the mesh under which an equation was traced.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from taxpr._compat._primitives import primitive
 
 def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
     """The mesh axes that a shard_map maps over."""
-    # "manual_axes" up to 0.9.
+    # Named "manual_axes" up to 0.9.
     names = "newly_manual_axes" if "newly_manual_axes" in eqn.params else "manual_axes"
     return frozenset(eqn.params[names])
 
@@ -30,9 +33,9 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
 
 
 def varying(x: Any) -> frozenset[str]:
-    """The mesh axes over which a value, or an aval, is known to vary in a shard_map."""
+    """The mesh axes over which a value or aval varies in a shard_map, by its type."""
     aval = aval_of(x)
-    # `vma` up to 0.9; from 0.10 `mat` says more, `varying` among it.
+    # Stored in `vma` up to 0.9, from 0.10 in `mat.varying`.
     mat = getattr(aval, "mat", None)
     return frozenset(mat.varying if mat is not None else getattr(aval, "vma", ()))
 
@@ -42,31 +45,28 @@ def aval_of(x: Any) -> Any:
 
 
 def in_parts(x: Any) -> frozenset[str]:
-    """The mesh axes along which each device has a part of a value, such as a summand of a sum.
-
-    JAX calls such a value *unreduced*.
-    """
+    """The mesh axes along which a value is *unreduced*: each device has, say, a summand of it."""
     return _said_by_type(x, "unreduced")
 
 
 def reduced(x: Any) -> frozenset[str]:
-    """The mesh axes along which a value is the same, and its cotangent in parts.
+    """The mesh axes along which a value is *reduced*: equal on all devices, cotangent unreduced.
 
-    JAX has no arithmetic of it with values that are only the same on all devices.
+    JAX does not combine such a value with one that is just replicated.
     """
     return _said_by_type(x, "reduced")
 
 
 def _said_by_type(x: Any, what: str) -> frozenset[str]:
     aval = aval_of(x)
-    # In a shard_map it is in `mat` from 0.10 and, as elsewhere, in the sharding before.
+    # In a shard_map this is in `mat` from 0.10. Before, and elsewhere, it is in the sharding.
     spec = getattr(getattr(aval, "sharding", None), "spec", None)
     return getattr(getattr(aval, "mat", None), what, frozenset()) | getattr(spec, what, frozenset())
 
 
 def pvary(x: Any, axes: Sequence[str]) -> Any:
-    """``x`` as a value that may vary over some more mesh axes."""
-    # Only for a value of those types, which jax 0.7 does not have, does JAX ask for another cast.
+    """Cast ``x`` to a value that varies over further mesh axes."""
+    # A reduced value needs another cast. jax 0.7 has no such type.
     if cast := tuple(name for name in axes if name in reduced(x)):
         x = jax.lax.pcast(x, cast, to="varying")
     more = tuple(name for name in axes if name not in cast)
@@ -74,22 +74,22 @@ def pvary(x: Any, axes: Sequence[str]) -> Any:
 
 
 def mesh_here() -> Any:
-    """The mesh that is set, which may be the empty one."""
+    """The current abstract mesh, which may be empty."""
     return jax.sharding.get_abstract_mesh()
 
 
 def mesh_at(eqn: JaxprEqn, is_hop: bool) -> Any:
-    """The mesh under which what takes the place of an equation is traced.
+    """The mesh under which to trace a replacement of an equation.
 
-    Of a tag it is that of the token. Another one may surround the equation, as where
-    `jax.sharding.auto_axes` surrounds the tag of a value that is made outside of it.
+    For a tag, the mesh of its token: inside `jax.sharding.auto_axes` the surrounding mesh differs
+    from that of a value made outside.
     """
     around = eqn.ctx.cur_abstract_mesh
     return around if around.empty or is_hop else _mesh_of(eqn.invars) or around
 
 
 def mesh_of_input(jaxpr: Any, var: Any) -> Any:
-    """The mesh under which the first equation that reads an argument is traced."""
+    """The mesh under which the first equation that reads ``var`` was traced."""
     around = jaxpr.eqns[0].ctx.cur_abstract_mesh if jaxpr.eqns else None
     if around is not None and around.empty:
         return around
@@ -97,7 +97,7 @@ def mesh_of_input(jaxpr: Any, var: Any) -> Any:
 
 
 def _mesh_of(atoms: Iterable[Any]) -> Any:
-    """The mesh that the values have; None where that is not one."""
+    """The mesh of the values; None if they have none, or several."""
     shardings = (getattr(atom.aval, "sharding", None) for atom in atoms)
     found = {one.mesh for one in shardings if one is not None and not one.mesh.empty}
     return found.pop() if len(found) == 1 else None
@@ -105,8 +105,8 @@ def _mesh_of(atoms: Iterable[Any]) -> Any:
 
 @contextlib.contextmanager
 def under(mesh: Any) -> Iterator[None]:
-    """Under a mesh, whichever is set."""
-    # Of one mesh in another one JAX asks that it is of the same size.
+    """Trace under ``mesh``, whatever mesh is set."""
+    # JAX allows a mesh inside another one only if they have the same size, so leave that first.
     no_mesh = jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh)
     with no_mesh, jax.sharding.use_abstract_mesh(mesh):
         yield
@@ -114,11 +114,11 @@ def under(mesh: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_traced(eqn: JaxprEqn, mesh: Any) -> Iterator[None]:
-    """What surrounded the equation when it was traced: the mesh, and in a shard_map its axes.
+    """Restore the surroundings in which an equation was traced: mesh and axes of its shard_map.
 
-    A rule of custom_jvp or custom_vjp is traced when it is first asked for, and kept: outside of
-    the shard_map that it is in its collectives would have no axes, and its types would be wrong.
-    ``mesh`` is that of `mesh_at`.
+    A rule of custom_jvp or custom_vjp is traced on first use and then cached. Traced outside of its
+    shard_map, its collectives would have no axes and its types would be wrong. ``mesh`` comes from
+    `mesh_at`.
     """
     if mesh.empty:
         yield
@@ -137,8 +137,8 @@ def as_traced(eqn: JaxprEqn, mesh: Any) -> Iterator[None]:
 
 
 _PARALLEL = "jax._src.lax.parallel"
-# Those that JAX takes to be the same on all devices. `all_gather` is not among them: in a
-# shard_map its result counts as one that may differ.
+# Collectives whose results JAX types as equal on all devices. `all_gather` is not one: its result
+# has a varying type.
 _EQUALISING = tuple(
     primitive(_PARALLEL, name)
     for name in (
@@ -153,15 +153,15 @@ _EQUALISING = tuple(
         "unreduced_pmin_p",
     )
 )
-# Between types of what is the same on all devices.
+# Casts between types of values that are equal on all devices.
 _CASTS_OF_EQUALS = (primitive(_PARALLEL, "preduced_p"),)
-# Between types, of which one says that devices differ.
+# Casts between types, one of which is varying.
 _CASTS = (
     primitive("jax._src.core", "pvary_p"),
     primitive("jax._src.core", "reduced_vary_cast_p"),
     primitive(_PARALLEL, "vary_unreduced_cast_p"),
 )
-# Primitives of which each result depends on its own operand only.
+# Primitives whose results each depend only on the operand at the same position.
 side_by_side = (
     *_EQUALISING,
     *_CASTS_OF_EQUALS,
@@ -171,20 +171,20 @@ side_by_side = (
 
 
 def made_equal(eqn: JaxprEqn) -> frozenset[str]:
-    """The mesh axes along which a collective leaves the same on all devices."""
+    """The mesh axes along which a collective makes its result equal on all devices."""
     if eqn.primitive not in _EQUALISING or eqn.params.get("axis_index_groups") is not None:
         return frozenset()
     return _axis_names(eqn)
 
 
 def made_different(eqn: JaxprEqn) -> frozenset[str]:
-    """The mesh axes that an equation names without making devices equal, as axis_index does."""
+    """The mesh axes along which an equation makes devices differ, as axis_index does."""
     if eqn.primitive in _CASTS_OF_EQUALS:
         return frozenset()
     return _axis_names(eqn) - made_equal(eqn)
 
 
-# Those that name mesh axes and wait for no other device.
+# Primitives that name mesh axes but do not communicate.
 _WAITING_FOR_NONE = (primitive(_PARALLEL, "axis_index_p"), *_CASTS_OF_EQUALS, *_CASTS)
 
 
@@ -196,5 +196,5 @@ def waits_for(eqn: JaxprEqn) -> frozenset[str]:
 def _axis_names(eqn: JaxprEqn) -> frozenset[str]:
     found = [eqn.params[key] for key in ("axes", "axis_name") if key in eqn.params]
     names = [name for one in found for name in (one if isinstance(one, tuple) else (one,))]
-    # `axes` also holds the numbers of positional axes, in a collective and elsewhere.
+    # `axes` may also hold the numbers of positional axes.
     return frozenset(name for name in names if isinstance(name, str))

@@ -1,4 +1,4 @@
-"""How people know an equation: its place in their code, its scope."""
+"""Where an equation comes from: its source lines, its name scopes, its transformations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._jaxprs import JaxprEqn
 
-# `source_of` passes over the frames of all of taxpr.
+# `source_of` skips the frames of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
 
 
@@ -20,7 +20,7 @@ class Source(NamedTuple):
     """A place in the user's code, as `source_of` finds it.
 
     Attributes:
-        file: The name of the file; of a cell in a notebook what Python calls it.
+        file: The name of the file, or Python's name for a notebook cell.
         line: The line, counted from 1.
         function: The name of the function.
 
@@ -39,10 +39,10 @@ class Source(NamedTuple):
 
 
 def source_of(eqn: JaxprEqn | None) -> Source | None:
-    """Where the user's code made this equation; None when it is not known.
+    """The line of the user's code that made this equation; None if unknown.
 
     Args:
-        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
 
     Example:
         >>> import jax.numpy as jnp
@@ -60,12 +60,12 @@ def source_of(eqn: JaxprEqn | None) -> Source | None:
 
 
 def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
-    """The calls in the user's code that led to this equation, innermost first.
+    """The call stack of the user's code that made this equation, innermost first.
 
-    Empty where they are not known. The first one is `source_of`.
+    Empty if it is unknown. The first entry is `source_of`.
 
     Args:
-        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
 
     Example:
         >>> from taxpr import sources_of, trace
@@ -89,7 +89,7 @@ def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
 
 
 class _Lines:
-    """What is known of the lines of some code, which this does not keep alive.
+    """The line table of a code object, without a reference to the code itself.
 
     Attributes:
         of_user: Whether the code is the user's.
@@ -102,7 +102,7 @@ class _Lines:
         self._sources: dict[int, Source] = {}
 
     def source(self, code: CodeType, instruction: int) -> Source:
-        """The place of an instruction of the code."""
+        """The source line of an instruction of the code."""
         source = self._sources.get(instruction)
         if source is None:
             frame = _source_info_util.raw_frame_to_frame(code, instruction)
@@ -111,7 +111,7 @@ class _Lines:
         return source
 
 
-# By the id of the code, whose hash takes long, for as long as the code lives.
+# By the id of the code, as its hash is slow. An entry goes when the code does.
 _known: dict[int, _Lines] = {}
 
 
@@ -137,7 +137,7 @@ def scope_of(eqn: JaxprEqn | None) -> str:
 def scopes_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     """The scopes in the name stack of an equation, such as ``("block_0", "attention")``.
 
-    Outermost first; without the transformations, which are `transformations_of`.
+    Outermost first, without transformations, which `transformations_of` returns.
 
     Args:
         eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
@@ -157,7 +157,7 @@ def scopes_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
 def transformations_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     """The transformations in the name stack of an equation, such as ``("transpose", "jvp")``.
 
-    Outermost first. JAX notes jvp, transpose and vmap there.
+    Outermost first. JAX records jvp, transpose and vmap there.
 
     Args:
         eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has none.
@@ -181,7 +181,7 @@ def _stack(eqn: JaxprEqn | None) -> Any:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _names(name_stack: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the scopes and of the transformations in a name stack."""
+    """The scopes and the transformations in a name stack."""
     scopes: list[str] = []
     transformations: list[str] = []
     for element in name_stack.stack:
@@ -193,7 +193,7 @@ def _names(name_stack: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
-    """The components of `scope_of`, each as it is shown and without transformations.
+    """The components of `scope_of`: each as shown, and without transformations.
 
     For ``"jvp(block_0)/attention"`` these are ``("jvp(block_0)", "block_0")`` and
     ``("attention", "attention")``.

@@ -1,4 +1,4 @@
-"""Which primitives and hijax classes this JAX has."""
+"""JAX's higher-order primitives and hijax classes; None for those that this version lacks."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def _found(module: str, name: str, kind: Any) -> Any:
 
 
 def primitive(module: str, name: str) -> Primitive | None:
-    """The primitive ``name`` of a JAX module, or None where this JAX has none."""
+    """The primitive ``name`` of a JAX module; None if this version has none."""
     return _found(module, name, Primitive)
 
 
 def primitive_if_loaded(module: str, name: str) -> Primitive | None:
-    """The primitive ``name`` of a JAX module that is imported already, or None."""
+    """The primitive ``name`` of a JAX module; None if the module is not imported yet."""
     return primitive(module, name) if module in sys.modules else None
 
 
-# How `jax.experimental.jet` takes derivatives, by primitive: ``(primals, series, **params)`` to
-# primals and series. It is experimental, so that a version to come may lack it.
+# The rules of `jax.experimental.jet` by primitive: ``(primals, series, **params)`` to primals and
+# series. The module is experimental, so a later version may lack it.
 jet_rules: dict[Any, Any] = _found("jax.experimental.jet", "jet_rules", dict) or {}
 
 
@@ -49,8 +49,8 @@ def _hijax_class(module: str, name: str) -> Any:
     return _found(module, name, type)
 
 
-# `eval_jaxpr_p` moved from the loops module to core in 0.11; from 0.12 `call_p` and
-# `closed_call_p` are other names of it. xla_pmap went in 0.10, and in 0.8.3 pmap is a jit already.
+# `eval_jaxpr_p` moved from the loops module to core in 0.11. From 0.12 `call_p` and `closed_call_p`
+# are other names of it. xla_pmap was removed in 0.10; pmap is a jit from 0.8.
 core_call_p = primitive("jax._src.core", "call_p")
 closed_call_p = primitive("jax._src.core", "closed_call_p")
 eval_jaxpr_p = getattr(_core, "eval_jaxpr_p", None) or getattr(_loops, "eval_jaxpr_p", None)
@@ -63,7 +63,7 @@ custom_vmap_call_p = primitive("jax._src.custom_batching", "custom_vmap_p")
 linear_call_p = primitive("jax._src.custom_derivatives", "linear_call_p")
 composite_p = primitive("jax._src.lax.lax", "composite_p")
 custom_partitioning_p = primitive("jax._src.custom_partitioning", "custom_partitioning_p")
-# custom_transpose went in 0.10.
+# custom_transpose was removed in 0.10.
 custom_transpose_p = primitive("jax._src.custom_transpose", "custom_transpose_p")
 run_state_p = primitive("jax._src.state.discharge", "run_state_p")
 fused_call_p = primitive("jax.experimental.fused", "fused_p")
@@ -74,8 +74,8 @@ program_order_p = primitive("jax._src.program_order", "program_order_p")
 xla_metadata_call_p = primitive("jax._src.xla_metadata", "xla_metadata_call_p") or primitive(
     "jax.experimental.scheduling_groups", "xla_metadata_call_p"
 )
-# By module and name: Pallas takes longer to import than all of taxpr, and a program has a
-# kernel only after somebody else imported it.
+# Given by module and name, because importing Pallas takes longer than importing taxpr. A program
+# can have a kernel only if Pallas is already imported.
 pallas_call = ("jax._src.pallas.pallas_call", "pallas_call_p")
 core_map = ("jax._src.pallas.core", "core_map_p")
 mpmd_map = ("jax._src.pallas.mpmd", "mpmd_map_p")
@@ -91,8 +91,7 @@ def _all_of(*names: tuple[str, str]) -> tuple[Primitive, ...]:
     return tuple(one for one in found if one is not None)
 
 
-# What combines pairs of elements by a jaxpr. That of these is what their names say: only JAX
-# writes it.
+# Primitives that combine pairs of elements by a jaxpr. The jaxpr of these is always written by JAX.
 named_combiners = _all_of(
     (_SLICING, "scatter_add_p"),
     (_SLICING, "scatter_sub_p"),
@@ -100,14 +99,14 @@ named_combiners = _all_of(
     (_SLICING, "scatter_min_p"),
     (_SLICING, "scatter_max_p"),
 )
-# That of these is given by who calls them, JAX's own functions among these.
+# The jaxpr of these comes from the caller, who may be a function of JAX.
 combiners = _all_of(
     (_LAX, "reduce_p"), (_WINDOWS, "reduce_window_p"), (_WINDOWS, "select_and_scatter_p")
 )
 scatter_p = primitive(_SLICING, "scatter_p")
 
-# Some functions of JAX are classes (hijax), which all share one primitive and keep what they
-# are in an object of theirs. From 0.12 it has another base class.
+# Hijax primitives are classes: all share one primitive, and an equation holds an instance. The base
+# class has another name from 0.12.
 hijax_bases = tuple(
     base
     for base in (
@@ -118,8 +117,8 @@ hijax_bases = tuple(
 )
 call_hi_primitive_p = primitive("jax._src.hijax", "call_hi_primitive_p")
 call_hi_primitive_linearized_p = primitive("jax._src.hijax", "call_hi_primitive_linearized_p")
-# custom_root, up to 0.11 a custom_jvp; then what the flags jax_remat3, jax_custom_vjp3 and
-# jax_scan3, in 0.10 or before, and jax_custom_jvp3, later, switch on.
+# custom_root is a class from 0.12; before, it traces to a custom_jvp. The others come with flags:
+# jax_remat3, jax_custom_vjp3 and jax_scan3 (0.10 or earlier), jax_custom_jvp3 (later).
 CustomRoot = _hijax_class("jax._src.lax.control_flow.solves", "CustomRoot")
 RematTraced = _hijax_class("jax._src.ad_checkpoint", "RematTraced")
 CustomJVPTraced = _hijax_class("jax._src.hijax", "CustomJVPTraced")

@@ -1,4 +1,4 @@
-"""The settings that JAX keeps for each thread."""
+"""`with_settings`: carry JAX's thread-local settings into another thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from jax._src import config
 
-# Before 0.8 what is being traced was kept like a setting.
+# Before 0.8 the current trace was stored like a setting.
 _NO_SETTINGS = ("trace_state", "axis_env_state")
 
 P = ParamSpec("P")
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def with_settings(function: Callable[P, T]) -> Callable[P, T]:
-    """The function with the settings that JAX has in this thread, for calls in other threads.
+    """Make a function run in other threads with the JAX settings of this thread.
 
-    Such are those that a ``with`` has set: 64 bits, the default device, the mesh, checks for NaN.
-    JAX does not hand them to the threads that are started.
+    These are settings made by a ``with``: 64 bits, the default device, the mesh, checks for NaN.
+    JAX does not pass them on to new threads.
 
     Args:
         function: Any function.

@@ -1,4 +1,7 @@
-"""Shardings, which are a part of types where mesh axes are explicit."""
+"""Shardings of values, which are part of their types where mesh axes are explicit.
+
+The functions move values between meshes and give new values the sharding of existing ones.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,18 @@ from taxpr._compat._jaxprs import jaxpr_as_fun
 from taxpr._compat._mesh import aval_of, under
 from taxpr._compat._traces import current_trace
 
-# What JAX raises where an equation does not say how its result is sharded, and mesh axes are
-# explicit.
+# JAX raises this if the sharding of a result along explicit mesh axes is ambiguous.
 ShardingTypeError = _core.ShardingTypeError
 
 
 def spec_entries(spec: Any) -> tuple[Any, ...]:
     """The entries of a PartitionSpec, one for each axis of the array."""
-    # From 0.10 it cannot be iterated where it also says `reduced` or `unreduced`, and `partitions`
-    # has them.
+    # From 0.10 a spec with `reduced` or `unreduced` axes is not iterable, but has `partitions`.
     return spec.partitions if hasattr(spec, "partitions") else tuple(spec)
 
 
 def spec_text(spec: Any) -> str:
-    """`P('x', None, unreduced={'y'})`, the same in all versions of JAX and all processes."""
+    """A spec as text, such as `P('x', None, unreduced={'y'})`: equal in all versions and runs."""
     parts = [repr(entry) for entry in spec_entries(spec)]
     for word in ("reduced", "unreduced"):
         if names := sorted(getattr(spec, word, ())):
@@ -35,11 +36,10 @@ def spec_text(spec: Any) -> str:
 
 
 def resharded(x: Any, like: Any, leading: int = 0) -> Any:
-    """``x`` with the sharding of a value or an aval, where that is part of the type.
+    """``x`` with the sharding of ``like``, as far as mesh axes are explicit.
 
-    Which it is where mesh axes are explicit. The first ``leading`` axes of ``x`` are more than
-    the other has, and whole on each device. Parts of a value, which the other may have, it has
-    not, unless it has them before.
+    ``x`` has ``leading`` additional axes in front, which are not sharded. Whether ``like`` is
+    unreduced or reduced is not copied.
     """
     found, expected = jax.typeof(x).sharding, aval_of(like).sharding
     spec = jax.sharding.PartitionSpec(*[None] * leading, *spec_entries(expected.spec))
@@ -50,12 +50,15 @@ def resharded(x: Any, like: Any, leading: int = 0) -> Any:
 
 
 def whole_axes(x: Any, n: int) -> Any:
-    """``x`` with its first ``n`` axes whole on each device, as for a read at a traced index."""
+    """``x`` with its first ``n`` axes not sharded, as a read at a traced index needs."""
     return _with_first(x, [None] * min(n, x.ndim), jax.typeof(x).sharding.mesh)
 
 
 def axes_like(x: Any, axes: Sequence[tuple[Any, int]]) -> Any:
-    """``x`` with its first axes sharded as other arrays are; for each an array and its axis."""
+    """``x`` with each of its first axes sharded like an axis of another array.
+
+    ``axes`` has a pair (array, axis) for each of them.
+    """
     shardings = [(jax.typeof(other).sharding, axis) for other, axis in axes]
     meshes = [one.mesh for one, _ in shardings if not one.mesh.empty]
     own = jax.typeof(x).sharding.mesh
@@ -64,30 +67,30 @@ def axes_like(x: Any, axes: Sequence[tuple[Any, int]]) -> Any:
 
 
 def whole_over(x: Any, names: Collection[str]) -> Any:
-    """``x`` as it enters a shard_map over some mesh axes of which each device gets all of it."""
+    """``x`` replicated along some mesh axes, as it enters a shard_map over them."""
     sharding = jax.typeof(x).sharding
     entries = [_without(one, names) for one in spec_entries(sharding.spec)]
     return _with_first(x, entries, sharding.mesh)
 
 
 def _without(entry: Any, names: Collection[str]) -> Any:
-    """An entry of a spec without some of its mesh axes."""
+    """An entry of a spec without the mesh axes ``names``."""
     if not isinstance(entry, tuple):
         return None if entry in names else entry
     return tuple(name for name in entry if name not in names) or None
 
 
 def _with_first(x: Any, entries: Sequence[Any], mesh: Any) -> Any:
-    """``x`` with these entries as the first of its sharding."""
+    """``x`` with the first entries of its sharding replaced."""
     found = spec_entries(jax.typeof(x).sharding.spec)
     spec = (*entries, *found[len(entries) :])
     return x if spec == found else jax.sharding.reshard(x, _sharding(mesh, spec))
 
 
 def on_mesh_of(x: Any, other: Any) -> Any:
-    """``x``, if on no mesh, as one that all devices of the explicit mesh of ``other`` have.
+    """Replicate ``x`` over the explicit mesh of ``other``, if ``x`` is on no mesh.
 
-    Most equations take both together; those that write a part into an array do not.
+    Most equations accept one operand without a mesh. Those that write into part of an array do not.
     """
     found, mesh = jax.typeof(x).sharding, aval_of(other).sharding.mesh
     if not found.mesh.empty or not _is_explicit(mesh):
@@ -96,9 +99,9 @@ def on_mesh_of(x: Any, other: Any) -> Any:
 
 
 def on_mesh_here(x: Any) -> Any:
-    """``x``, if on no mesh, as one that all devices of the mesh that is set have.
+    """Replicate ``x`` over the current mesh, if ``x`` is on no mesh.
 
-    So it can go to where mesh axes have other types, and a cotangent can come back from there.
+    Then it can move to a mesh with other axis types, and its cotangent can come back.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if not (jax.typeof(x).sharding.mesh.empty and _is_explicit(mesh)):
@@ -107,7 +110,7 @@ def on_mesh_here(x: Any) -> Any:
 
 
 def aval_on_mesh_here(aval: Any) -> Any:
-    """The type, if on no mesh, that values of it have which are made under the mesh that is set."""
+    """The aval on the current mesh, if it is on no mesh: the type of a value created here."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or not aval.sharding.mesh.empty:
         return aval
@@ -123,25 +126,25 @@ def _is_explicit(mesh: Any) -> bool:
 
 
 def devices_are_known(aval: Any) -> bool:
-    """Whether an array that is made at once can have the sharding of an aval.
+    """Whether a concrete array can be created with the sharding of an aval.
 
-    The type has the axes of a mesh without its devices, which `jax.set_mesh` adds.
+    The aval has an abstract mesh without devices. `jax.set_mesh` provides the devices.
     """
     mesh = aval.sharding.mesh
     return _is_explicit(mesh) and mesh == _mesh.get_concrete_mesh().abstract_mesh
 
 
 def compiled_for_mesh(jaxpr: Any) -> Any:
-    """A closed jaxpr as a function of flat arguments, for those of which `brings_mesh` is true."""
-    # One that is not used may be the only one that knows the devices.
+    """A closed jaxpr as a jitted function of flat arguments, for use if `brings_mesh` is true."""
+    # An unused argument may be the only one that has the devices.
     return jax.jit(jaxpr_as_fun(jaxpr), keep_unused=True)
 
 
 def brings_mesh(args: Iterable[Any]) -> bool:
-    """Whether equations would run at once of which only the arguments know the devices.
+    """Whether equations would run eagerly, and only the arguments have the devices of a mesh.
 
-    An equation that makes an array of nothing has an explicit mesh since it was traced, and by
-    itself no devices for it. Compiled with the others it gets those of the arguments.
+    An equation without array operands was traced with an explicit mesh, but run by itself it has
+    no devices for it. Compiled together with the others, it gets those of the arguments.
     """
     if current_trace() is not None or not jax.sharding.get_abstract_mesh().empty:
         return False
@@ -150,9 +153,9 @@ def brings_mesh(args: Iterable[Any]) -> bool:
 
 
 def sharding_on(aval: Any, mesh: Any) -> Any:
-    """The sharding of a value that is moved to another mesh; None where it need not move.
+    """The sharding of a value after a move to ``mesh``; None if it need not move.
 
-    The other mesh is the same with other types of axes, as inside of `jax.sharding.auto_axes`.
+    ``mesh`` is the same mesh with other axis types, as inside `jax.sharding.auto_axes`.
     """
     found = getattr(aval, "sharding", None)
     if found is None or mesh.empty or found.mesh.empty or found.mesh == mesh:
@@ -163,12 +166,12 @@ def sharding_on(aval: Any, mesh: Any) -> Any:
 
 
 def moved_to(x: Any, sharding: Any) -> Any:
-    """``x`` with a sharding on another mesh."""
+    """Move ``x`` to a sharding on another mesh."""
     with under(sharding.mesh):
         return jax.sharding.reshard(x, sharding)
 
 
 def moved_here(x: Any) -> Any:
-    """``x`` on the mesh that is set; see `sharding_on`."""
+    """Move ``x`` to the current mesh, see `sharding_on`."""
     sharding = sharding_on(jax.typeof(x), jax.sharding.get_abstract_mesh())
     return x if sharding is None else moved_to(x, sharding)

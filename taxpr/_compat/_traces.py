@@ -1,4 +1,4 @@
-"""What is being traced, by which transformations, at the moment."""
+"""The traces and transformations that are active now in this thread."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from taxpr._compat._names import Source
 
 
 class Layer(NamedTuple):
-    """One transformation under way.
+    """One active transformation.
 
     Attributes:
-        kind: ``"jaxpr"`` where a jaxpr is made, ``"ad"``, ``"batch"``, or ``"other"``.
-        name: Of a jaxpr what it is made for, such as ``"scan"``; else the name of the class.
-        trace: JAX's own object.
+        kind: ``"jaxpr"`` for tracing to a jaxpr, ``"ad"``, ``"batch"``, or ``"other"``.
+        name: For a jaxpr its purpose, such as ``"scan"``; otherwise the class name of the trace.
+        trace: JAX's trace object.
     """
 
     kind: str
@@ -39,15 +39,15 @@ _KINDS = (
 
 
 def current_trace() -> Any:
-    """What the next equation would be given to; None where JAX runs it at once."""
+    """The trace that would process the next equation; None if JAX would run it eagerly."""
     trace = _core.trace_ctx.trace
     return None if isinstance(trace, _core.EvalTrace) else trace
 
 
 def layers(until: Any = None) -> list[Layer]:
-    """The transformations under way, innermost first, as far as the trace ``until``.
+    """The active transformations, innermost first, up to the trace ``until``.
 
-    None where JAX runs what it is given at once.
+    Empty if JAX runs equations eagerly.
     """
     found: list[Layer] = []
     trace, callers = current_trace(), None
@@ -55,8 +55,8 @@ def layers(until: Any = None) -> list[Layer]:
         return found
     while until is None or trace is not until:
         if trace is None or isinstance(trace, _core.EvalTrace):
-            # While JAX traces the function of a custom_jvp or custom_vjp, or a shard_map, the new
-            # trace does not know of the outer one, which is among the callers.
+            # While JAX traces the function of a custom_jvp, custom_vjp or shard_map, the new trace
+            # has no link to the outer one. Find that among the callers.
             callers = _traces_of_callers() if callers is None else callers
             seen = [layer.trace for layer in found]
             trace = next((one for one in callers if all(one is not old for old in seen)), None)
@@ -78,7 +78,7 @@ def _name(trace: Any) -> str:
 
 
 def in_forward_rule() -> bool:
-    """Whether JAX runs the forward rule of a custom_vjp, as it differentiates the function."""
+    """Whether JAX is running the forward rule of a custom_vjp to differentiate its function."""
     return any(_kind(trace) == "ad" for trace in _traces_of_callers("process_custom_vjp_call"))
 
 
@@ -94,21 +94,21 @@ def _traces_of_callers(method: str = "process_") -> list[Any]:
 
 
 def with_axes(axis_env: Sequence[tuple[Any, int]]) -> Any:
-    """A context in which collectives along these named axes can be traced."""
+    """A context with these named axes, so that collectives along them can be traced."""
     return _core.extend_axis_env_nd(axis_env)
 
 
 def source_here() -> Source | None:
-    """The line of the user's code that is being run."""
+    """The line of the user's code that is running."""
     frame = _source_info_util.user_frame(_source_info_util.current().traceback)
     return Source(frame.file_name, frame.start_line, frame.function_name) if frame else None
 
 
 def is_tracer(x: Any) -> bool:
-    """Whether a value stands for another one, in some trace."""
+    """Whether a value is a tracer."""
     return isinstance(x, _core.Tracer)
 
 
 def trace_key() -> Any:
-    """The settings on which it depends what a function is traced to; hashable."""
+    """The settings of JAX that affect tracing, hashable, for use in cache keys."""
     return _config.trace_context()

@@ -1,7 +1,7 @@
-"""Values of which each device has a part, and those whose cotangents are such values.
+"""Convert unreduced and reduced values to ordinary ones and back.
 
-JAX calls the first ones unreduced and the second ones reduced, and has next to no arithmetic for
-them. Here they become ordinary values, and these what they were.
+An unreduced value is split into parts, one on each device, such as the summands of a sum. The
+cotangent of a reduced value is unreduced. JAX has almost no arithmetic for either.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taxpr._compat._shardings import spec_entries
 
 
 def whole(x: Any) -> Any:
-    """``x`` with an ordinary type; where devices have parts of it, what these make together."""
+    """``x`` as an ordinary value. The parts of an unreduced value are combined."""
     if not (in_parts(x) or reduced(x)):
         return x
     if not jax.typeof(x).sharding.mesh.manual_axes:
@@ -32,12 +32,12 @@ def whole(x: Any) -> Any:
 
 
 def divides(like: Any) -> bool:
-    """Whether `with_parts` can make a value of the type of another one."""
+    """Whether `with_parts` can make a value of the type of ``like``."""
     return not in_parts(like) or _kind(like) == "sum"
 
 
 def with_parts(x: Any, like: Any) -> Any:
-    """An ordinary value with the type of another one; the first device has all of a sum."""
+    """An ordinary value converted to the type of ``like``. The first device gets the whole sum."""
     same, parts = tuple(sorted(reduced(like))), tuple(sorted(in_parts(like)))
     if not (same or parts):
         return x
@@ -63,7 +63,7 @@ def _divided(x: Any, same: tuple[str, ...], parts: tuple[str, ...]) -> Any:
 
 
 def _kind(x: Any) -> str:
-    """How the parts make a value: ``"sum"``, and from 0.12 also ``"max"`` or ``"min"``."""
+    """The way the parts combine: ``"sum"``, from 0.12 also ``"max"`` or ``"min"``."""
     aval = aval_of(x)
     kinds = (
         getattr(of, "unreduced_kind", None)
@@ -73,6 +73,6 @@ def _kind(x: Any) -> str:
 
 
 def _on_first(x: Any, axes: Iterable[str]) -> Any:
-    """``x`` on the device that is the first one along some mesh axes, and zeros on the others."""
+    """``x`` on the first device along some mesh axes, and zeros on the others."""
     first = jnp.stack([jax.lax.axis_index(name) == 0 for name in axes]).all()
     return jnp.where(first, x, jnp.zeros_like(x))
