@@ -32,6 +32,7 @@ from taxpr_jupyter._model.legend import legend_rows
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known
+from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible
 
@@ -78,7 +79,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     svg = drawing.svg(cancel)
     style = _STYLE.search(svg)
     lines = drawing.outline(_LINES)
-    script, looks = _script(), _looks(style[1] if style else "")
+    script, looks = linked(_STATIC / "page.js"), _looks(style[1] if style else "")
     outline = "".join(map(_outline_line, lines))
     main = _STYLE.sub("", svg)
     size = sum(len(part.encode(errors="replace")) for part in (main, script, looks, outline))
@@ -177,24 +178,6 @@ def _embedded(data: Any) -> str:
     """
     text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     return re.sub(r"<(?=[!?sS])", r"\\u003c", text)
-
-
-def _script() -> str:
-    """The modules as one: a page opened from a file may load no other.
-
-    Each but the first becomes a function that returns what it exports, its import a call of that.
-    """
-
-    def module(match: re.Match[str]) -> str:
-        folder = _PANEL if "/_view/" in match[2] else _STATIC
-        text = folder.joinpath(match[2].rpartition("/")[2]).read_text("utf-8")
-        exports = re.findall(r"^export (?:class|function|const) (\w+)", text, re.MULTILINE)
-        body = re.sub(r"^export ", "", text, flags=re.MULTILINE)
-        inside = f"(() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})()"
-        return f"const {match[1]} = {inside};"
-
-    own = _STATIC.joinpath("page.js").read_text("utf-8")
-    return re.sub(r'^import (.*) from "(.*)";$', module, own, flags=re.MULTILINE)
 
 
 def _looks(svg_style: str) -> str:

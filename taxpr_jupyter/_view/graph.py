@@ -1,4 +1,4 @@
-"""What the browser draws of a panel: its state, and the modules that it loads."""
+"""What the browser draws of a panel: its state."""
 
 from __future__ import annotations
 
@@ -10,21 +10,9 @@ import anywidget
 import traitlets
 
 from taxpr_jupyter._model.legend import legend_rows
+from taxpr_jupyter._output.modules import linked
 
 STATIC = pathlib.Path(__file__).parent / "static"
-# What panel.js loads besides, by name.
-MODULES = {
-    name: (STATIC / name).read_text("utf-8")
-    for name in (
-        "compare.js",
-        "controls.js",
-        "find.js",
-        "legend.js",
-        "picture.js",
-        "states.js",
-        "text.js",
-    )
-}
 
 
 class Graph(anywidget.AnyWidget):
@@ -41,11 +29,10 @@ class Graph(anywidget.AnyWidget):
             thread than the session's changes.
     """
 
-    _esm = STATIC / "panel.js"
+    _esm = linked(STATIC / "panel.js")
     _css = STATIC / "panel.css"
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
-    _modules = traitlets.Dict(MODULES).tag(sync=True)
     _legend = traitlets.List([list(row) for row in legend_rows()]).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)

@@ -16,6 +16,7 @@
  */
 
 import { parseSvg, Picture } from "../../_view/static/picture.js";
+import { isTag, localOf, primitiveOf } from "../../_view/static/address.js";
 import { drawLegend } from "../../_view/static/legend.js";
 import { CRITERIA, NO_MATCH, allOf, fit, inText, rank, wordsOf, wrong } from "./search.js";
 
@@ -278,7 +279,7 @@ function showSelected() {
       const [, ...rest] = allOf(entry).split("\n");
       const what = rest.map((line) => line.trim().replace(/\s+/g, " ")).filter(Boolean);
       return inspector.replaceChildren(
-        h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, selected.split("/").at(-1) ?? ""), close),
+        h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, localOf(selected)), close),
         h("code", { class: "tx-address" }, selected),
         h("pre", { class: "tx-tip" }, what.join("\n")),
       );
@@ -466,7 +467,7 @@ function searchedPart(/** @type {string[]} */ words) {
   const text = words.every(inText);
   const seen = entries().filter(
     ({ address, page, known }) =>
-      /(^|\/)(\d+:[^/.]+|t\d+)$/.test(address) && (known || text || page !== "-"),
+      (isTag(address) || primitiveOf(address)) && (known || text || page !== "-"),
   ).length;
   const { total } = data.known;
   return seen < total

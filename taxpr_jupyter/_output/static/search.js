@@ -13,6 +13,8 @@
  *   the address of what stands for it in the picture
  */
 
+import { isTag, primitiveOf } from "../../_view/static/address.js";
+
 export const NO_MATCH = 4; // the rank of what does not match
 
 /** What may stand before a colon, with an example and what it finds. */
@@ -37,9 +39,6 @@ const SHORT = { bfloat: "bf", float: "f", uint: "u", int: "i", complex: "c" };
 
 /** @param {string} text */
 export const wordsOf = (text) => text.toLowerCase().match(WORD) ?? [];
-
-/** The name of an entry's primitive, from its address. @param {Entry} entry */
-const primitiveOf = ({ address }) => (/(?:^|\/)\d+:([^/]+)$/.exec(address)?.[1] ?? "").toLowerCase();
 
 /** The lines of an entry that say what type it is: its label, and of the rest the one of its values. */
 const typesOf = (/** @type {Entry} */ { label, tip, known }) =>
@@ -69,11 +68,9 @@ function fitsSizes(/** @type {string} */ sizes, /** @type {string} */ pattern) {
   return same(own.slice(0, before.length), before) && same(own.slice(own.length - after.length), after);
 }
 
-const isTag = (/** @type {{ address: string }} */ { address }) => /(^|\/)t\d+$/.test(address);
-
 /** The name of a tag, or "": from its label, or from the text of the program. */
 function tagOf(/** @type {Entry} */ { address, kind, label, tip, known }) {
-  if (known && isTag({ address })) return known.name;
+  if (known && isTag(address)) return known.name;
   if (kind === "tag" || kind === "injected") return label.split("\n")[0].replace(/^tag /, "");
   return /(?:^|\s)tag\[name='(.*)'/.exec(tip)?.[1] ?? "";
 }
@@ -83,8 +80,8 @@ function tagOf(/** @type {Entry} */ { address, kind, label, tip, known }) {
  * @type {Record<string, (entry: Entry, rest: string) => number>}
  */
 const KINDS = {
-  prim: (entry, rest) => part(primitiveOf(entry), rest),
-  name: (entry, rest) => best([entry.label.split("\n")[0], isTag(entry) ? "" : (entry.known?.name ?? "")].map((name) => part(name, rest))),
+  prim: (entry, rest) => part(primitiveOf(entry.address), rest),
+  name: (entry, rest) => best([entry.label.split("\n")[0], isTag(entry.address) ? "" : (entry.known?.name ?? "")].map((name) => part(name, rest))),
   tag: (entry, rest) => part(tagOf(entry), rest),
   dtype: (entry, rest) =>
     typesOf(entry).some(({ dtype }) => dtype === shortDtype(rest)) ? 0 : NO_MATCH,
@@ -129,7 +126,7 @@ export function fit(entry, word) {
   const [, kind, quoted] = /^([a-z]+):(.+)$/s.exec(word) ?? [];
   if (kind && Object.hasOwn(KINDS, kind)) return KINDS[kind](entry, bare(quoted));
   const plain = bare(word);
-  const primitive = primitiveOf(entry);
+  const primitive = primitiveOf(entry.address).toLowerCase();
   if (primitive === plain) return 0;
   if (primitive.includes(plain)) return 1;
   if (entry.label.toLowerCase().includes(plain)) return 2;

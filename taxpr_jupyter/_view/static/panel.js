@@ -29,6 +29,14 @@
 
 /** @typedef {import("./picture.js").Place} Place */
 
+import { Compare } from "./compare.js";
+import { Controls, RunBar } from "./controls.js";
+import { Find } from "./find.js";
+import { drawLegend } from "./legend.js";
+import { Picture, parseSvg } from "./picture.js";
+import { States } from "./states.js";
+import { Lines, Tabs } from "./text.js";
+
 const SAVE_AFTER = 300; // milliseconds after the last move of the picture
 const ORPHAN =
   "No kernel is behind this panel: it was restarted, or the notebook was opened without one. " +
@@ -333,44 +341,8 @@ function hidden(saved) {
   return h("style", {}, saved && `${picture} { display: none; } ${rows} { display: none; }`);
 }
 
-/**
- * Loads modules from their texts, as anywidget loads this one: several files and no bundler. They
- * can import each other, as `"./name.js"`, though not in a circle.
- */
-class Modules {
-  /** @param {Record<string, string>} sources By file name. */
-  constructor(sources) {
-    this.sources = sources;
-    /** @type {Record<string, string>} */
-    this.urls = {};
-  }
-
-  /** @param {string} name @returns {string} */
-  url(name) {
-    this.urls[name] ??= URL.createObjectURL(new Blob([this.linked(name)], { type: "text/javascript" }));
-    return this.urls[name];
-  }
-
-  /** @param {string} name */
-  linked(name) {
-    const imported = /(^import .*? from )"\.\/([\w.-]+)";$/gm;
-    return this.sources[name].replace(imported, (_, start, other) => `${start}"${this.url(other)}";`);
-  }
-
-  /** @param {string} name @returns {Promise<any>} */
-  load(name) {
-    return import(this.url(name));
-  }
-
-  /** To be called when all that is needed is loaded. */
-  close() {
-    Object.values(this.urls).forEach((url) => URL.revokeObjectURL(url));
-    this.urls = {};
-  }
-}
-
 /** One view of the model. @param {{ model: Model, el: HTMLElement }} context */
-async function render({ model, el }) {
+function render({ model, el }) {
   // The kernel may take messages in several threads: by their numbers it handles them in order.
   const from = Math.random().toString(36).slice(2);
   let [sent, handled] = [0, 0];
@@ -407,15 +379,6 @@ async function render({ model, el }) {
   // What a run gives stands below the picture, which may be out of sight.
   const ranLine = h("div", { class: "tx-ran", role: "status", "aria-live": "polite" }, ran);
 
-  const modules = new Modules(model.get("_modules"));
-  const { Picture, parseSvg } = /** @type {typeof import("./picture.js")} */ (await modules.load("picture.js"));
-  const { Lines, Tabs } = /** @type {typeof import("./text.js")} */ (await modules.load("text.js"));
-  const { States } = /** @type {typeof import("./states.js")} */ (await modules.load("states.js"));
-  const { Controls, RunBar } = /** @type {typeof import("./controls.js")} */ (await modules.load("controls.js"));
-  const { Find } = /** @type {typeof import("./find.js")} */ (await modules.load("find.js"));
-  const { Compare } = /** @type {typeof import("./compare.js")} */ (await modules.load("compare.js"));
-  const { drawLegend } = /** @type {typeof import("./legend.js")} */ (await modules.load("legend.js"));
-  modules.close();
   let saving = 0;
   const act = {
     select,

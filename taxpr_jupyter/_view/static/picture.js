@@ -9,6 +9,8 @@
  * @typedef {{ x: number, y: number, scale: number }} Place
  */
 
+import { isIn, outward } from "./address.js";
+
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
 const ZOOM_RANGE = [0.05, 8];
@@ -341,11 +343,11 @@ export class Picture {
 
   /** What stands for an element once it is folded or unfolded. */
   #instead(/** @type {string} */ address) {
-    for (let end = address.lastIndexOf("/"); end > 0; end = address.lastIndexOf("/", end - 1)) {
-      const [outer] = this.#find(address.slice(0, end));
+    for (const one of outward(address).slice(1)) {
+      const [outer] = this.#find(one);
       if (outer) return outer;
     }
-    return this.#items().find((item) => addressOf(item).startsWith(`${address}/`));
+    return this.#items().find((item) => isIn(addressOf(item), address));
   }
 
   #put(/** @type {Place} */ place, /** @type {boolean} */ moved) {

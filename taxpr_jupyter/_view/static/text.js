@@ -11,6 +11,8 @@
  * @typedef {{ name: string, title: string, panel: HTMLElement, shown: () => void }} Tab
  */
 
+import { outward } from "./address.js";
+
 const TYPE_AHEAD = 700; // milliseconds in which letters are one word
 
 /** @type {Record<string, string>} */
@@ -152,7 +154,7 @@ export class Lines {
     const lit = new Set(addresses);
     for (const one of addresses ?? []) {
       // An open equation has no element in the picture, but what is in it has.
-      for (let at = one.indexOf("/"); at > 0; at = one.indexOf("/", at + 1)) lit.add(one.slice(0, at));
+      for (const outer of outward(one)) lit.add(outer);
     }
     this.rows.forEach(({ address }, k) => {
       const pale = addresses !== null && address !== "" && !lit.has(address);
@@ -232,7 +234,7 @@ export class Lines {
       this.rows.findIndex(
         (row) => row.address === wanted || row.spans.some(([, , own]) => own === wanted),
       );
-    for (let one = address; one; one = one.slice(0, Math.max(0, one.lastIndexOf("/")))) {
+    for (const one of address ? outward(address) : []) {
       const found = index(one);
       if (found >= 0) return found;
     }
