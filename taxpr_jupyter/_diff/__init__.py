@@ -1,4 +1,5 @@
-"""The difference of two programs: which equations are partners, and what became of each.
+"""Compare two programs: match equations (partners), then say how each changed.
 
-May import `_analysis` and `_text`; knows nothing of pictures.
+`match` finds the partners, `align_jaxprs` compares them, `differ` recurses into nested jaxprs, and
+`diff` is the result. May import `_analysis` and `_text`; knows nothing about pictures.
 """

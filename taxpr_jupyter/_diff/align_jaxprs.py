@@ -1,4 +1,14 @@
-"""Compares two jaxprs: says of each equation what became of it, and of inputs and outputs."""
+"""Compare two jaxprs: give each equation, input and output a status and a partner.
+
+`Matching` pairs the equations first. Then each pair is compared in program order. Invariants:
+
+* When a pair is compared, `Wiring.results` has the pairs of results of all earlier equations, so
+  that "the operand comes from the partner" can be decided.
+* A difference is reported once, where it arises. A changed type that only follows from changed
+  operand types gets the status "follows"; an operand from an added or removed equation is reported
+  at that equation.
+* An equation with an equal structural hash is not entered: its nested jaxprs are equal.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +27,37 @@ from taxpr_jupyter._diff.wiring import Wiring
 
 
 class Recurse(Protocol):
-    """Goes into nested jaxprs."""
+    """The callbacks with which `Comparing` recurses into nested jaxprs; see `Differ`."""
 
     keys: Keys
 
     def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
-        """Compares two nested jaxprs."""
+        """Compare two nested jaxprs."""
         ...
 
     def size(self, eqn: Any) -> int:
-        """How many equations an equation is, those inside included."""
+        """The number of equations: the equation itself and all inside."""
         ...
 
     def size_of(self, jaxpr: Any) -> int:
-        """How many equations there are in a jaxpr and all inside."""
+        """The number of equations in a jaxpr, with those of nested ones."""
         ...
 
 
 class Comparing:
-    """Compares two jaxprs.
+    """The comparison of two jaxprs.
 
     Args:
         recurse: Compares nested jaxprs.
         jaxprs: Before and after.
         consts: The values of their constants, as far as these are known.
         ins: Pairs of inputs.
-        outs: Pairs of outputs, to begin with.
-        fixed_outs: Those that stay whatever the outputs are.
-        top: Whether they are programs.
+        outs: A first guess for the pairs of outputs.
+        fixed_outs: Pairs of outputs that must stay, such as those of a carry.
+        top: Whether the jaxprs are whole programs.
 
     Attributes:
-        part: What came of it.
+        part: The result.
     """
 
     def __init__(
@@ -64,7 +74,7 @@ class Comparing:
         self._flows = Graph(jaxprs[0], self._keys), Graph(jaxprs[1], self._keys)
         values = [[self._keys.value(value) for value in side] for side in consts]
         types = [[self._keys.aval(var.aval) for var in jaxpr.constvars] for jaxpr in jaxprs]
-        # Operands of some equations enter as constvars; then there are no values.
+        # Some equations have operands for their constvars. Then the values are unknown.
         names = [
             (v if len(v) == len(t) else [None] * len(t)) for v, t in zip(values, types, strict=True)
         ]
@@ -112,7 +122,7 @@ class Comparing:
                     part.counts[name] += self._recurse.size_of(held.jaxpr)
 
     def _pair(self, i: int, j: int) -> Status:
-        """What became of an equation; notes what is different."""
+        """The status of a pair of equations. Records the differences in `part`."""
         flow, other = self._flows
         eqn, eqn_after = flow.eqns[i], other.eqns[j]
         operands = self._wiring.operands(i, j)
@@ -149,7 +159,7 @@ class Comparing:
             return "inside"
         if found.typed:
             return "follows"
-        # Types of results that are others for no reason are the reason.
+        # Result types differ although operand types do not: this is the change itself.
         if not found.soft:
             self.part.what[i] = ("in a way that has no text",)
         return "changed"
@@ -157,7 +167,7 @@ class Comparing:
     # --- nested jaxprs ----------------------------------------------------------------------------
 
     def _nested(self, i: int, j: int) -> list[tuple[taxpr.Nested | None, taxpr.Nested | None]]:
-        """Which nested jaxprs of two partners are partners: equal ones, or those of one label."""
+        """Pair the nested jaxprs of two partners: equal ones first, then by label."""
         ours = taxpr.nested_jaxprs(self._flows[0].eqns[i])
         theirs = taxpr.nested_jaxprs(self._flows[1].eqns[j])
         labels = [[nested.label for nested in side] for side in (ours, theirs)]
@@ -222,7 +232,7 @@ class Comparing:
                 after.ends[f"{word}{b}"] = End("added", None)
 
     def _outs(self, outs: Pairs, fixed: Pairs) -> None:
-        """Pairs the outputs that are not fixed again, first those that are the same value."""
+        """Pair the outputs that are not fixed again, first those that are the same value."""
         flow, other = self._flows
         pairs = {
             a: b
@@ -247,7 +257,7 @@ class Comparing:
             tags = flow.out_through[a], other.out_through[b]
             text = self._wiring.moved(f"out{a}", flow.outs[a], other.outs[b], tags)
             if text is not None and a not in fixed and types[0][a] != types[1][b]:
-                continue  # another value of another type: one is gone, and one is new
+                continue  # neither value nor type agree: one was removed, one added
             pairs[a] = b
             if text is not None:
                 moved[a] = text

@@ -1,4 +1,4 @@
-"""What is different between two equations that are partners, in words."""
+"""Describe in words how two partner equations differ: params, literals, types."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WIDTH = 40  # characters of one value in a text
 
 @dataclasses.dataclass
 class Difference:
-    """What is different.
+    """The differences of two equations.
 
     Attributes:
-        hard: What was done to the equation.
-        soft: What follows from the types of its operands, if these are others.
-        typed: Whether they are.
+        hard: Changes of the equation itself.
+        soft: Changes that follow from other operand types, if these differ.
+        typed: Whether the types of the operands differ.
     """
 
     hard: list[str] = dataclasses.field(default_factory=list)
@@ -32,14 +32,14 @@ class Difference:
 
 
 def different(before: Any, after: Any, operands: Pairs, results: Pairs, keys: Keys) -> Difference:
-    """Compares two equations of one primitive.
+    """Compare two equations of the same primitive.
 
     Args:
-        before: The one.
-        after: The other.
-        operands: Which operands are partners.
-        results: Which results are partners.
-        keys: Gives out numbers.
+        before: The equation before.
+        after: The equation after.
+        operands: Pairs of operands.
+        results: Pairs of results.
+        keys: The structural hashes.
     """
     found = Difference()
     shapes = dtypes = False
@@ -124,7 +124,7 @@ def _is_dtype(value: Any, eqn: Any) -> bool:
 
 
 def _one_value(before: Any, after: Any) -> bool:
-    """Whether two literals are one value, perhaps in two dtypes."""
+    """Whether two literals have the same value, in possibly different dtypes."""
     ours, theirs = np.asarray(before), np.asarray(after)
     if ours.shape != theirs.shape:
         return False
@@ -150,5 +150,5 @@ def _arrow(before: str, after: str) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Some texts as one; equal ones are said once."""
+    """Join texts; equal ones appear once."""
     return "; ".join(dict.fromkeys(texts))

@@ -1,4 +1,4 @@
-"""The difference of two programs: what was added, removed, changed. No layout, no picture."""
+"""`diff` and its result `Diff`: the status and partner of every place of two programs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import taxpr
 from taxpr_jupyter._diff.differ import Differ
 from taxpr_jupyter._diff.part import STATUSES, Part, Status, pairs, statuses
 
-# What became of a place, its partner, and what is different.
+# The status of a place, its partner, and its differences.
 _Found = tuple[Status, taxpr.Address | None, tuple[str, ...]]
 
 
 def diff(before: taxpr.Program, after: taxpr.Program) -> Diff:
-    """Compares two programs: not their letters, source lines, or order of independent equations.
+    """Compare two programs.
 
-    Tags are seen through: one that was added is ``"added"``, and what uses its value stays
-    ``"same"``. What the functions among params do cannot be known: rules of `jax.custom_jvp` and
-    callbacks are compared by name and code. Constants of more than 64 MiB are the same only where
-    they are one array.
+    Ignores letters, source lines and the order of independent equations. A tag is transparent: a
+    new tag is ``"added"``, and the users of its value stay ``"same"``. Functions among params,
+    such as callbacks and rules of `jax.custom_jvp`, are compared by name and code. Constants of
+    more than 64 MiB are the same only if they are the same array object.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -36,11 +36,11 @@ _ALONE: tuple[Status, Status] = "removed", "added"  # by the side that has it
 
 
 class Statuses(Mapping[str, Status]):
-    """What became of the places of one program, by address.
+    """The status of each place of one program, by address.
 
-    It iterates over what was compared. What is inside of an equation that is the same, or is gone
-    or new as a whole, can be looked up as well, and is what the equation is. A value is what the
-    equation is that makes it.
+    Iteration covers the places that were compared one by one. A lookup also works inside an
+    equation that is the same, added or removed as a whole: the status is that of the equation. The
+    status of a value is that of the equation that makes it.
     """
 
     def __init__(self, part: Part, side: int) -> None:
@@ -72,11 +72,11 @@ class Diff:
     Attributes:
         programs: The two programs.
         part: The comparison of their outermost jaxprs.
-        before: For each address of the one program what became of it: ``"same"``;
-            ``"removed"``; ``"changed"``, other params, literals, types or operands;
-            ``"follows"``, other types because its operands have others; ``"inside"``, the
-            same but for something in its jaxprs.
-        after: For each address of the other; ``"added"`` in place of ``"removed"``.
+        before: The status of each address of the program before: ``"same"``; ``"removed"``;
+            ``"changed"`` (other params, literals, types or operands); ``"follows"`` (other types
+            because its operands have other types); ``"inside"`` (only its jaxprs changed).
+        after: The status of each address of the program after; ``"added"`` instead of
+            ``"removed"``.
     """
 
     def __init__(self, before: taxpr.Program, after: taxpr.Program, part: Part) -> None:
@@ -86,12 +86,12 @@ class Diff:
 
     @property
     def counts(self) -> dict[Status, int]:
-        """How many equations became what; a pair counts once, equations inside one by one."""
+        """The number of equations of each status. A pair counts once; nested equations count."""
         return {status: self.part.counts[status] for status in STATUSES}
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing is different."""
+        """Whether the programs do not differ."""
         found = {*self.before.values(), *self.after.values()}
         return found <= {"same"}
 
@@ -112,19 +112,19 @@ class Diff:
         return _look(self.part, side, address)[1]
 
     def what(self, side: int, address: str) -> tuple[str, ...]:
-        """What is different at an address, for people.
+        """The differences at an address, in words.
 
         Raises:
-            KeyError: There is no such address.
+            KeyError: If there is no such address.
         """
         return _look(self.part, side, address)[2]
 
     def look(self, side: int, address: str) -> _Found:
-        """What became of a place, its partner, and what is different, all at once."""
+        """The status of a place, its partner, and its differences."""
         return _look(self.part, side, address)
 
     def opens(self, side: int, address: str) -> bool:
-        """Whether something was done inside of an equation that has a partner."""
+        """Whether an equation has a partner, and something inside it changed."""
         place = self._place(side, address)
         if place is None:
             return False
@@ -135,12 +135,12 @@ class Diff:
         )
 
     def is_near(self, side: int, address: str) -> bool:
-        """Whether an equation stands next to where the other program has one more."""
+        """Whether an equation is next to a position where only the other program has one."""
         place = self._place(side, address)
         return place is not None and place[1] in place[0].near[side]
 
     def partner_of_nested(self, side: int, address: str, label: str) -> taxpr.Address | None:
-        """The address of the partner of an equation's nested jaxpr; None where it has none."""
+        """The address of the partner of an equation's nested jaxpr; None if it has none."""
         partner, place = self.partner(side, address), self._place(side, address)
         if partner is None or place is None:
             return partner and partner / label
@@ -149,7 +149,7 @@ class Diff:
         return None if other is None else partner / other
 
     def _place(self, side: int, address: str) -> tuple[Part, int] | None:
-        """The jaxprs in which an equation stands, and where; None where none were compared."""
+        """The comparison that contains an equation, and its position; None if there is none."""
         *way, leaf = taxpr.Address(address).parts
         part = self.part
         for local, label in zip(way[::2], way[1::2], strict=True):
@@ -176,7 +176,7 @@ class Diff:
 
 
 def _look(part: Part, side: int, address: str) -> _Found:
-    """Status, partner and differences of a place."""
+    """The status, partner and differences of a place."""
     *way, leaf = taxpr.Address(address).parts
     home = taxpr.Address()
     for n in range(0, len(way) - 1, 2):

@@ -1,4 +1,4 @@
-"""The difference of two programs as text: what is different, and a little of what is around it."""
+"""Write a `Diff` as text, like a unified diff: the changes, with a few equations around them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.part import Part, Side
 from taxpr_jupyter._text.short import Tooltips, Where, shortened
 
-_LETTERS = 20_000  # equations; for more, JAX takes long to give letters to the variables
+_LETTERS = 20_000  # equations; in larger programs JAX takes too long to assign letters
 _LINE = 160
 MARKS = {"same": " ", "inside": "▾", "follows": "≈", "changed": "~", "added": "+", "removed": "-"}
 
 
 def diff_text(found: Diff, context: int = 2, where: Where | None = None) -> str:
-    """Writes a difference.
+    """Write a difference as text.
 
     Args:
         found: The difference.
-        context: How many equations around a change are shown that are the same.
+        context: The number of equal equations to show around a change.
         where: Writes source lines.
 
     Returns:
-        Text in which each equation has a line: `+` it was added, `-` removed, `~` changed, and
-        both forms follow; `≈` it has other types, since its operands have; `▾` the same, and
-        something inside is not. What is inside of an equation is indented.
+        Text with a line for each equation: `+` added, `-` removed, `~` changed (both forms
+        follow), `≈` other types because its operands have, `▾` changed only inside. The content of
+        an equation is indented.
     """
     writer = _Writer(found, context, where)
     before, after = (f"{program.name}" for program in found.programs)
@@ -74,7 +74,7 @@ class _Writer:
     def _rows(
         self, part: Part, homes: _Homes, indent: str
     ) -> list[tuple[bool, Callable[[], Iterator[str]]]]:
-        """For each equation whether it is the same, or only follows, and how to write it."""
+        """For each equation whether it is quiet (same or follows), and a function to write it."""
         before, after = part.sides
         gone: dict[int, list[int]] = {}
         last = -1
@@ -153,7 +153,7 @@ class _Writer:
                 if word not in words or end.status in ("same", "follows"):
                     continue
                 if end.partner is not None and side == 0:
-                    continue  # said once, for the program after
+                    continue  # written once, for the program after
                 atom = _atom(own, name)
                 text = end.what
                 if end.partner is not None and not text:
@@ -171,7 +171,7 @@ class _Writer:
 
 
 def _atom(side: Side, name: str) -> Any:
-    """The variable of an input, constant or output; for an output maybe a literal."""
+    """The variable of an input, constant or output; an output may be a literal."""
     word = name.rstrip("0123456789")
     atoms = {"in": "invars", "const": "constvars", "out": "outvars"}[word]
     return getattr(side.jaxpr, atoms)[int(name[len(word) :])]

@@ -1,4 +1,4 @@
-"""Compares two programs, and goes into their nested jaxprs."""
+"""`Differ`: compares two programs and recurses into their nested jaxprs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taxpr_jupyter._diff.part import Part
 
 
 class Differ:
-    """Compares jaxprs; what was compared before is not compared again."""
+    """Compares jaxprs, and remembers the results."""
 
     def __init__(self) -> None:
         self.keys = Keys()
@@ -22,7 +22,7 @@ class Differ:
         self._sizes: dict[int, tuple[Any, int]] = {}
 
     def programs(self, before: taxpr.Program, after: taxpr.Program) -> Part:
-        """Two programs; inputs and outputs are paired by their names, then in order."""
+        """Compare two programs. Inputs and outputs are paired by name, then in order."""
         types = [
             [[self.keys.aval(a) for a in avals] for avals in (p.in_avals, p.out_avals)]
             for p in (before, after)
@@ -34,7 +34,7 @@ class Differ:
         return Comparing(self, (before, after), consts, ins, outs, named, top=True).part
 
     def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
-        """Two nested jaxprs, where it is known which operands of the equations are partners."""
+        """Compare two nested jaxprs, given the pairs of operands of their equations."""
         ins = self._nested_ins(before, after, operands)
         back = {i: o for o, i in after.back}
         known = {o: back[ins[i]] for o, i in before.back if ins.get(i) in back}
@@ -54,11 +54,11 @@ class Differ:
         return self._known[key][1]
 
     def size(self, eqn: Any) -> int:
-        """How many equations an equation is, those inside included."""
+        """The number of equations: the equation itself and all inside."""
         return 1 + sum(self.size_of(nested.jaxpr) for nested in taxpr.nested_jaxprs(eqn))
 
     def size_of(self, jaxpr: Any) -> int:
-        """How many equations there are in a jaxpr and all inside."""
+        """The number of equations in a jaxpr, with those of nested ones."""
         known = self._sizes.get(id(jaxpr))
         if known is None:
             known = self._sizes[id(jaxpr)] = (jaxpr, sum(map(self.size, jaxpr.eqns)))

@@ -1,11 +1,19 @@
-"""Finds which equations of two jaxprs are the same one.
+"""Match the equations of two jaxprs: find for each equation its partner in the other jaxpr.
 
-By dataflow first: equations are numbered by all that feeds them, and by all that they feed. A
-change alters the one number of all that follows it and the other of all before it, so most
-equations keep at least one. What is left is found from its neighbours, where what it takes, or what
-takes its results, is paired already; and last by its place between neighbours in the text.
+Three steps, from the strongest evidence to the weakest:
 
-Each step is about linear in the number of equations.
+1. Dataflow. Each equation gets two numbers, as in value numbering of compilers: "up" covers the
+   equation and everything that feeds it, "down" the equation and everything that it feeds. A change
+   alters "up" of all equations after it and "down" of all before it, so an unchanged equation
+   usually keeps one of the two. Equations with equal, unique numbers are partners.
+2. Neighbours. From pairs already found, matching spreads to users of the same value and to
+   producers of the same operand.
+3. Position. Equations between the same paired neighbours are matched in order, as in a text diff.
+
+Steps 2 and 3 run with weaker and weaker keys (`EqnKeys`). Invariants: a pair, once made, is never
+undone, so stronger evidence wins; partners always have equal `kind` keys; `partner` and `back` are
+inverse to each other. Tags are transparent: they are matched last, by the value that they tag.
+Each step takes about linear time in the number of equations.
 """
 
 from __future__ import annotations
@@ -17,23 +25,23 @@ from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Graph, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.pairing import Pairs, in_order
 
-_OWN, _LOOSE, _KIND = range(3)  # which of the `EqnKeys` must be equal
+_OWN, _LOOSE, _KIND = range(3)  # the field of `EqnKeys` that must be equal; later ones are weaker
 
 
 class Matching:
     """The pairs of equations of two jaxprs.
 
     Args:
-        before: The one jaxpr.
-        after: The other.
+        before: The def-use graph of the jaxpr before.
+        after: The graph of the jaxpr after.
         ins: Pairs of inputs.
         consts: Pairs of constants.
         outs: Pairs of outputs.
-        keys: Gives out numbers.
+        keys: Assigns equal numbers to equal structures.
 
     Attributes:
-        partner: For each equation of `before` its partner, or -1.
-        back: For each of `after`.
+        partner: For each equation of `before` the index of its partner, or -1.
+        back: The same for each equation of `after`.
     """
 
     def __init__(
@@ -57,7 +65,7 @@ class Matching:
         self._tags()
 
     def same_source(self, before: Source, after: Source) -> bool:
-        """Whether two values are partners; results of equations by their place."""
+        """Whether two values are partners. Results of partner equations match by position."""
         if before[0] == LITERAL or after[0] == LITERAL:
             return before == after
         if before[0] < 0 or after[0] < 0:
@@ -69,7 +77,7 @@ class Matching:
         counts = self._before.results(before[0]), self._after.results(after[0])
         return before[1] == after[1] or counts[0] != counts[1]
 
-    # --- by what feeds them and what they feed ----------------------------------------------------
+    # --- step 1: dataflow -------------------------------------------------------------------------
 
     def _by_numbers(self, outs: Pairs) -> None:
         ups = [self._up(self._before, False), self._up(self._after, True)]
@@ -79,13 +87,13 @@ class Matching:
         ]
         both = [list(zip(up, down, strict=True)) for up, down in zip(ups, downs, strict=True)]
         self._equal(ups[0], ups[1], alone=True)
-        # What belongs to these is theirs, before what is left is sought by what it feeds.
+        # Spread from these pairs before the weaker "down" numbers may claim their neighbours.
         self._spread(_OWN)
         self._equal(both[0], both[1], alone=False)
         self._equal(downs[0], downs[1], alone=True)
 
     def _up(self, flow: Graph, after: bool) -> list[int]:
-        """A number for each equation and all that feeds it."""
+        """The "up" number of each equation: it and everything that feeds it."""
         partners = [dict(pairs) for pairs in self._ends]
         if after:
             partners = [{b: a for a, b in pairs.items()} for pairs in partners]
@@ -108,14 +116,14 @@ class Matching:
         return ups
 
     def _down(self, flow: Graph, outs: Pairs) -> list[int]:
-        """A number for each equation and all that it feeds."""
+        """The "down" number of each equation: it and everything that it feeds."""
         downs = [0] * len(flow.eqns)
         for i in range(len(flow.eqns) - 1, -1, -1):
             if flow.is_tag[i]:
                 continue
             users = []
             for k in range(flow.results(i)):
-                # Which operand it is matters, so that `a - b` is not `b - a`.
+                # Include the operand position, so that `a - b` differs from `b - a`.
                 found = sorted((downs[j], p) for j, p in flow.uses.get((i, k), ()))
                 ends = sorted(outs.get(o, -2 - o) for o in flow.ends.get((i, k), ()))
                 users.append((tuple(found), tuple(ends)))
@@ -123,9 +131,9 @@ class Matching:
         return downs
 
     def _equal(self, before: Sequence[object], after: Sequence[object], alone: bool) -> None:
-        """Pairs equations with equal numbers, where as many on both sides have it.
+        """Pair equations with the same number, if equally many on both sides have it.
 
-        With `alone` only where it is one; which it is of several, its place will tell.
+        With `alone`, pair only unique ones. Position decides later between several.
         """
         groups: dict[object, tuple[list[int], list[int]]] = {}
         for side, numbers, flow, partner in (
@@ -138,7 +146,7 @@ class Matching:
         for ours, theirs in groups.values():
             if len(ours) != len(theirs) or (alone and len(ours) > 1):
                 continue
-            # Without operands, an equation is equal to any like it.
+            # The "up" number of an equation without operands is no evidence.
             if alone and not self._before.operands[ours[0]]:
                 continue
             for i, j in zip(ours, theirs, strict=True):
@@ -148,10 +156,10 @@ class Matching:
         self.partner[i], self.back[j] = j, i
         self._seen.append((i, j))
 
-    # --- from neighbours --------------------------------------------------------------------------
+    # --- step 2: neighbours -----------------------------------------------------------------------
 
     def _spread(self, level: int) -> None:
-        """Pairs what takes the same values, and what makes the operands of partners."""
+        """Pair the users of partner values, and the producers of operands of partners."""
         todo: deque[tuple[int, int]] = deque(
             (i, j) for i, j in enumerate(self.partner) if j >= 0 and not self._before.is_tag[i]
         )
@@ -175,7 +183,7 @@ class Matching:
         return self._levels[level][i] == self._levels[3 + level][j]
 
     def _users(self, before: Source, after: Source, level: int) -> None:
-        """Pairs the users of a value, where as many on both sides are alike."""
+        """Pair the users of a value that are alike, if there are equally many on both sides."""
         ours = self._free_users(self._before.uses.get(before, ()), self.partner, level)
         if not ours:
             return
@@ -196,10 +204,10 @@ class Matching:
                 found.setdefault((self._levels[level][i], k), []).append(i)
         return found
 
-    # --- from the place in the text ---------------------------------------------------------------
+    # --- step 3: position -------------------------------------------------------------------------
 
     def _between(self, level: int) -> None:
-        """Pairs in order what stands between the same neighbours."""
+        """Pair in order the equations between the same paired neighbours."""
         for ours, theirs in self._gaps():
             keys = [self._levels[level][i] for i in ours]
             others = [self._levels[3 + level][j] for j in theirs]
@@ -211,12 +219,12 @@ class Matching:
                     self._pair(i, j)
 
     def _agree(self, i: int, j: int) -> bool:
-        """Whether there is a sign that two equations are at one place in the flow."""
+        """Whether two equations share an operand, a user or an output: evidence for a pair."""
         ours, theirs = self._before.operands[i], self._after.operands[j]
         if len(ours) == len(theirs):
             if any(self.same_source(a, b) for a, b in zip(ours, theirs, strict=True)):
                 return True
-        else:  # such as of a loop with one more carry
+        else:  # for example a loop with a further carry
             there = {self._there(a) for a in ours if a[0] != LITERAL}
             if any(b in there for b in theirs):
                 return True
@@ -236,7 +244,7 @@ class Matching:
         return any(u in users for k in others for u, _ in self._after.uses.get((j, k), ()))
 
     def _gaps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Runs of equations without a partner, and those between the partners of neighbours."""
+        """Runs of unpaired equations, each with the run between the partners of its neighbours."""
         here, there = _runs(self.partner, self._before), _runs(self.back, self._after)
         after_it = {run.left: run for run in there}
         before_it = {run.right: run for run in there}
@@ -247,14 +255,14 @@ class Matching:
             if follows is not None:
                 yield run.eqns, follows.eqns
             if precedes is not None and precedes is not follows:
-                # What the first has paired is no longer free.
+                # The caller has paired some equations of the first yield.
                 ours = [i for i in run.eqns if self.partner[i] < 0]
                 yield ours, [j for j in precedes.eqns if self.back[j] < 0]
 
     # --- tags -------------------------------------------------------------------------------------
 
     def _tags(self) -> None:
-        """Pairs tags of the same values: the same ones, then any."""
+        """Pair tags of the same values: first those with equal params, then any."""
         for level in (_OWN, _KIND):
             found: dict[object, list[int]] = {}
             for j, is_tag in enumerate(self._after.is_tag):
@@ -270,7 +278,7 @@ class Matching:
                     self._pair(i, others.pop(0))
 
     def _there(self, source: Source) -> Source | None:
-        """The partner of a value."""
+        """The partner of a value; None if it has none."""
         kind, k = source
         if kind == LITERAL:
             return source
@@ -281,7 +289,7 @@ class Matching:
 
 
 class _Run:
-    """Equations next to each other without partners, and the neighbours that have some."""
+    """Adjacent equations without partners, and the paired neighbours on the left and right."""
 
     def __init__(self, left: int) -> None:
         self.left, self.right = left, left

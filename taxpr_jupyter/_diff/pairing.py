@@ -1,4 +1,4 @@
-"""Pairs lists of inputs, outputs, operands: in order, by what is equal."""
+"""Pair the items of two sequences, such as inputs, outputs or operands."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import difflib
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-QUADRATIC = 250_000  # how many comparisons of two sequences may take
+QUADRATIC = 250_000  # the most comparisons for two sequences
 
 Pairs = dict[int, int]
 
 
 def in_order(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
-    """Pairs equal items of two sequences without crossings; many, if not always most.
+    """Pair equal items of two sequences without crossings: many pairs, not always the most.
 
-    Where the sequences are long only items are paired that are there once in both.
+    For long sequences, pair only items that occur exactly once in both, as patience diff does.
     """
     if len(before) * len(after) > QUADRATIC:
         return dict(_unique_in_order(before, after))
@@ -30,10 +30,10 @@ def ends(
     types_after: Sequence[Hashable],
     known: Pairs | None = None,
 ) -> Pairs:
-    """Pairs inputs or outputs.
+    """Pair inputs or outputs: known pairs first, then equal names that occur once in both.
 
-    First those that are known; then those whose name is there once in both; then, in order, those
-    of one type; then, where as many are left over on both sides, all the others.
+    If equally many are left on both sides, pair these in order; otherwise pair in order those of
+    equal type.
     """
     pairs = dict(known or {})
     taken = set(pairs.values())
@@ -60,10 +60,13 @@ def _once(items: Sequence[Hashable]) -> dict[Hashable, int]:
 def _unique_in_order(
     before: Sequence[Hashable], after: Sequence[Hashable]
 ) -> Iterator[tuple[int, int]]:
-    """The longest run of pairs without crossings, of items that are there once in both."""
+    """The longest chain of pairs without crossings, among items that occur once in both.
+
+    This is the longest increasing subsequence, found by patience sorting.
+    """
     once = _once(after)
     pairs = [(a, once[item]) for item, a in _once(before).items() if item in once]
-    tails: list[int] = []  # of the best run of each length, the last partner
+    tails: list[int] = []  # for each length, the smallest last partner of a chain of that length
     ends_at: list[int] = []
     came_from: list[int | None] = []
     for n, (_, b) in enumerate(pairs):

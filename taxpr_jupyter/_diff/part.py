@@ -1,4 +1,4 @@
-"""Two jaxprs compared: what became of each equation, input and output. Plain data."""
+"""Plain data for the comparison of two jaxprs: the status of each equation, input and output."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from taxpr import Address
 
 Status = Literal[
     "same",
-    "inside",  # the same but for something in its jaxprs
-    "follows",  # other types, because the types of its operands are others
+    "inside",  # only its jaxprs changed
+    "follows",  # other types, because its operands have other types
     "changed",  # other params, literals, types or operands
     "added",
     "removed",
 ]
 STATUSES: tuple[Status, ...] = ("same", "inside", "follows", "changed", "added", "removed")
-QUIET = frozenset({"same", "follows"})  # nothing was done here
+QUIET = frozenset({"same", "follows"})  # nothing was changed here
 
 
 class End(NamedTuple):
     """An input, constant or output.
 
     Attributes:
-        status: What became of it.
-        partner: Its partner, such as ``in2``; None where it has none.
-        what: What is different, for people.
+        status: Its status.
+        partner: Its partner, such as ``in2``; None if it has none.
+        what: The difference in words.
     """
 
     status: Status
@@ -42,11 +42,11 @@ class Side:
 
     Attributes:
         jaxpr: The jaxpr.
-        names: The equations' own parts of their addresses.
+        names: The last part of the address of each equation.
         eqns: The equations.
-        status: What became of each.
-        partner: The position of the partner of each; -1 where it has none.
-        ends: Inputs, constants and outputs, such as ``in0``, ``const0``, ``out0``.
+        status: The status of each equation.
+        partner: The position of the partner of each; -1 if it has none.
+        ends: Inputs, constants and outputs by name, such as ``in0``, ``const0``, ``out0``.
     """
 
     jaxpr: Any
@@ -66,8 +66,8 @@ class Inner(NamedTuple):
     """Two nested jaxprs of two equations that are partners.
 
     Attributes:
-        labels: Their labels; None where there is one only.
-        part: Their comparison; None where they are equal, or there is one only.
+        labels: Their labels; None for a missing one.
+        part: Their comparison; None if they are equal or one is missing.
     """
 
     labels: tuple[str | None, str | None]
@@ -80,9 +80,9 @@ class Part:
 
     Attributes:
         sides: Before and after.
-        what: What is different, for people, by the position in the first.
-        inside: Nested jaxprs, by the position in the first, where they are not all equal.
-        counts: How many equations became what, those inside included.
+        what: The differences in words, by position in the jaxpr before.
+        inside: The nested jaxprs, by position in the jaxpr before, unless all are equal.
+        counts: The number of equations of each status, with those inside.
     """
 
     sides: tuple[Side, Side]
@@ -92,7 +92,7 @@ class Part:
 
     @functools.cached_property
     def is_quiet(self) -> bool:
-        """Whether nothing is different but types that come from outside."""
+        """Whether nothing differs except types that come from outside."""
         return all(
             QUIET.issuperset(side.status) and all(end.status in QUIET for end in side.ends.values())
             for side in self.sides
@@ -100,7 +100,7 @@ class Part:
 
     @functools.cached_property
     def near(self) -> tuple[frozenset[int], frozenset[int]]:
-        """For each side the equations next to something that the other side alone has."""
+        """For each side, the equations next to one that only the other side has."""
         return _next_to(self.sides[1]), _next_to(self.sides[0])
 
     def inner(self, side: int, position: int) -> tuple[Inner, ...]:
@@ -110,7 +110,7 @@ class Part:
 
 
 def _next_to(side: Side) -> frozenset[int]:
-    """The partners of the equations next to those that have none."""
+    """The partners of equations that are next to one without a partner."""
     found, last, alone = set(), -1, False
     for partner in side.partner:
         if partner < 0:
@@ -136,7 +136,7 @@ def pairs(part: Part, homes: tuple[Address, Address]) -> Iterator[tuple[Address,
 
 
 def statuses(part: Part, side: int, home: Address) -> Iterator[tuple[Address, Status]]:
-    """The addresses of all that was compared on one side, with what became of it."""
+    """The address and status of everything that was compared on one side."""
     own = part.sides[side]
     for name, end in own.ends.items():
         yield home / name, end.status

@@ -1,4 +1,4 @@
-"""Whether the operands of partners come from partners."""
+"""Check whether the operands of partner equations come from partners, and say so if not."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from taxpr_jupyter._diff.pairing import Pairs
 
 
 class Wiring:
-    """Follows values from one jaxpr to the other.
+    """Maps values of one jaxpr to the other.
 
     Args:
-        flows: The two jaxprs.
+        flows: The graphs of the two jaxprs.
         ends: Pairs of inputs, and of constants.
         match: Pairs of equations.
-        keys: Gives out numbers.
+        keys: Assigns equal numbers to equal structures.
 
     Attributes:
-        results: For each equation of the first jaxpr that has a partner the pairs of results. They
-            are to be put in, in program order.
+        results: The pairs of results for each equation of the first jaxpr that has a partner. The
+            caller fills this in program order, before asking for operands of later equations.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Wiring:
         self._flows, self._ends, self._match, self._keys = flows, ends, match, keys
 
     def operands(self, i: int, j: int) -> Pairs:
-        """Which operands of two partners are partners."""
+        """The pairs of operands of two partners."""
         flow, other = self._flows
         ours, theirs = flow.operands[i], other.operands[j]
         if len(ours) == len(theirs):
@@ -45,7 +45,7 @@ class Wiring:
         return pairing.ends([None] * len(ours), [None] * len(theirs), types[0], types[1], known)
 
     def there(self, source: Source) -> Source | None:
-        """The partner of a value; None where it has none."""
+        """The partner of a value; None if it has none."""
         kind, k = source
         if kind == LITERAL:
             return source
@@ -57,7 +57,7 @@ class Wiring:
         return None if partner < 0 or result is None else (partner, result)
 
     def _is_alone(self, source: Source, side: int) -> bool:
-        """Whether a value has no partner because nothing like it is on the other side."""
+        """Whether a value exists on one side only."""
         kind, k = source
         if kind == LITERAL:
             return False
@@ -71,10 +71,9 @@ class Wiring:
         return k not in (results if side == 0 else results.values())
 
     def rewired(self, ours: tuple[int, int], theirs: tuple[int, int]) -> str | None:
-        """A text where an operand comes from elsewhere; None where it comes from the partner.
+        """A text if an operand comes from another value; None if it comes from the partner.
 
-        And None where it comes from something that was added, or came from something that was
-        removed: that is told there.
+        Also None if the value was added or removed, as that is reported at its own equation.
         """
         flow, other = self._flows
         (i, k), (j, m) = ours, theirs
@@ -87,7 +86,7 @@ class Wiring:
     def moved(
         self, what: str, a: Source, b: Source, tags: tuple[Sequence[int], Sequence[int]]
     ) -> str | None:
-        """As `rewired`, for any value, and the tags that it goes through."""
+        """Like `rewired`, for any value and the tags on its way."""
         if LITERAL not in (a[0], b[0]):
             if self._is_alone(a, 0) or self._is_alone(b, 1):
                 return None

@@ -1,4 +1,4 @@
-"""A program as lines of text, folded as its picture is: the text of the jaxpr and the outline.
+"""A program as lines of text, folded as its picture is: the jaxpr text and the outline.
 
-May import `_tree` and what is below.
+May import `_tree` and the rooms below it, and nothing that draws.
 """

@@ -1,4 +1,4 @@
-"""A program's lines as the text of a jaxpr."""
+"""Write the lines of a program as the text of a jaxpr, similar to `print(jaxpr)`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._lines.rows import Row, Span, Spans, range_of, row_of
 from taxpr_jupyter._text.short import shortened
 
-WIDTH = 92  # characters of a row, where it can be helped
+WIDTH = 92  # characters in a row, if possible
 _OPERANDS = 8  # of a group, which may have hundreds
 
 
 def jaxpr_rows(lines: Sequence[Line], complete: bool = True) -> list[Row]:
-    """What `print(jaxpr)` shows, with groups as comments and what is folded in ⟨angle brackets⟩.
+    """Rows like those of `print(jaxpr)`; groups are comments, folded parts ⟨angle brackets⟩.
 
     Args:
         lines: The lines.
-        complete: Whether these are all; if not, what is open at the end is not closed.
+        complete: Whether these are all lines. If not, open jaxprs at the end are not closed.
     """
     return _JaxprText(lines, complete).rows
 
@@ -34,11 +34,11 @@ class _JaxprText:
         return at < len(self._lines) and self._lines[at].depth > depth
 
     def _cut(self, at: int) -> bool:
-        """Whether the lines end before what is open does."""
+        """Whether the lines end before the open jaxpr does."""
         return at >= len(self._lines) and not self._complete
 
     def _block(self, at: int, head: Line | None, depth: int, indent: int) -> int:
-        """Writes a jaxpr of which the first line within is at `at`. Returns where it ends."""
+        """Writes a jaxpr whose first line is at `at`. Returns the position after its last line."""
         start = at
         while self._inside(at, depth) and self._lines[at].kind in ("const", "input"):
             at += 1
@@ -129,9 +129,9 @@ def _fits(ends: Sequence[Line], indent: int) -> bool:
 
 
 def _about(head: Line | None, ends: Sequence[Line]) -> str:
-    """What the ends of a jaxpr are called, with the jaxpr's own title before its inputs."""
+    """A comment with the names of inputs or outputs; before inputs also the jaxpr's title."""
     names = [line.text for line in ends]
-    # Of a call, `arg` and `out` say nothing.
+    # `arg` and `out` of a call are no information.
     told = any(name.split(" ")[0] not in ("arg", "out", "const") for name in names)
     words = ", ".join(names) if told and ends else ""
     if head and not any(line.kind == "output" for line in ends):
@@ -165,7 +165,7 @@ def _value_spans(text: str) -> Spans:
 
 
 def _made(line: Line) -> Spans:
-    """`c:f32[3] d:f32[] = `; of a group only some."""
+    """`c:f32[3] d:f32[] = `; for a group only the first values."""
     few = line.made[:_OPERANDS] if line.kind == "group" else line.made
     spans = list(itertools.chain.from_iterable([*_value_spans(text), Span(" ")] for text in few))
     if len(few) < len(line.made):
@@ -174,10 +174,10 @@ def _made(line: Line) -> Spans:
 
 
 def _eqn_spans(line: Line) -> Spans:
-    """An equation, or what is folded, in one row."""
+    """An equation, or a folded part, in one row."""
     spans = _made(line)
     if line.kind in ("group", "hop"):
-        # Of an equation the name says what it is, and its title says more where it is another.
+        # The name of an equation is its primitive. Add the title only if that differs.
         spans += [Span("⟨", "note"), Span(line.text, "name"), Span(f" · {line.note}⟩", "note")]
     else:
         spans.append(Span(line.name, "name"))

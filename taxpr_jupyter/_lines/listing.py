@@ -1,4 +1,4 @@
-"""A program as lines, folded as its picture is: what the texts and the outline are written from."""
+"""A program as a sequence of `Line`, folded as its picture is. All texts are written from it."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ LineKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a program. What is inside something open follows it, deeper.
+    """One line of a program. The content of an open line follows with greater depth.
 
     Attributes:
-        address: What it stands for.
-        depth: How deep it is; 0 for what the program itself consists of.
+        address: The address of the element.
+        depth: The nesting depth; 0 for the equations of the program itself.
         kind: One of `LineKind`.
-        text: What it is called: `mul`, `scan ×5`, the title of a group, the name or role of an
-            input or output.
-        name: Of an equation the name of its primitive, of a nested jaxpr that of its param.
+        text: The title: `mul`, `scan ×5`, the title of a group, or the name or role of an input
+            or output.
+        name: The primitive of an equation, or the param of a nested jaxpr.
         params: The params that fit into a line, such as `axes=(0,)`.
-        made: The values that it makes, or is, such as `h:f32[3]`.
-        used: What it takes: letters, and literals such as `2.0:f32[]`.
-        types: The types of what it makes, in short.
-        note: More about it in a few words, for what holds equations how many.
-        marks: More about its looks: "added" (a tag that was added interactively), "many" (it
-            stands for several inputs or outputs), "state" (they are of one), "backward" (it is
-            part of the backward pass).
-        fold: The address to fold or unfold, where that can be done.
-        open: Whether what is in it follows.
-        hidden: How many equations and tags, besides itself, are folded into it.
+        made: The results, or the value itself, such as `h:f32[3]`.
+        used: The operands: letters, and literals such as `2.0:f32[]`.
+        types: The types of the results, shortened.
+        note: A short note, such as the number of equations inside.
+        marks: Flags for the style: "added" (a tag that was added interactively), "many" (several
+            inputs or outputs), "state" (they belong to a state), "backward" (part of the backward
+            pass).
+        fold: The address to fold or unfold, if possible.
+        open: Whether its content follows.
+        hidden: The number of other equations and tags folded into it.
     """
 
     address: str
@@ -71,11 +71,11 @@ class Line:
 
 
 class Lines:
-    """Writes a program down in lines.
+    """Turns a program into lines.
 
     Args:
         names: The letters of values.
-        fold: Counts equations; without it no line says how many there are.
+        fold: Counts equations. Without it, lines have no counts.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
     """
@@ -93,11 +93,11 @@ class Lines:
         self._added = added
 
     def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
-        """What is open of the tree of a program, and what is folded."""
+        """The lines of the tree of a program, as it is folded."""
         return self._block(root, program.consts, 0)
 
     def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
-        """Every equation of a program, in no groups; at most so many lines."""
+        """Every equation of a program, without groups; at most `limit` lines."""
         lines = self.folded(
             _plain(taxpr.Address(), program, None, names_of(program), limit), program
         )
@@ -124,7 +124,7 @@ class Lines:
         return [labels.content(*self._fold.size(nested.jaxpr))] if self._fold else []
 
     def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[Line]:
-        # Operands of some equations enter as constvars; then there are no values.
+        # Some equations have operands for their constvars. Then the values are unknown.
         known = dict(zip(block.jaxpr.constvars, consts, strict=False))
         for k, var in enumerate(block.jaxpr.constvars):
             value = short.scalar_text(known.get(var))
@@ -145,7 +145,7 @@ class Lines:
         atoms: Sequence[Any],
         depth: int,
     ) -> Iterator[Line]:
-        """An input or output, or several that are folded, or their head and they."""
+        """An input or output; several folded into one line; or a head line and each of them."""
         if not end.children:
             k = end.indices[0]
             name = short.visible(names[k])
@@ -163,7 +163,7 @@ class Lines:
             note=count_of(len(several), "array"),
             types=short.avals_text([a.aval for a in several]),
             marks=("many",),
-            # The final value of a state is folded with the state.
+            # The final value of a state folds together with the state.
             fold=None if end.state and kind == "output" else end.address,
             open=end.open,
         )
@@ -195,7 +195,7 @@ class Lines:
     def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
         eqns, tags = self._fold.of_item(item) if self._fold else (0, 0)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
-        own = {var for tag in item.tags for var in tag.eqn.outvars}  # lines behind this one
+        own = {var for tag in item.tags for var in tag.eqn.outvars}  # shown in later lines
         yield Line(
             item.address,
             depth,
@@ -249,7 +249,7 @@ class Lines:
 
 
 def length_of(jaxpr: Any) -> tuple[int, int]:
-    """How many lines `Lines.all` makes of a jaxpr, and how many of them are equations."""
+    """The numbers of lines and of equations that `Lines.all` makes of a jaxpr."""
     known: dict[int, tuple[int, int]] = {}
 
     def of(jaxpr: Any) -> tuple[int, int]:
@@ -279,7 +279,7 @@ def _plain(
     limit: int | None = None,
     backward: bool = False,
 ) -> Block:
-    """A jaxpr with everything open and nothing in groups, or the first so many equations of it."""
+    """A jaxpr, or its first `limit` equations, with everything open and without groups."""
     items = []
     for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
         place = address / local
@@ -312,7 +312,7 @@ def _plain(
 
 
 def _of_state(line: Line, end: End) -> Line:
-    """The line of the value of a state, or of a part of it."""
+    """The line of a state's value or part of it."""
     assert end.state is not None
     whole = len(end.indices) == len(end.state.ins)
     text = short.visible(labels.state_title(end, ())) if whole else line.text

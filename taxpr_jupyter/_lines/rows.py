@@ -1,7 +1,7 @@
-"""A program's lines as rows of text in colour: what rows are, and the outline.
+"""Rows of coloured text, and the outline written with them.
 
-Rows consist of spans that say what they are, so that they can be coloured: in a notebook by the
-classes of `panel.css`, in a terminal by `plain`. The other writer of rows is `_jaxpr_text`.
+A row consists of spans, each with a kind that decides its colour: by the classes of `panel.css` in
+a notebook, by `plain` in a terminal. `jaxpr_text` also writes rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from taxpr_jupyter._lines.listing import Line
 
 SpanKind = Literal[
-    "name",  # what the row is about, in the colour of its kind
+    "name",  # the subject of the row, in the colour of its kind
     "value",  # letters
     "input",  # the letter of an input
     "output",
@@ -22,8 +22,8 @@ SpanKind = Literal[
     "type",
     "param",
     "note",
-    "mark",  # what else there is to know, such as "injected"
-    "",  # all else
+    "mark",  # a flag such as "injected"
+    "",  # other text
 ]
 
 
@@ -32,8 +32,8 @@ class Span(NamedTuple):
 
     Attributes:
         text: The text.
-        kind: What it is.
-        address: What it stands for, where that is something else than the row does; else "".
+        kind: One of `SpanKind`.
+        address: The address of its element, if it differs from that of the row; else "".
     """
 
     text: str
@@ -46,13 +46,13 @@ class Row:
     """A row of text.
 
     Attributes:
-        spans: Its pieces.
-        address: What it stands for; "" for nothing.
-        depth: How far it is indented.
-        kind: The kind of its line; "" for the program's own brackets.
-        marks: Those of its line.
-        fold: The address to fold or unfold, where that can be done.
-        open: Whether what is in it follows.
+        spans: The pieces of the row.
+        address: The address of its element; "" if there is none.
+        depth: The indentation.
+        kind: The kind of its line; "" for the brackets of the program.
+        marks: The marks of its line.
+        fold: The address to fold or unfold, if possible.
+        open: Whether its content follows.
     """
 
     spans: tuple[Span, ...]
@@ -73,8 +73,8 @@ def plain(rows: Iterable[Row], color: bool = False, gap: str = "", twists: bool 
     Args:
         rows: The rows.
         color: Whether to use the colours of a terminal.
-        gap: What stands between two spans.
-        twists: Whether a triangle says what can be folded and unfolded.
+        gap: The text between two spans.
+        twists: Whether rows that fold have a triangle.
     """
     lines = []
     for row in rows:
@@ -95,9 +95,10 @@ def _colored(text: str, kind: str, of: str) -> str:
 
 
 def outline_rows(lines: Sequence[Line]) -> list[Row]:
-    """A row for each line: what it is, how much is in it, what it makes.
+    """A row for each line: title, number of equations inside, results.
 
-    Where an equation holds one nested jaxpr that is called as it is, they share a row.
+    An equation shares a row with its nested jaxpr if it has only one and the jaxpr has no name of
+    its own.
     """
     rows: list[Row] = []
     shared: list[int] = []  # depths of the heads left out around the line
@@ -115,7 +116,7 @@ def outline_rows(lines: Sequence[Line]) -> list[Row]:
 
 
 def _says_it_all(owner: Line, lines: Sequence[Line], at: int) -> bool:
-    """Whether the jaxpr at a position is the only one of its equation, and has no other name."""
+    """Whether the jaxpr at a position is the only one of its equation, with no name of its own."""
     head = lines[at]
     if lines[at - 1] is not owner or head.text.replace(" body", "", 1) != owner.text:
         return False
@@ -150,6 +151,6 @@ def row_of(line: Line, spans: Spans, depth: int) -> Row:
 
 
 def range_of(line: Line) -> str:
-    """The first and the last letter of several inputs or outputs."""
+    """The first and last letter of several inputs or outputs."""
     letters = [text.partition(":")[0] for text in (*line.made, *line.used)]
     return f"{letters[0]} … {letters[-1]}"

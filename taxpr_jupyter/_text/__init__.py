@@ -1,6 +1,4 @@
-"""Short texts for people.
-
-Types, sizes, values, paths. The same in each process and on each machine.
+"""Short texts for people: types, sizes, values, paths. They are equal in all processes.
 
 May import `_errors` and `taxpr`, and no other room.
 """

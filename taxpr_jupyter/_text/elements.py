@@ -1,4 +1,4 @@
-"""Addresses of what only pictures have: rows of equations or inputs, open equations, literals."""
+"""Addresses of nodes that only a picture has: rows, operands of open equations, literals."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NO_PLACE = re.compile(r"@?~\d+$|@$|/empty$")
 
 
 class Row(NamedTuple):
-    """Several equations, inputs or outputs of one jaxpr, which one node stands for.
+    """Several equations, inputs or outputs of one jaxpr that the picture shows as one node.
 
     Attributes:
         home: The address of the jaxpr.
-        kind: ``"group"``, or ``"rest"`` for what was left out.
+        kind: ``"group"``, or ``"rest"`` for elements that were left out.
         word: ``"in"`` or ``"out"``; ``""`` for equations.
-        first: The number of the first, as in `Address.short`.
-        last: That of the last.
+        first: The number of the first element, as in `Address.short`.
+        last: The number of the last element.
     """
 
     home: Address
@@ -35,22 +35,22 @@ class Row(NamedTuple):
 
 
 def row_of(address: str) -> Row | None:
-    """The row that has this address; None where it is none of a row."""
+    """Parse the address of a row; None for any other address."""
     address = Address(address)
     match = _ROW.fullmatch(address.local)
     return Row(address.home, match[1], match[2] or "", match[3], match[4]) if match else None
 
 
 def operands_of(address: str) -> Address:
-    """The node of an open equation, for operands and results that no nested jaxpr has."""
+    """The node of an open equation for operands and results that no nested jaxpr has."""
     return Address(f"{address}@")
 
 
 def literal_of(address: str, number: int) -> Address:
-    """The node of a literal that another node takes."""
+    """The node of a literal operand."""
     return Address(f"{address}~{number}")
 
 
 def place_of(address: str) -> Address:
-    """The place of the program that such a node goes with; of others their own."""
+    """The address in the program that a node belongs to; the same address if it is one."""
     return Address(_NO_PLACE.sub("", address))

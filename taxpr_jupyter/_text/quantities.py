@@ -1,4 +1,4 @@
-"""Sizes of values, and numbers with their units, as people read them."""
+"""Sizes of values, and numbers with units such as `65.5 kFLOP`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS = ("", "k", "M", "G", "T", "P", "E")
 
 
 def quantity(number: float, unit: str) -> str:
-    """Three digits, and the unit with a prefix.
+    """Write a number with three digits and a unit prefix.
 
     Example:
         >>> quantity(65536, "FLOP")
@@ -22,10 +22,10 @@ def quantity(number: float, unit: str) -> str:
 
 
 def size(aval: Any) -> int:
-    """How many elements a value has; 0 for what is no array.
+    """The number of elements of a value; 0 if it is no array.
 
     Raises:
-        TypeError: Its shape is not known before it runs.
+        TypeError: If its shape is known only at run time.
     """
     shape = getattr(aval, "shape", None)
     number = 0 if shape is None else math.prod(shape)
@@ -35,10 +35,10 @@ def size(aval: Any) -> int:
 
 
 def n_bytes(aval: Any) -> int:
-    """How many bytes a value takes; 0 for what is no array, and for a Ref, which is a place.
+    """The number of bytes of a value; 0 if it is no array or is a Ref.
 
     Raises:
-        TypeError: Its shape is not known before it runs.
+        TypeError: If its shape is known only at run time.
     """
     dtype = getattr(aval, "dtype", None)
     if dtype is None or is_ref(aval):
@@ -47,5 +47,5 @@ def n_bytes(aval: Any) -> int:
 
 
 def is_ref(aval: Any) -> bool:
-    """Whether it is a Ref: memory that is read and written in place."""
+    """Whether an aval is a Ref: memory that is read and written in place."""
     return hasattr(aval, "inner_aval")

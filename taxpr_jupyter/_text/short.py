@@ -1,4 +1,4 @@
-"""Short texts for people, for labels and tooltips. None depends on the process or the machine."""
+"""Texts for labels and tooltips. They do not depend on the process or the machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Where = Callable[[taxpr.Source], str]
 
 
 def visible(text: str) -> str:
-    """The text with every character that does not print, or changes the direction, spelled out."""
+    """Escape characters that do not print or that change the direction of writing."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
 
 
-_JOINERS = "\u200c\u200d"  # part of the writing of Persian, of Indian languages, and of emoji
+_JOINERS = "\u200c\u200d"  # needed to write Persian, Indian languages and emoji
 
 
 def shortened(text: str, width: int) -> str:
-    """At most `width` characters, without the middle."""
+    """Cut the middle out of a text, so that at most `width` characters are left."""
     text = visible(text)
     if len(text) <= width:
         return text
@@ -43,21 +43,21 @@ def aval_text(aval: Any) -> str:
     """`f32[3,4]`."""
     try:
         return aval.str_short(short_dtypes=True)
-    except (AttributeError, TypeError):  # a kind of aval of somebody else's
+    except (AttributeError, TypeError):  # an aval class of another library
         return without_places(str(aval))
 
 
 def size_text(aval: Any) -> str:
-    """` weak, 12 B`: what the type in a label does not say."""
+    """` weak, 12 B`: the weak type and the size, which a label does not show."""
     weak = " weak" if getattr(aval, "weak_type", False) else ""
     try:
         return f"{weak}, {quantity(n_bytes(aval), 'B')}" if n_bytes(aval) else weak
-    except TypeError:  # its shape is known only when it runs
+    except TypeError:  # its shape is known only at run time
         return weak
 
 
 def avals_text(avals: Sequence[Any], most: int = 2) -> str:
-    """`f32[3,4], i32[]`, `3×f32[3]`, or the first ones and how many more there are."""
+    """`f32[3,4], i32[]`, `3×f32[3]`, or the first types and the number of the others."""
     texts = [aval_text(aval) for aval in avals]
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"{len(texts)}×{texts[0]}"
@@ -67,8 +67,8 @@ def avals_text(avals: Sequence[Any], most: int = 2) -> str:
 
 
 def scalar_text(value: Any) -> str | None:
-    """`2.0`; None for what is no plain number."""
-    # A tracer has no value yet, and an array of other machines none here.
+    """`2.0`; None if the value is not a plain number."""
+    # A tracer has no value yet. An array on other machines has none here.
     if isinstance(value, Tracer) or not getattr(value, "is_fully_addressable", True):
         return None
     if np.shape(value) != ():
@@ -82,14 +82,14 @@ def scalar_text(value: Any) -> str | None:
                 return str(int(number))
             case "c":
                 return f"{complex(number):.4g}"
-        text = f"{float(number):.6g}"  # also of dtypes that numpy knows from others, like bfloat16
+        text = f"{float(number):.6g}"  # works for dtypes registered with numpy, such as bfloat16
     except (TypeError, ValueError, RuntimeError):  # a key, a string, a donated array
         return None
     return text if re.search(r"[.einf]", text) else f"{text}.0"
 
 
 def param_text(value: Any) -> str:
-    """The `repr` of a tag's param, without what differs from process to process."""
+    """The `repr` of a tag's param without parts that differ between processes."""
     if isinstance(value, frozenset):
         return f"{{{', '.join(sorted(map(param_text, value)))}}}"
     if type(value) is tuple:
@@ -98,12 +98,12 @@ def param_text(value: Any) -> str:
 
 
 def without_places(text: str) -> str:
-    """A `repr` without where in memory things are, which differs from process to process."""
+    """A `repr` without memory addresses, which differ between processes."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
 def literal_text(literal: Any) -> str:
-    """The value of a literal, or its type where that is no number."""
+    """The value of a literal, or its type if it is not a number."""
     text = scalar_text(literal.val)
     return aval_text(literal.aval) if text is None else text
 
@@ -119,7 +119,7 @@ class Tooltips:
     def __init__(self, letters: Mapping[Any, str], where: Where | None = None):
         self._letters = letters
         self._where = where or file_and_line
-        self._values: dict[int, tuple[Any, str]] = {}  # by id; what was asked for is kept
+        self._values: dict[int, tuple[Any, str]] = {}  # by id, with the atom to keep it alive
 
     def value(self, atom: Any) -> str:
         """`d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
@@ -165,17 +165,17 @@ class Tooltips:
 
 def file_and_line(source: taxpr.Source) -> str:
     """`model.py:12 in f`."""
-    # The folder says nothing to a reader, and differs between machines and notebook kernels.
+    # The folder is useless to a reader, and differs between machines and notebook kernels.
     return f"{PurePath(source.file).name}:{source.line} in {function_name(source)}"
 
 
 def function_name(source: taxpr.Source) -> str:
-    """The function's own name; some versions of JAX tell those of the functions around it too."""
+    """The function's own name. Some versions of JAX prepend those of the enclosing functions."""
     return source.function.rpartition("<locals>.")[2]
 
 
 def tooltip(lines: Iterable[str]) -> str:
-    """Lines of a bounded length, and not too many: at last how many more there are."""
+    """Join lines, each shortened. The last line tells how many others were left out."""
     lines = list(lines)
     if len(lines) > _LINES:
         lines[_LINES - 1 :] = [f"and {len(lines) - _LINES + 1:,} more"]
