@@ -1,4 +1,4 @@
-"""The command `taxpr`: its arguments, the function that they mean, messages.
+"""The command `taxpr`: parse its arguments, load the function, draw it.
 
-May import what draws and what traces; it needs no Jupyter.
+May import the rooms that trace and draw; needs no Jupyter.
 """

@@ -1,6 +1,6 @@
-"""Example arguments of a function from a short text: `f32[8,16] {w: f32[16], n: i32} 0.5 rate=0.1`.
+"""Parse example arguments from a short text: `f32[8,16] {w: f32[16], n: i32} 0.5 rate=0.1`.
 
-Types with shapes become `jax.ShapeDtypeStruct`, so that no array is made. Nothing is evaluated.
+Types with shapes become `jax.ShapeDtypeStruct`, so no array is made. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ _LONG = frozenset(_SHORT.values())
 
 
 def parse(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The positional and the keyword arguments that a text means.
-
-    They are separated by spaces or commas.
+    """Parse positional and keyword arguments, separated by spaces or commas.
 
     Raises:
-        PanelError: If it cannot be read.
+        PanelError: If the text cannot be parsed.
 
     Example:
         >>> parse("f32[8,16] 0.5 n=3")[0][0]
@@ -60,7 +58,7 @@ def parse(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _parts(text: str) -> list[str]:
-    """The text cut at spaces and commas that stand in no bracket and no quotes."""
+    """The text split at spaces and commas outside of brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for char in text:
         if quote:
@@ -124,7 +122,7 @@ def _size(node: ast.expr, part: str) -> int:
 
 def _array(name: str, shape: tuple[int, ...], part: str) -> Any:
     if name == "key":
-        # Its dtype depends on the default generator, which is a setting of JAX.
+        # The key dtype depends on JAX's setting for the default generator.
         key = jax.eval_shape(jax.random.key, jax.ShapeDtypeStruct((), np.uint32))
         return jax.ShapeDtypeStruct(shape, key.dtype)
     long = _SHORT.get(name, name)

@@ -1,4 +1,4 @@
-"""`taxpr draw` and `taxpr text`."""
+"""The commands `taxpr draw` and `taxpr text`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from taxpr_jupyter._tracing.trace import static_words, traced, traced_before
 from taxpr_jupyter._tracing.tracebacks import users_frames
 from taxpr_jupyter._tree.fold import BUDGET
 
-MISTAKE, FAILED = 2, 1  # exit codes: of what was asked for; of the user's function
+MISTAKE, FAILED = 2, 1  # exit codes: a wrong command line; an error of the user's function
 
 _ABOUT = "Draw JAX functions without running them."
 _DRAW = """\
@@ -204,16 +204,16 @@ def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     _check_fit(options.target, found, args, kwargs)
     if options.grad and callable(found):
         found = jax.grad(found)
-    # Not through the keyword arguments of `draw`, which its options have names in common with.
+    # Do not call `draw`, whose options may have the same names as the function's arguments.
     start = traced(found, args, kwargs, *static_words(options.static))
     return draw(start.program, **more)
 
 
 def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuses arguments that the function does not take, as far as its signature says so."""
+    """Refuse arguments that do not fit the signature of the function."""
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # no function, or one that has none
+    except (TypeError, ValueError):  # no function, or one without a signature
         return
     try:
         signature.bind(*args, **kwargs)
@@ -228,7 +228,7 @@ def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def _made(made: Any, target: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments from what `--args-from` names."""
+    """The arguments made by the function that `--args-from` names."""
     made = made() if callable(made) else made
     match made:
         case (tuple() | list() as args, dict() as kwargs) if all(type(k) is str for k in kwargs):

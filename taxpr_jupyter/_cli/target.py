@@ -1,4 +1,4 @@
-"""Finds a function by `package.module:function`, `path/file.py:function`, `module:obj.method`."""
+"""Load a function by `package.module:function`, `path/file.py:function`, `module:obj.method`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FORMS = "package.module:function, path/to/file.py:function or module:object.meth
 
 
 def load(target: str) -> Any:
-    """What a target names. Its module is imported, with the current directory on the path.
+    """Load the object of a target. Imports its module, with the current directory on the path.
 
     Raises:
         PanelError: If there is no such module or name.
-        Exception: What the module itself raises.
+        Exception: Any error of the module itself.
     """
     place, colon, names = target.rpartition(":")
     if not colon or not place or not names:
@@ -50,7 +50,7 @@ def _from_module(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # it is there, and lacks another one
+            raise  # the module exists, but imports another one that does not
         raise PanelError(
             f"There is no module {error.name!r} on Python's path or in {here}. Write {FORMS}"
         ) from error
@@ -60,7 +60,7 @@ def _from_file(place: str) -> Any:
     file = pathlib.Path(place).resolve()
     if not file.is_file():
         raise PanelError(f"There is no file {place}")
-    # Its neighbours are found as when Python runs it.
+    # Put its folder on the path, as when Python runs it.
     sys.path[:0] = [str(file.parent), str(pathlib.Path.cwd())]
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None

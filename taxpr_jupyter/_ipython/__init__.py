@@ -1,4 +1,4 @@
-"""The magics: parse the line, call `panel`, return the session.
+"""The magics ``%taxpr`` and ``%%taxpr``: parse the line, call `panel`, return the session.
 
-May import `_session`, `_view` and `_panel`.
+May import `_session`, `_view` and `_panel`. Nothing else needs IPython.
 """

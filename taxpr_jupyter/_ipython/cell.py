@@ -1,8 +1,7 @@
-"""A cell: everything before the last expression is run, the call at its end is taken apart.
+"""Run a cell up to the call at its end, and evaluate the parts of that call without making it.
 
-The function of the call and its arguments are evaluated, the call itself is not
-made: taxpr traces the function. Code is compiled so that the line numbers in
-tracebacks, and in JAX's source info, are those that the user sees in the cell.
+taxpr traces the function of the call instead. The code is compiled such that line numbers in
+tracebacks and in JAX's source info are those of the cell.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Call:
     """A call that was not made.
 
     Attributes:
-        fn: What is called.
+        fn: The function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         text: The call as written, in one line.
@@ -36,7 +35,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where code stands: the name of its file and the number of lines before it."""
+    """The position of code: the name of its file and the number of lines before it."""
 
     filename: str
     lines_before: int = 0
@@ -58,10 +57,10 @@ def run(source: str, shell: Any, place: Place) -> None:
 
 
 def run_to_call(source: str, shell: Any, place: Place, *, magic: str) -> Call:
-    """Runs all of ``source`` but the call at its end, which is taken apart.
+    """Run ``source`` except the call at its end, of which only the parts are evaluated.
 
     Raises:
-        PanelError: The last statement is no call.
+        PanelError: If the last statement is no call.
     """
     tree = shell.transform_ast(_parsed(source, place))
     last = tree.body.pop() if tree.body else None
@@ -88,7 +87,7 @@ def _checked(last: ast.stmt | None, source: str, place: Place, magic: str) -> as
     """The call of the last statement.
 
     Raises:
-        PanelError: There is none.
+        PanelError: If there is none.
     """
     wanted = _WANTED.format(magic=magic)
     if last is None:

@@ -11,7 +11,7 @@ from taxpr_jupyter._ipython.options import OPTIONS
 
 _MAGICS = ("%taxpr", "%%taxpr")
 _HOOK = "complete_command"
-# The matcher API came with IPython 8.6. Before, `custom_matchers` is of another kind.
+# The matcher API came with IPython 8.6. Before, `custom_matchers` works differently.
 _HAS_MATCHERS = hasattr(completer, "SimpleCompletion")
 
 
@@ -26,7 +26,7 @@ def add(shell: Any) -> None:
 
 
 def remove(shell: Any) -> None:
-    """Stops completing them; harmless when `add` was not called."""
+    """Stops completing them. Does nothing if `add` was not called."""
     if _HAS_MATCHERS:
         found = shell.Completer.custom_matchers
         found[:] = [matcher for matcher in found if matcher is not _matcher]

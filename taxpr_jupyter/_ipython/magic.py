@@ -1,4 +1,4 @@
-"""``%taxpr`` and ``%%taxpr``: parse the line, make a session, return it."""
+"""The magics ``%taxpr`` and ``%%taxpr``: parse the line, make a session, return it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Takes away all that `load` brought; sessions stay as they are."""
+    """Undoes `load`. Sessions stay as they are."""
     complete.remove(shell)
     manager = shell.magics_manager
     ours = manager.registry.pop(TaxprMagics.__name__, None)
@@ -150,13 +150,13 @@ def _caller(shell: Any) -> _cell.Place:
 
 
 def _place(shell: Any, cell: str, body: str) -> _cell.Place:
-    """Where the body of a cell magic stands; from now on tracebacks show the cell as typed."""
+    """The position of a cell magic's body. From now on tracebacks show the cell as typed."""
     head = _head(shell, cell)
     filename = _caller(shell).filename
     if "run_cell_magic(" in linecache.getline(filename, 1):
         text = head + body
         entry = (len(text), None, text.splitlines(keepends=True), filename)
-        # IPython 7 restores what it finds in a cache of its own.
+        # IPython 7 restores entries from a cache of its own.
         for cache in (linecache.cache, getattr(linecache, "_ipython_cache", {})):
             cache[filename] = entry
     else:
@@ -165,7 +165,7 @@ def _place(shell: Any, cell: str, body: str) -> _cell.Place:
 
 
 def _head(shell: Any, cell: str) -> str:
-    """What the user typed before the body of the cell magic, as far as the shell tells."""
+    """The text that the user typed before the body of the cell magic, if the shell has it."""
     get_parent = getattr(shell, "get_parent", None)
     message = (get_parent() if get_parent else None) or {}
     for raw in (message.get("content", {}).get("code"), shell.history_manager.input_hist_raw[-1]):

@@ -58,7 +58,7 @@ def split(line: str) -> tuple[list[str], str]:
     and quotes.
 
     Raises:
-        PanelError: An unknown option, or a missing value.
+        PanelError: For an unknown option or a missing value.
     """
     words: list[str] = []
     rest = line

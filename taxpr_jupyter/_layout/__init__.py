@@ -1,6 +1,4 @@
-"""Lays a picture out.
+"""Lay out a picture: write it as DOT, and run Graphviz, as a program or as WebAssembly.
 
-DOT text, and the two engines that read it, the program `dot` and Graphviz as WebAssembly.
-
-May import `_model`; knows nothing of JAX.
+May import `_model` and nothing else of the package; knows nothing about JAX.
 """

@@ -1,8 +1,7 @@
-"""Which nodes of a picture stand in one row: the inputs of a nested jaxpr, and its outputs.
+"""Choose nodes to align in a row: the inputs of a nested jaxpr, and its outputs.
 
-So each box reads from its inputs at the top to its outputs at the bottom; and what it takes and
-gives stands above and below it, where a layout would leave the whole height of a box beside it
-empty for an input that is used at its end.
+Then each box reads from inputs at the top to outputs at the bottom, and its operands and results
+are above and below it. Without this, a layout puts a late input beside the box.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Where the edges of a picture hold their ends: one above the other, or not, or some rows apart.
+"""Fold a tall picture into columns, and a wide one into rows.
 
-A layout puts the target of each edge below its source. So a long program becomes a thread, and the
-backward pass of a gradient begins where its forward pass ends. Here a tall picture is cut into
-columns that are read like those of a newspaper: an edge across a cut puts nothing below anything,
-and a node of each column stands left of one of the next. And many nodes side by side become several
-rows.
+A layout puts the target of each edge below its source, so a long program becomes a long thread.
+Here a tall picture is cut into columns, read like those of a newspaper: edges across a cut do not
+constrain the layout, and a node of each column is placed left of one of the next. Many nodes side
+by side become several rows.
 """
 
 from __future__ import annotations

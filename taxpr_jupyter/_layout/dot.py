@@ -1,8 +1,7 @@
-"""A picture as text in the DOT language: pure, and the same for the same picture.
+"""`to_dot`: a picture as text in the DOT language, a pure function of the picture.
 
-Labels are plain text, never HTML-like, which not every build of Graphviz can draw. Sizes of nodes
-are computed here, for a typeface with characters of one width, so that all engines, fonts and
-browsers agree on them.
+Labels are plain text, as not every build of Graphviz can draw HTML-like ones. Sizes of nodes are
+computed here for a monospaced font, so that all engines, fonts and browsers agree on them.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ GRAPH = {
     "nodesep": "0.14",
     "ranksep": "0.24",
     "compound": "true",
-    # They bound the passes of the network simplex, which takes minutes where a gradient refers back
-    # to its forward pass.
+    # Limit the iterations of network simplex, which would take minutes for a gradient with many
+    # edges back to its forward pass.
     "nslimit": "2",
     "nslimit1": "2",
     "fontname": "Courier",
@@ -60,14 +59,14 @@ EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "seed": {"style": "dotted", "color": theme.LINE, "penwidth": "1.2"},
     "back": {"style": "dashed"},
     "control": {"style": "dotted", "color": theme.CONTROL, "penwidth": "1.5"},
-    # A state is read from its lower end and written at its upper one.
+    # Reads leave a state at the bottom, writes enter at the top.
     "read": {"color": theme.STATE, "penwidth": "1.2", "tailport": "s"},
     "write": {
         "style": "dashed",
         "color": theme.STATE,
         "penwidth": "1.2",
         "headport": "n",
-        "constraint": "false",  # from below to above, where the reads begin
+        "constraint": "false",  # a write leads upwards
     },
 }
 # Operands that have an order enter from left to right.
@@ -115,10 +114,7 @@ def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterato
 
 
 def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
-    """What is inside each cluster, in the order in which the program has it.
-
-    Layouts put what comes first to the left.
-    """
+    """The content of each cluster in program order, as layouts put earlier nodes to the left."""
     clusters = {cluster.id: cluster for cluster in picture.clusters}
     inside: dict[str | None, list[Node | Cluster]] = {}
     known: set[str] = set()
@@ -147,7 +143,7 @@ def _contents(
         attributes = {"id": part.id, "class": part.kind, "margin": _MARGIN}
         if depth > theme.SHADES:
             attributes["fillcolor"] = "transparent"
-        # One line is at the left anyway.
+        # A single line is left-aligned anyway.
         title = f"label={_lines_of(part.lines, _LEFT if len(part.lines) > 1 else _BREAK)}"
         tooltip = listed({}, {"tooltip": [part.tooltip]})
         yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
@@ -208,12 +204,12 @@ _WIDTH_AT: Mapping[str, Callable[[float], float]] = {
 
 
 def text_width(text: str, size: float) -> float:
-    """How wide a text is in letters of this size."""
+    """The width of a text at a font size."""
     return _cells(text) * _ADVANCE * size
 
 
 def _cells(text: str) -> int:
-    """The width of a text in characters; those of East Asia and emoji take two."""
+    """The width of a text in cells; East Asian characters and emoji take two."""
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
@@ -251,19 +247,19 @@ _BREAK, _LEFT = "\\n", "\\l"
 
 
 def quoted(text: str) -> str:
-    """A DOT string that means this text.
+    """Quote a text for DOT.
 
-    In labels and ids a backslash begins an escape, so it is doubled; in names it means itself, and
-    doubling it makes another name, the same everywhere.
+    Backslashes are doubled, because in labels and ids they begin an escape. In names they are
+    literal, so doubling gives another name, but the same one everywhere.
     """
     return '"' + plain(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def plain(text: str) -> str:
-    """The text without what DOT and SVG cannot hold.
+    """Make a text safe for DOT and SVG.
 
-    Characters that XML forbids are replaced. And Graphviz reads `&lt;` as `<`, and its versions
-    write it differently: a zero-width space after the & hides it.
+    Replaces characters that XML forbids, and puts a zero-width space into entities such as `&lt;`,
+    which Graphviz would decode, each version in its own way.
     """
     text = _FORBIDDEN.sub("\ufffd", text)
     return _ENTITY.sub("&\u200b", text)

@@ -1,4 +1,4 @@
-"""The program `dot` as a child process, which can be killed at any moment."""
+"""Run the program `dot` as a child process that can be killed at any moment."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from taxpr_jupyter._layout.engine import POLL, Deadline, Unavailable
 
 
 def written(dot: str, options: Sequence[str], mark: bytes, deadline: Deadline) -> bytes:
-    """What `dot` writes.
+    """The output of `dot`.
 
     Args:
         dot: The graph in the DOT language.
-        options: Of the command line.
-        mark: What is in all that it writes when nothing is wrong.
+        options: The options of the command line.
+        mark: Bytes that every correct output contains.
         deadline: When to stop.
 
     Raises:
-        Unavailable: There is no such program, or it failed.
-        LayoutStopped: It was time to stop.
+        Unavailable: If there is no such program, or it failed.
+        LayoutStopped: If it was time to stop.
     """
     program = shutil.which("dot")
     if program is None:
         raise Unavailable("there is no `dot` program on the PATH")
-    # The text goes through a file without a name: a `communicate` that has run into its timeout
-    # does not go on writing (before Python 3.14).
+    # Pass the text by a temporary file: before Python 3.14 `communicate` does not go on writing
+    # after a timeout.
     with tempfile.TemporaryFile() as text:
         text.write(dot.encode())
         text.seek(0)
@@ -50,8 +50,8 @@ def _talk(command: Sequence[str], text: BinaryIO, deadline: Deadline) -> tuple[b
             stdin=text,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # An interrupt of the notebook must not kill it behind our back; and where `dot` is a
-            # script, the program that it starts can be killed with it.
+            # A new session: an interrupt of the notebook does not reach the child, and if `dot` is
+            # a script, the program that it starts can be killed with it.
             start_new_session=True,
             # Windows would open a console window.
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),

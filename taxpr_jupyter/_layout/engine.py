@@ -1,4 +1,4 @@
-"""What the two engines of `_layout` share: when to stop, and how to say that they cannot."""
+"""The exceptions and the deadline that both layout engines share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOO_LONG = (
     "program, or allow more time."
 )
 CANCELLED = "No picture: the layout was cancelled."
-POLL = 0.02  # seconds between two looks at `cancel`
+POLL = 0.02  # seconds between two checks of `cancel`
 
 
 class LayoutStopped(Exception):  # noqa: N818 - not an error: somebody asked for it

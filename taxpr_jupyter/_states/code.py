@@ -1,10 +1,10 @@
-"""Python for `Session.code`, as far as several libraries share it."""
+"""Python code for `Session.code` that several libraries share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# As `_objects.taken` and `Taken.put` do it.
+# Does the same as `objects.taken` and `Taken.put`.
 _TAKING = """
 def is_object(x):
     return isinstance(x, {kinds})

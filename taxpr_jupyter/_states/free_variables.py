@@ -1,4 +1,4 @@
-"""What a function reaches by the names in its code: closures, globals, defaults, its object."""
+"""Find the objects that a function can reach: closures, globals, defaults, its own object."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from taxpr_jupyter._states.objects import argument_names
 
 
 class Found(NamedTuple):
-    """Something that a function finds.
+    """An object that a function can reach.
 
     Attributes:
-        name: By which name: that of a variable or an argument; "" for what is bound to the
-            function by `functools.partial`, and for the object of a method.
-        thing: What it is.
-        text: Python that finds it, with ``fn`` for the function, and `inspect`; "" where
-            there is none.
+        name: The name of the variable or argument; "" for an argument of `functools.partial` and
+            for the object of a method.
+        thing: The object.
+        text: Python that finds it, with ``fn`` for the function, and `inspect`; "" if there is
+            none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Found(NamedTuple):
 
 
 def reached(fn: Callable[..., Any]) -> Iterator[Found]:
-    """What a function finds by the names in its code, also in functions that it calls.
+    """The objects that a function, or a function that it calls, reaches by names in its code.
 
     Example:
         >>> total = [0]
@@ -86,13 +86,13 @@ def _items(items: Mapping[str, Any], text: str, known: str = "fn") -> list[Found
 def _is_readable(fn: types.FunctionType) -> bool:
     try:
         inspect.getclosurevars(fn)
-    except (TypeError, ValueError):  # a cell that is empty still
+    except (TypeError, ValueError):  # a closure cell that is still empty
         return False
     return True
 
 
 def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code of functions that are defined in a function."""
+    """The code objects of functions defined inside a function."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             yield const

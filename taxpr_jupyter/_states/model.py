@@ -1,4 +1,4 @@
-"""What is known of a function that uses states."""
+"""`PureCall`: a call that uses states, described as a call of a pure function."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class PureCode:
     """Python that makes a pure function, for `Session.code`.
 
     Attributes:
-        body: Lines that make ``pure``, ``states``, a dict, and ``rest``, the arguments behind the
-            states as a tuple and a dict, of ``fn``, ``args`` and ``kwargs``; in a function, so that
-            its names are none of the notebook's. The name ``jax`` is there. Empty where
-            `taxpr.uncurry` makes it.
-        modules: What the lines need besides, by name: ``{"hk": "haiku"}``.
-        n_bound: How many of the arguments are bound to the user's function.
+        body: Lines that turn ``fn``, ``args`` and ``kwargs`` into ``pure``, a dict ``states``, and
+            ``rest``, a tuple and a dict of the arguments after the states. They go into a function,
+            so that their names do not clash with the notebook's. The name ``jax`` is defined. Empty
+            if `taxpr.uncurry` makes the pure function.
+        modules: Further imports by name: ``{"hk": "haiku"}``.
+        n_bound: The number of arguments that are bound to the user's function.
     """
 
     body: str = ""
@@ -30,13 +30,13 @@ class PureCode:
 
 @dataclasses.dataclass(frozen=True)
 class Unbound:
-    """A function as another one, of more arguments.
+    """A bound function as a function of more arguments, such as a method with its object.
 
     Attributes:
-        fn: The function that takes all of them.
-        args: What stands before the arguments of the call.
-        text: Python for ``fn``, and
-        texts: for ``args``, with ``{fn}`` for the user's function.
+        fn: The function of all arguments.
+        args: The arguments before those of the call.
+        text: Python for ``fn``, with ``{fn}`` for the user's function.
+        texts: Python for each of ``args``, likewise.
     """
 
     fn: Callable[..., Any]
@@ -52,21 +52,21 @@ class PureCall:
     Attributes:
         fn: ``(states, *args, **kwargs) -> (out, states)``; its ``__name__`` is that of the user's
             function, and its signature that with the states before it, see `like`.
-        states: The values that the states have now, PyTrees by name, none of them traced.
-        written: The names of those that the function writes; the others are only read.
-        args: The positional arguments. They stand where they stood in the user's call: what an
-            adaptor takes out, since it holds states, it replaces by None.
+        states: The current values of the states, PyTrees by name, without tracers.
+        written: The names of the states that the function writes; the others are only read.
+        args: The positional arguments, at the positions of the user's call. An argument that holds
+            states is replaced by None.
         kwargs: The keyword arguments, likewise.
-        library: Whose states they are: "taxpr", "brainstate", "flax.nnx", "haiku", "equinox".
-        code: Gives Python for the pure one.
-        write: Sets the states of the user's objects to values by name; None where there is no
-            object that holds them.
-        bound: Where the function is bound to objects that hold states: ``code`` is of it,
-            with these arguments before the others.
-        note: What the user should know of the states; may be empty.
-        tag_writes: Traces ``fn(states, *args, **kwargs)`` again, with a tag of the params
-            ``name``, that of the leaf, ``state``, that of its state, and ``op="write"`` on each
-            leaf that is written; None where that is not known.
+        library: The library of the states: "taxpr", "brainstate", "flax.nnx", "haiku", "equinox".
+        code: Returns Python that makes the pure function.
+        write: Sets the states of the user's objects to values by name; None if no object holds
+            them.
+        bound: The unbound function, if ``fn`` is bound to objects that hold states. Then ``code``
+            is for that function, with these arguments before the others.
+        note: A remark about the states for the user; may be empty.
+        tag_writes: Traces ``fn(states, *args, **kwargs)`` again with a tag on each leaf that is
+            written. Its params are the ``name`` of the leaf, the ``state`` and ``op="write"``. None
+            if the library cannot do this.
     """
 
     fn: Callable[..., Any]
@@ -83,7 +83,7 @@ class PureCall:
 
 
 def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for ``(states, *args, **kwargs)``: the name and the arguments of ``fn``.
+    """A decorator that gives ``(states, *args, **kwargs)`` the name and signature of ``fn``.
 
     Args:
         fn: The user's function, of ``*args, **kwargs``.
@@ -102,7 +102,7 @@ def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[...,
         named.__name__ = named.__qualname__ = getattr(fn, "__name__", type(fn).__name__)
         try:
             own = list(inspect.signature(fn).parameters.values())
-        except (TypeError, ValueError):  # some builtins have none
+        except (TypeError, ValueError):  # some builtins have no signature
             return named
         taken = {parameter.name for parameter in own}
         name = next(word for word in ("states", "states_", "_states_") if word not in taken)

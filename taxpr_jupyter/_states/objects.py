@@ -1,4 +1,4 @@
-"""Objects with state among the arguments of a call: taken out, and put back."""
+"""Take objects with state out of the arguments of a call, and put them back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Taken:
         objects: Each object once, by the name of its argument.
         args: The positional arguments, with None in the place of each object.
         kwargs: The keyword arguments, likewise.
-        places: Which leaf of ``(args, kwargs)`` is which object; a None is a leaf.
+        places: The object at each leaf index of ``(args, kwargs)``; None counts as a leaf.
     """
 
     objects: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Taken:
     places: Mapping[int, str]
 
     def put(self, objects: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
-        """``(args, kwargs)`` with objects in these places."""
+        """``(args, kwargs)`` with objects in their places."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_none)
         for place, label in self.places.items():
             leaves[place] = objects[label]
@@ -40,13 +40,13 @@ def taken(
     kwargs: Mapping[str, Any],
     is_object: Callable[[Any], bool],
 ) -> Taken:
-    """Takes all objects out of the arguments of a call; one that is there twice is the same.
+    """Take all objects out of the arguments of a call. One that occurs twice gets one name.
 
     Args:
         fn: The function, for the names of its arguments.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        is_object: Whether something is to be taken out, whole.
+        is_object: Whether to take out a subtree as a whole.
 
     Example:
         >>> out = taken(lambda model, x: x, (["a", "b"], 1.0), {}, lambda x: isinstance(x, str))
@@ -81,7 +81,7 @@ def dotted(path: Sequence[Any]) -> str:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that were there before.
+    """Make names unique by a number after repeated ones.
 
     Example:
         >>> unique(["a", "b", "a"])
@@ -103,7 +103,7 @@ def traceable(args: Any, kwargs: Any) -> bool:
 
 
 def is_traceable(leaf: Any) -> bool:
-    """Whether it is an array, a number, or the shape of an array."""
+    """Whether a leaf is an array, a number, or a `jax.ShapeDtypeStruct`."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return True
     try:
@@ -121,7 +121,7 @@ def argument_names(fn: Callable[..., Any], positional: int) -> list[str]:
     """A name for each positional argument."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")

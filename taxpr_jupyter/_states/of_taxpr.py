@@ -1,4 +1,4 @@
-"""Functions that use `taxpr.State`."""
+"""Make a call that uses `taxpr.State` pure, by `taxpr.uncurry`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
 
     Args:
         fn: The function, with no static arguments.
-        args: What it is called with.
-        kwargs: As for ``args``.
+        args: The positional arguments of the call.
+        kwargs: The keyword arguments of the call.
 
     Raises:
-        StateError: If a state is used where that could come out wrong.
+        StateError: If the result of a use of a state could be wrong.
         RefusedError: If a state is used in an equation that cannot be injected.
     """
     pure, states = taxpr.uncurry(fn, *args, **kwargs)

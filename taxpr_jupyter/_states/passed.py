@@ -1,4 +1,4 @@
-"""Which outputs of a jaxpr are nothing but its inputs."""
+"""Find the outputs of a jaxpr that are its inputs unchanged, to tell which states are written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import taxpr
 
 
 def written(jaxpr: Any, states: Mapping[str, Any]) -> frozenset[str]:
-    """The names of the states that a pure function does not return as they came.
+    """The names of the states that a pure function does not return unchanged.
 
     Args:
-        jaxpr: Of the function ``(states, ...) -> (..., states)``.
+        jaxpr: The jaxpr of the function ``(states, ...) -> (..., states)``.
         states: The values of the states by name.
     """
     number = len(jax.tree.leaves(dict(states)))
@@ -25,10 +25,10 @@ def written(jaxpr: Any, states: Mapping[str, Any]) -> frozenset[str]:
 
 
 def passed(jaxpr: Any) -> list[int | None]:
-    """For each output of a jaxpr the position of the input that it is, or None.
+    """For each output of a jaxpr, the position of the input that it equals, or None.
 
-    Libraries hand all of a model's state through their own `jit` and `scan`, and what comes out
-    has names of its own in the jaxpr. So calls, branches and carries are looked into.
+    Libraries pass the whole state of a model through their own `jit` and `scan`, and each output is
+    a new variable there. So this follows values through calls, branches and carries.
 
     Example:
         >>> import jax
@@ -46,7 +46,7 @@ def passed(jaxpr: Any) -> list[int | None]:
 
 
 def _passed_by(eqn: Any) -> dict[int, int]:
-    """By the position of a result of an equation that of the operand which it is."""
+    """For each result of an equation that equals an operand, the positions of both."""
     found: dict[int, set[int | None]] = {}
     for nested in taxpr.nested_jaxprs(eqn):
         if nested.rule or nested.idle:

@@ -1,4 +1,4 @@
-"""Traces a call, which may use states, into the program of a pure function."""
+"""Trace a call that may use states into the program of a pure function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWO_KINDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Statics:
-    """Which arguments are not traced.
+    """The static arguments, which are not traced.
 
     Attributes:
         nums: The positions.
@@ -40,23 +40,23 @@ def traced_pure(
     statics: Statics,
     pure: PureCall | None,
 ) -> tuple[taxpr.Program, PureCall | None]:
-    """Traces a call; where it uses states, the call of the pure function of them.
+    """Trace a call. If it uses states, trace the pure function of the states instead.
 
     Args:
         fn: The user's function.
         args: The positional arguments.
         kwargs: The keyword arguments.
-        statics: Which of these are not traced.
-        pure: The call as a pure one, where another library has the states.
+        statics: The static arguments among these.
+        pure: The pure call, if the states are those of another library.
 
     Returns:
-        The program of the arguments that are traced, with the states before them where there are
-        some; and the pure call that it is of, or None.
+        The program, whose inputs are the states and then the arguments that are not static; and
+        the pure call, or None if there are no states.
 
     Raises:
-        PanelError: Both taxpr and the other library have states in it.
-        StateError: A `taxpr.State` is used where that could come out wrong.
-        Exception: What the function itself raises.
+        PanelError: If both taxpr and another library have states in the call.
+        StateError: If the result of a use of a `taxpr.State` could be wrong.
+        Exception: Any error of the function itself.
     """
     if pure is not None and not pure.states:
         return taxpr.trace(_without_states(pure))(*pure.args, **pure.kwargs), pure
@@ -76,7 +76,7 @@ def traced_pure(
 
 
 def _without_states(pure: PureCall) -> Callable[..., Any]:
-    """The function itself, of the arguments that JAX can trace."""
+    """The function itself, as a function of the arguments that JAX can trace."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return pure.fn({}, *args, **kwargs)[0]
@@ -92,7 +92,7 @@ def _without_states(pure: PureCall) -> Callable[..., Any]:
 def without_statics(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
-    """The function of the arguments that are traced, and these."""
+    """The function with its static arguments bound, and the other arguments."""
     traced = [arg for k, arg in enumerate(args) if k not in statics.nums]
     keywords = {name: value for name, value in kwargs.items() if name not in statics.names}
     fixed = {name: kwargs[name] for name in statics.names}
@@ -113,17 +113,17 @@ def without_statics(
 def with_statics(
     pure: PureCall, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of the user's call, those that are traced as the pure call has them."""
+    """The arguments of the user's call, with traced ones replaced by those of the pure call."""
     rest = iter(pure.args)
     every = [arg if k in statics.nums else next(rest) for k, arg in enumerate(args)]
     return every, {**kwargs, **pure.kwargs}
 
 
 def _signature(fn: Callable[..., Any], positional: int, statics: Statics) -> inspect.Signature:
-    """The signature without what is static, for the names of the others."""
+    """The signature without static arguments, for the names of the others."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         parameters = []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     own = [one for one in parameters if one.kind in kinds][:positional]

@@ -1,4 +1,4 @@
-"""Methods, partial functions and modules that are called, as functions of what is bound to them."""
+"""Turn a method, partial function or callable module into a function of the objects bound to it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from taxpr_jupyter._states.traced import Statics, without_statics
 
 
 def unbind(fn: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
-    """The function as one of all objects that it is bound to.
+    """The function as a function of all objects that it is bound to.
 
     Args:
         fn: The function.
-        is_object: Whether something that is called is one itself.
+        is_object: Whether a callable holds state itself, such as a module.
 
     Example:
         >>> class Greeting(str):

@@ -1,4 +1,4 @@
-"""Where a program makes the values that it writes to states."""
+"""Find the places where a program makes the values that it writes to states."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from taxpr_jupyter._states.model import PureCall
 
 
 class Write(NamedTuple):
-    """A value that is written.
+    """A value that is written to a state.
 
     Attributes:
-        leaf: Of which array of a state: `total`, `norm['mean']`.
-        address: Of the value, or of a tag of the source that marks it.
+        leaf: The array of the state: `total`, `norm['mean']`.
+        address: The address of the value, or of a tag in the source that marks it.
     """
 
     leaf: str
@@ -72,7 +72,7 @@ def _made_at(
     own: Mapping[taxpr.Address, taxpr.Site],
     of_source: Mapping[taxpr.Address, taxpr.Address],
 ) -> str | None:
-    """The address of the value, seen through our own tags; None for a constant."""
+    """The address of the value that a tag of ours marks; None for a constant."""
     address = site.value_address
     while address is not None:
         tag = address.eqn

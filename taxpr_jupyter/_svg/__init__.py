@@ -1,6 +1,5 @@
-"""From what a layout engine writes to the SVG that is shown.
+"""Turn the raw SVG of a layout engine into the picture that is shown, or into PNG and PDF.
 
-Reads it, places texts, adds styles; PNG and PDF.
-
-May import `_layout`, `_model` and what is below.
+`raw` reads coordinates, `label_layout` places texts, `svg` writes the result. May import `_layout`,
+`_model` and the rooms below them; knows nothing about programs.
 """

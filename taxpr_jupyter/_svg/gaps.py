@@ -1,7 +1,6 @@
-"""Lines that are interrupted where a text stands, so that the text can be read.
+"""Interrupt the lines of edges behind texts, so that the texts can be read.
 
-A halo around the text would need the colour of what is behind it, and no static picture knows the
-page that it stands on.
+A halo around a text would need the background colour, which a static picture does not know.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from taxpr_jupyter._svg.geometry import Box, Curves, Point, around, meet
 
-_STEP = 1.5  # points between two looks at a curve
-_STEPS = 400  # at most, for one curve
+_STEP = 1.5  # points between two samples of a curve
+_STEPS = 400  # the most samples of one curve
 _ENDS = 6.0  # points at both ends of a line that always stay
-_SHORTEST = 3.0  # points: what is left of a line and shorter than this goes too
+_SHORTEST = 3.0  # points: shorter pieces of a line are removed too
 
 
 def broken(curves: Curves, boxes: Sequence[Box]) -> list[Curves]:
-    """What is left of a line outside of some boxes; its two ends always are.
+    """The pieces of a line outside of some boxes. The two ends of the line always stay.
 
     Args:
         curves: A start, and three points for each Bézier curve.
@@ -44,12 +43,12 @@ def broken(curves: Curves, boxes: Sequence[Box]) -> list[Curves]:
         if not parts or parts[-1][-1] != curve[-1]:
             is_open = False
     kept = [part for part in parts if math.dist(part[0], part[-1]) >= _SHORTEST or len(part) > 4]
-    # The first and the last part touch what the line joins.
+    # The first and the last part touch the nodes.
     return [part for part in parts if part in kept or part[0] == first or part[-1] == last]
 
 
 def finer(curves: Curves) -> Curves:
-    """The same line of twice as many Bézier curves."""
+    """The same line with each Bézier curve split in two."""
     made = curves[:1]
     for k in range(0, len(curves) - 3, 3):
         first, second = _split(curves[k : k + 4], 0.5)
@@ -60,7 +59,7 @@ def finer(curves: Curves) -> Curves:
 def _outside(
     curve: Curves, boxes: Sequence[Box], ends: tuple[Point, Point]
 ) -> Iterator[tuple[float, float]]:
-    """The parts of one curve that are in no box, from 0 to 1."""
+    """The parameter intervals, from 0 to 1, in which a curve is in no box."""
     bounds = around(curve)
     near = [box for box in boxes if meet(box, bounds)]
     if not near:
@@ -86,7 +85,7 @@ def _outside(
 
 
 def _piece(curve: Curves, begin: float, end: float) -> Curves:
-    """A part of one Bézier curve, as one."""
+    """A part of a Bézier curve, as a Bézier curve."""
     if (begin, end) == (0, 1):
         return list(curve)
     part = curve
@@ -98,7 +97,7 @@ def _piece(curve: Curves, begin: float, end: float) -> Curves:
 
 
 def _split(curve: Curves, t: float) -> tuple[Curves, Curves]:
-    """De Casteljau's way to cut a curve in two."""
+    """Split a curve in two by De Casteljau's algorithm."""
     a, b, c, d = curve
     ab, bc, cd = _between(a, b, t), _between(b, c, t), _between(c, d, t)
     abc, bcd = _between(ab, bc, t), _between(bc, cd, t)

@@ -1,4 +1,4 @@
-"""Points, boxes and lines of a laid-out picture."""
+"""Points, boxes and polylines, and a grid index of lines to find those that cross a box."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEPS = 6  # of each Bézier curve
 
 
 class Lines:
-    """Finds out which lines run through a box.
+    """A grid index of lines, to find those that run through a box.
 
     Args:
         paths: The points on each line.
@@ -29,7 +29,7 @@ class Lines:
                     self._cells.setdefault(cell, []).append((number, start, end))
 
     def through(self, box: Box) -> set[int]:
-        """The numbers of the lines that do."""
+        """The numbers of the lines that run through a box."""
         return {
             number
             for cell in _cells(box)
@@ -39,7 +39,7 @@ class Lines:
 
 
 def around(points: Sequence[Point]) -> Box:
-    """The box around some points."""
+    """The bounding box of some points."""
     xs, ys = zip(*points, strict=True)
     return min(xs), min(ys), max(xs), max(ys)
 
@@ -50,7 +50,7 @@ def meet(a: Box, b: Box) -> bool:
 
 
 def flattened(points: Curves) -> list[Point]:
-    """Some points on a row of Bézier curves."""
+    """Sample points on a sequence of Bézier curves."""
     made = list(points[:1])
     for k in range(1, len(points) - 2, 3):
         start, (a, b, end) = points[k - 1], points[k : k + 3]

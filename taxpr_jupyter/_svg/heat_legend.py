@@ -33,16 +33,16 @@ class Legend:
 
     @property
     def width(self) -> float:
-        """The room that it takes, in points."""
+        """The width in points."""
         return 2 * _GAP + max(len(self.title), len(_NOTE)) * _ADVANCE
 
     @property
     def height(self) -> float:
-        """The room that it takes, in points."""
+        """The height in points."""
         return 4 * _LINE + 2 * _GAP
 
     def texts(self) -> Iterator[tuple[float, float, str]]:
-        """Its texts, each with its start and its base line, from the upper left corner."""
+        """The texts, each with its left end and base line, relative to the upper left corner."""
         yield _GAP, _GAP + 0.8 * _LINE, self.title
         for left, number in zip(self._lefts(), self.numbers, strict=True):
             if number:
@@ -50,7 +50,7 @@ class Legend:
         yield _GAP, _GAP + 3.8 * _LINE, _NOTE
 
     def swatches(self) -> Iterator[Box]:
-        """The box of each colour, from cold to hot, from the upper left corner."""
+        """The box of each colour, from cold to hot, relative to the upper left corner."""
         top = _GAP + 1.2 * _LINE
         for left in self._lefts():
             yield left, top, left + _SWATCH, top + 0.8 * _LINE
@@ -59,12 +59,12 @@ class Legend:
         return (_GAP + step * _SWATCH for step in range(len(self.numbers)))
 
     def drawn_at(self, x: float, y: float, graph: Sequence[float]) -> str:
-        """It as SVG, with its upper left corner there.
+        """The legend as SVG.
 
         Args:
-            x: From the left.
-            y: From above.
-            graph: Left, top, width and height of what it stands above, for a page that moves them
+            x: The left side.
+            y: The top.
+            graph: Left, top, width and height of the graph below, for a page that moves the two
                 apart.
         """
         parts = [

@@ -1,9 +1,9 @@
-"""Our SVG in the output of a cell: as SVG, and as an image for where no SVG is shown.
+"""Prepare our SVG for the output of a cell: as SVG, and as an image for pages that show no SVG.
 
-The output of a cell is saved with the notebook, and many programs show it. GitHub, and some
-versions of nbviewer, put the SVG into their page without its style sheet, and then all shapes are
-black. So here each element has its colours, lines and fonts as attributes. JupyterLab and Notebook
-show no SVG of a notebook that is not trusted, but they do show images.
+The output is saved with the notebook, and many programs show it. GitHub and some versions of
+nbviewer drop the style sheet, and all shapes would be black. So each element gets its colours,
+lines and fonts as attributes. JupyterLab and Notebook show images but no SVG while a notebook is
+not trusted.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from xml.etree.ElementTree import Element
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.stylesheet import FITS
 
-PAGE = 960  # pixels: what most pages have room for
-READABLE = 0.6  # of the size; letters are 8 pixels high then
+PAGE = 960  # pixels: most pages are at least so wide
+READABLE = 0.6  # the smallest scale; letters are 8 pixels high then
 
 _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
-# What our style sheet says of an element, and is an attribute in SVG, with what holds unless said.
+# The properties of our style sheet that are attributes in SVG, with their default values.
 _INHERITED = {
     "fill": theme.TEXT,
     "stroke": "none",
@@ -33,19 +33,19 @@ _INHERITED = {
     "font-weight": "",
     "text-anchor": "",
 }
-# The row of an output in which there is nothing to be seen.
+# Hides the empty row of the output that holds the image.
 _UNSEEN = ":is(.jp-OutputArea-child,.output_area):has(template.taxpr-image){display:none}"
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _TAG = re.compile(r"<[^>]*>")
-_PLAIN = " '/:;,()-.!*?@$+_[]{}="  # stands in a URL between double quotes as it is
+_PLAIN = " '/:;,()-.!*?@$+_[]{}="  # needs no escape in a URL between double quotes
 
 
 def for_outputs(svg: str) -> str:
-    """Our SVG for the output of a cell, which has room for a page and not for all of it.
+    """Our SVG with a size that fits the output of a cell.
 
-    Front ends show it as an image, in which no style sheet knows how much room there is, and scroll
-    what is too wide. So a wide picture is as wide as a page, or as it must be to be read. Where it
-    stands in the page itself, its style says the same.
+    Front ends show it as an image, whose style sheet does not know the width of the page, and
+    scroll if it is too wide. So a wide picture is scaled to the width of a page, but stays
+    readable. Its style has the same size, for SVG inside the page.
 
     Example:
         >>> def size(svg):
@@ -77,11 +77,11 @@ def for_outputs(svg: str) -> str:
 
 
 def as_image(svg: str) -> str:
-    """HTML with the picture as an image, for where a page takes templates, styles and SVG out.
+    """HTML with the picture as an image, visible only if the page removes templates and SVG.
 
-    So do JupyterLab and Notebook where a notebook is not trusted. Elsewhere nothing of it is seen,
-    for there the SVG itself is; GitHub takes templates out and shows SVG, but also takes out the
-    style, without which the image has the size of one pixel.
+    JupyterLab and Notebook do so while a notebook is not trusted. Elsewhere the image is hidden, as
+    the SVG itself is shown. GitHub removes templates but shows SVG; it also removes the style,
+    without which the image is one pixel large.
 
     Args:
         svg: A result of `for_outputs`.
@@ -102,7 +102,7 @@ def as_image(svg: str) -> str:
 
 
 def _read(svg: str) -> Element:
-    # Without the namespace, which all names would have, and be written with.
+    # Remove the namespace, or all names would be written with a prefix.
     return ElementTree.fromstring(svg.replace(_NAMESPACE, "", 1))
 
 
@@ -115,14 +115,14 @@ def _written(root: Element) -> str:
 
 
 class _Place(NamedTuple):
-    """Where an element stands, as far as a selector of ours can ask."""
+    """The properties of an element that our selectors can test."""
 
     tag: str
     classes: frozenset[str]
     first: bool  # of its kind in its parent
 
     def fits(self, simple: str) -> bool:
-        """Whether a part of a selector, such as ``text:first-of-type``, is about it."""
+        """Whether a simple selector, such as ``text:first-of-type``, matches it."""
         name, _, pseudo = simple.partition(":")
         tag, *classes = name.split(".")
         if pseudo not in ("", "first-of-type"):
@@ -137,7 +137,7 @@ class _Rule(NamedTuple):
     says: dict[str, str]
 
     def fits(self, places: tuple[_Place, ...]) -> bool:
-        """Whether it is about the last of these, which stand in each other."""
+        """Whether the rule matches the last of these nested elements."""
         *outer, last = self.parts
         if not places[-1].fits(last):
             return False
@@ -146,14 +146,14 @@ class _Rule(NamedTuple):
 
 
 class _Sheet:
-    """A style sheet of `_style`, of which a variable's other value is taken."""
+    """A parsed style sheet of `_style`, with the fallback values of its variables."""
 
     def __init__(self, text: str) -> None:
         self._rules = sorted(_rules(text), key=lambda rule: rule.weight)
         self._known: dict[tuple[_Place, ...], dict[str, str]] = {}
 
     def apply(self, root: Element) -> None:
-        """Gives all elements the attributes that the sheet says."""
+        """Set the attributes of all elements by the rules."""
         self._apply(root, (_Place("svg", _classes(root), True),), _INHERITED)
 
     def _apply(
@@ -194,7 +194,7 @@ def _classes(element: Element) -> frozenset[str]:
 
 
 def _flat(group: Element) -> Iterator[Element]:
-    """What is in a group, with what is in groups in it that say nothing."""
+    """The elements of a group, with groups without attributes replaced by their content."""
     for part in group:
         if part.tag == "g" and not part.attrib:
             yield from _flat(part)
@@ -203,7 +203,7 @@ def _flat(group: Element) -> Iterator[Element]:
 
 
 def _joined(parts: Iterable[Element]) -> list[Element]:
-    """With lines, and with tips, that look alike as one element. Nothing lies between these."""
+    """Merge adjacent lines, and arrow tips, of the same style into one element."""
     joined: list[Element] = []
     alike: dict[frozenset[tuple[str, str]], Element] = {}
     for part in parts:

@@ -47,12 +47,12 @@ class Label(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where the parts of a picture are that its layout leaves open.
+    """Positions that the layout engine does not decide.
 
     Attributes:
         titles: For each cluster the boxes of the lines of its title.
         labels: For each edge its texts.
-        lines: For each edge what is drawn of its line, in parts.
+        lines: For each edge the parts of its line to draw.
     """
 
     titles: dict[str, list[Box]]
@@ -61,7 +61,7 @@ class Placed(NamedTuple):
 
 
 def placed(picture: Picture, raw: Raw) -> Placed:
-    """Finds the places of texts, and interrupts the lines that run through them.
+    """Place the texts, and interrupt the lines that run through them.
 
     Args:
         picture: The picture.
@@ -76,7 +76,7 @@ def placed(picture: Picture, raw: Raw) -> Placed:
     across = [box for boxes in titles.values() for box in boxes]
     labels = _labels(picture, Places([*nodes, *across], _inner(raw), EDGE_FONT, paths), paths)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
-    # A text stands beside its own line, or upon it.
+    # A text is beside its own line, or on it.
     lines = {
         edge.id: broken(
             curves[number],
@@ -108,7 +108,7 @@ def _labels(
 def _titles(
     picture: Picture, raw: Raw, paths: Sequence[Sequence[Point]], nodes: Sequence[Box]
 ) -> dict[str, list[Box]]:
-    """Where the lines of the titles of clusters are."""
+    """The boxes of the title lines of each cluster."""
     titles = Titles(paths, nodes)
     found = {}
     for cluster in picture.clusters:
@@ -125,13 +125,13 @@ def _titles(
 
 
 def _to_the_tip(path: list[Point], tips: Sequence[Sequence[Point]]) -> list[Point]:
-    """A path with the point of its arrow."""
+    """A path extended to the tip of its arrow."""
     end = path[-1]
     return [*path, *(max(tip, key=lambda point: math.dist(point, end)) for tip in tips[:1])]
 
 
 def _inner(raw: Raw) -> Box:
-    """The picture, in the coordinates of what is in it."""
+    """The box of the picture, in the coordinates of its content."""
     left, top, width, height = raw.view
     x, y = left - raw.shift[0], top - raw.shift[1]
     return x, y, x + width, y + height

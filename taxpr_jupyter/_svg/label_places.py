@@ -1,8 +1,8 @@
-"""Finds places for the texts at the ends of edges: each beside its own end, covering nothing.
+"""Find positions for the texts at the ends of edges: next to their own line, covering nothing.
 
-Layout engines put such a text at a fixed distance from the end of its edge, whatever else is there.
-But a text is read as that of the line that is nearest to it: where that would be another one's, it
-has no place.
+A layout engine puts such a text at a fixed distance from the end, over whatever is there. A reader
+assigns a text to the nearest line. So a position is allowed only if its own line is the nearest; a
+text without such a position is left out.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class _Place(NamedTuple):
 
 
 class Places:
-    """Gives out places.
+    """Assigns positions to texts.
 
     Args:
-        taken: What is there already.
-        bounds: The picture.
-        size: Of the letters.
-        paths: The points on each line, to the point of its arrow.
+        taken: Boxes that are occupied already.
+        bounds: The box of the picture.
+        size: The font size.
+        paths: The points on each line, up to the tip of its arrow.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class Places:
         self._ends = [(k, end) for k, path in enumerate(paths) for end in (path[0], path[-1])]
 
     def of(self, texts: Sequence[Text]) -> list[Point | None]:
-        """The middle of each text; None where none would be read as its own edge's."""
+        """The middle of each text; None if it has no position."""
         good = [list(itertools.islice(self._good(text), _ENOUGH)) for text in texts]
         found: list[Point | None] = [None] * len(texts)
         taken: list[Box] = []
-        # Those with the fewest places first.
+        # Greedy: texts with the fewest possible positions first.
         for k in sorted(range(len(texts)), key=lambda k: len(good[k])):
             free = [p for p in good[k] if not any(_overlap(_grown(p.box, 1), o) for o in taken)]
             if free:
@@ -86,7 +86,7 @@ class Places:
         return found
 
     def _good(self, text: Text) -> Iterator[_Place]:
-        """Places where a text is read as its own edge's, the nearest ones first."""
+        """Positions at which a reader assigns the text to its own edge, the nearest first."""
         end = text.path[0]
         near = [box for box in self._taken if _distance(box, end) < _REACH]
         others = [
@@ -106,7 +106,7 @@ class Places:
                 yield place._replace(cost=place.cost + _OVER * over)
 
     def _beside(self, box: Box, reach: float) -> set[int]:
-        """The lines in a box, or not farther from it than this."""
+        """The lines that cross a box or are within `reach` of it."""
         return self._lines.through(_grown(box, reach))
 
     def _candidates(self, text: Text) -> Iterator[_Place]:

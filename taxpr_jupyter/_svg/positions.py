@@ -1,7 +1,7 @@
-"""A laid-out picture in the DOT language: everything has a position, as in the SVG.
+"""Write a laid-out picture as DOT with a fixed position for everything, for PNG and PDF.
 
-`dot` draws such a text as it is, with the options of `_layout.convert`, so that a PNG or PDF is the
-picture that the SVG is. Titles and texts of edges are nodes of their own there.
+`dot` draws such a graph without a new layout (see `_layout.convert`), so a PNG or PDF looks like
+the SVG. Titles and edge texts become nodes of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_PORTS = ("headport", "tailport", "constraint")
 
 
 def with_positions(picture: Picture, raw_svg: str, background: str) -> str:
-    """Writes a picture in the DOT language, with the places of all its parts.
+    """Write a picture in the DOT language, with the positions of all its parts.
 
     Args:
         picture: The picture.
@@ -44,7 +44,7 @@ def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterat
     for k, corner in enumerate(_corners(raw, legend)):
         yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
     depths: dict[str | None, int] = {None: 0}
-    for cluster in picture.clusters:  # outer ones come first
+    for cluster in picture.clusters:  # outer clusters come first
         depths[cluster.id] = depths[cluster.parent] + 1
         yield f"  {_cluster(cluster, raw.bounds(cluster), depths[cluster.id])}"
     for node in picture.nodes:
@@ -74,7 +74,7 @@ def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
     small = {"fontsize": f"{FONT_SIZE}"}
     for k, (left, base, words) in enumerate(legend.texts()):
         width = dot.text_width(words, FONT_SIZE)
-        middle = y + base - 0.35 * FONT_SIZE  # of a small letter
+        middle = y + base - 0.35 * FONT_SIZE  # the middle of a small letter
         box = x + left, middle - FONT_SIZE / 2, x + left + width, middle + FONT_SIZE / 2
         yield _text(f"legend text {k}", words, box, small)
 
@@ -90,11 +90,12 @@ def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
 
 
 def _edge(edge: Edge, lines: Sequence[Curves], tips: Sequence[Sequence[Point]]) -> str:
-    # Graphviz makes room for the corners of the curves, which in small ones are near the line.
+    # Graphviz includes Bézier control points in the bounding box. Those of short curves are close
+    # to the line.
     parts = [" ".join(map(_point, finer(finer(line)))) for line in lines]
     end = lines[-1][-1]
     if tips and parts:
-        # The corner that is farthest from the line is its end.
+        # The tip is the corner farthest from the end of the line.
         tip = max(tips[0], key=lambda p: (p[0] - end[0]) ** 2 + (p[1] - end[1]) ** 2)
         parts[-1] = f"e,{_point(tip)} {parts[-1]}"
     look = {k: v for k, v in dot.EDGE_KINDS[edge.kind].items() if k not in _NO_PORTS}
@@ -112,7 +113,7 @@ def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
 
 
 def _corners(raw: Raw, legend: Legend | None) -> tuple[Point, Point]:
-    """Two corners of the box of all, to which Graphviz adds a margin."""
+    """Two corners of the bounding box, to which Graphviz adds a margin."""
     (left, top), (_, _, width, height) = _corner(raw, legend), raw.view
     if legend:
         width, height = max(width, legend.width), height + legend.height
@@ -120,7 +121,7 @@ def _corners(raw: Raw, legend: Legend | None) -> tuple[Point, Point]:
 
 
 def _corner(raw: Raw, legend: Legend | None) -> Point:
-    """The upper left one of all, where the legend is."""
+    """The upper left corner of the bounding box, where the legend is."""
     left, top, _, _ = raw.view
     return left - raw.shift[0], top - raw.shift[1] - (legend.height if legend else 0)
 

@@ -1,7 +1,7 @@
-"""PNG and PDF of a picture.
+"""Draw a picture as PNG or PDF.
 
-The program `dot` draws them with the same shapes, colours, sizes and places as the SVG. Where it
-cannot, the package `cairosvg` converts the finished SVG, if somebody has installed it.
+The program `dot` draws it with the shapes, colours, sizes and positions of the SVG. Without `dot`,
+the package `cairosvg`, if installed, converts the finished SVG.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_RASTER = (
     "No {form}: {reasons}. Install Graphviz (the program `dot`, with its Cairo plugin), or "
     "`pip install cairosvg`; or write .svg, which needs neither."
 )
-_PAPER = "white"  # what shows an image may be dark, and texts outside of nodes are of a middle tone
+_PAPER = "white"  # an image viewer may be dark, and texts outside nodes have a medium tone
 _DENSITY = 2  # pixels of a PNG for one of the SVG
 
 
@@ -38,7 +38,7 @@ def raster(
     Args:
         picture: The picture.
         form: "png" or "pdf".
-        svg: Makes its finished SVG; called only where `dot` fails.
+        svg: Makes its finished SVG; called only if `dot` fails.
         timeout: Seconds that the layout may take.
         cancel: Set it from another thread to stop at once.
 
@@ -69,7 +69,7 @@ def _by_dot(
         return None, reason
     text = with_positions(picture, raw.decode(errors="replace"), _PAPER)
     data, reason = convert(text, form, timeout, cancel, placed=True)
-    # A build of Graphviz may lack the part that draws what has positions.
+    # A build of Graphviz may lack `neato -n2`, which draws fixed positions.
     return (data, "") if data else convert(to_dot(picture, _PAPER), form, timeout, cancel)
 
 
@@ -77,7 +77,7 @@ def _by_cairosvg(svg: str, form: str) -> bytes:
     import cairosvg  # an extra, `png`
 
     write: Any = {"png": cairosvg.svg2png, "pdf": cairosvg.svg2pdf}[form]
-    # A PDF has no pixels: there the same factor would only make the page larger.
+    # For a PDF the factor would only enlarge the page.
     options = {"scale": _DENSITY} if form == "png" else {}
     try:
         return write(bytestring=for_converters(svg).encode(), background_color=_PAPER, **options)

@@ -1,4 +1,4 @@
-"""Reads the geometry from the SVG of a layout engine."""
+"""Read coordinates from the raw SVG of a layout engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Raw:
 
     Attributes:
         view: Left, top, width and height of the picture, in points.
-        shift: How far what is in it is moved to the right and down.
+        shift: The translation of the content, to the right and down.
     """
 
     def __init__(self, svg: str) -> None:
@@ -41,11 +41,11 @@ class Raw:
         return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
 
     def shapes(self, element: Node | Cluster) -> list[ElementTree.Element]:
-        """What a shape consists of: see `drawn`."""
+        """The SVG elements of a shape, see `drawn`."""
         return [shape for shape in self._group(element).iter() if drawn(shape)]
 
     def texts(self, element: Node | Cluster) -> Iterator[tuple[float, float, bool]]:
-        """Where each line of text is, and whether it begins there; else its middle is there."""
+        """The position of each line of text, and whether that is its start or its middle."""
         for place in self._group(element).iter(f"{_NS}text"):
             x, y = float(place.get("x") or 0), float(place.get("y") or 0)
             yield x, y, place.get("text-anchor") == "start"
@@ -56,7 +56,7 @@ class Raw:
         return _points(line)
 
     def tips(self, edge: Edge) -> list[list[Point]]:
-        """The corners of the tip of an edge; the first comes again as the last."""
+        """The corners of each arrow tip of an edge; the last corner repeats the first."""
         polygons = self._group(edge).iter(f"{_NS}polygon")
         return [_points(polygon.get("points") or "") for polygon in polygons]
 
@@ -68,7 +68,7 @@ class Raw:
 
 
 def drawn(shape: ElementTree.Element) -> str:
-    """The coordinates of a part of a shape; "" of what has none."""
+    """The coordinates of a part of a shape; "" if it has none."""
     return shape.get("points") or shape.get("d") or ""
 
 

@@ -1,4 +1,4 @@
-"""Two laid-out pictures in one SVG, next to each other, with titles and a legend."""
+"""Put two finished SVGs next to each other in one, with titles and a legend, to compare them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taxpr_jupyter._model.stylesheet import comparison_css
 _GAP, _MARGIN = 36, 10  # points
 _TITLE, _LEGEND = 34, 34  # heights, in points
 _PIXELS = 4 / 3  # in a point
-_CHARACTER = 6.1  # points: the width of one of the legend, not less than it is
+_CHARACTER = 6.1  # points: an upper bound for the width of a character of the legend
 
 
 class _Drawn(NamedTuple):
@@ -32,9 +32,9 @@ def side_by_side(svgs: Sequence[str], titles: Sequence[str], name: str, about: s
     Args:
         svgs: Two results of `finish_svg`. A page tells them apart by the classes ``before`` and
             ``after``; ``data-pair`` of an element is the ``data-address`` of its partner.
-        titles: What stands above each.
+        titles: The title above each.
         name: The title of the whole.
-        about: What is different, in a sentence.
+        about: The difference, in a sentence.
     """
     drawn = [_taken_apart(svg) for svg in svgs]
     widths = [max(d.width, 7.0 * len(t)) for d, t in zip(drawn, titles, strict=True)]

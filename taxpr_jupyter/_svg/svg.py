@@ -1,8 +1,8 @@
-"""From the SVG of a layout engine to the one that is shown.
+"""Write the SVG that is shown, with coordinates from a layout engine.
 
-Only geometry is taken from the engine. Everything else comes from the picture, so that the result
-is the same for all engines and versions but for coordinates: no ids, which would clash when a page
-has several pictures, but `data-address`; classes instead of colours; tooltips as `<title>`.
+Everything but the coordinates comes from the picture, so the result does not depend on the engine
+or its version. Elements have `data-address` instead of ids, which would clash if a page has several
+pictures, classes instead of colours, and tooltips as `<title>`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIXELS = 4 / 3  # in a point
 
 
 def finish_svg(raw_svg: str, picture: Picture) -> str:
-    """Makes an engine's SVG of a picture into what is shown.
+    """Turn an engine's SVG of a picture into the finished one.
 
     Raises:
         ValueError: If the SVG is not one of this picture.
@@ -32,11 +32,11 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
     raw = Raw(raw_svg)
     left, top, width, height = raw.view
     legend = legend_of(picture.heat) if picture.heat else None
-    if legend:  # above the graph: a panel shows that end of the picture first
+    if legend:  # above the graph: a panel shows the top of the picture first
         width, height = max(width, legend.width), height + legend.height
         top -= legend.height
     depths: dict[str | None, int] = {None: 0}
-    for cluster in picture.clusters:  # outer ones come first
+    for cluster in picture.clusters:  # outer clusters come first
         depths[cluster.id] = depths[cluster.parent] + 1
     where = placed(picture, raw)
     right, down = map(_rounded, raw.shift)
@@ -49,7 +49,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f"<style>{css(picture.heat is not None)}</style>",
         f'<g font-family="{FONTS}" font-size="{theme.FONT_SIZE}" text-anchor="middle" '
         f'transform="translate({right} {down})">',
-        # Edges lie above the clusters that they cross and below the nodes that they touch.
+        # Draw edges over the clusters that they cross and under the nodes that they touch.
         *(
             _cluster(cluster, raw, where.titles[cluster.id], depths[cluster.id])
             for cluster in picture.clusters
@@ -103,7 +103,7 @@ def _edge(edge: Edge, raw: Raw, where: Placed) -> str:
     value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
     labels = where.labels.get(edge.id, ())
     texts = "".join(_text(label.text, *label.middle) for label in labels if label.middle)
-    # What found no place in the picture is told to who points at the line.
+    # A text without a position is shown in the tooltip of the line.
     unplaced = [f"{_ENDS[label.end]}: {label.text}" for label in labels if not label.middle]
     tip = "\n".join(filter(None, [edge.tooltip, *unplaced]))
     return f'<g class="edge {edge.kind}"{value}>{_title(tip)}<path d="{line}"/>{arrow}{texts}</g>'
@@ -136,7 +136,7 @@ def _box(bounds: Box, rounded: bool) -> str:
 
 
 def _outline(shapes: Sequence[ElementTree.Element]) -> str:
-    """All lines of a shape as one path; the curves of a cylinder as one each."""
+    """All lines of a shape as one path. Each curve of a cylinder is a path of its own."""
     lines = [_rounded_all(drawn(shape)) for shape in shapes if is_path(shape)]
     rest = "".join(
         _closed(shape) if is_polygon(shape) else f"M{_rounded_all(drawn(shape))}"
@@ -164,6 +164,6 @@ def _rounded_all(text: str) -> str:
 
 
 def _rounded(number: float | str) -> str:
-    """With one digit after the point, which is a fraction of what a screen can show."""
+    """Round to one decimal, which is finer than a pixel."""
     text = f"{float(number):.1f}".removesuffix(".0")
     return "0" if text == "-0" else text

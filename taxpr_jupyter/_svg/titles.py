@@ -1,4 +1,4 @@
-"""Finds places for the titles of clusters, where no edge runs through them."""
+"""Move the titles of clusters so that no edge runs through them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Titles:
 
     Args:
         paths: The edges.
-        boxes: What else may be in the way.
+        boxes: Other obstacles.
     """
 
     def __init__(self, paths: Sequence[Sequence[Point]], boxes: Sequence[Box]):
@@ -24,7 +24,7 @@ class Titles:
         self._boxes = boxes
 
     def left_of(self, title: Box, cluster: Box) -> float:
-        """Where a title is to begin: as far left as nothing crosses it, else where it is."""
+        """The left end of a title: as far left as nothing crosses it, or unchanged."""
         left, top, right, bottom = title
         width = right - left
         found = list(self._crossings(top, bottom, cluster[0], cluster[2]))
@@ -40,7 +40,7 @@ class Titles:
     def _crossings(
         self, top: float, bottom: float, left: float, right: float
     ) -> Iterator[tuple[float, float]]:
-        """From where to where something crosses a band."""
+        """The intervals in which something crosses a horizontal band."""
         band = left, top, right, bottom
         for bounds, path in self._paths:
             if not _meet(bounds, band):

@@ -1,6 +1,4 @@
-"""Traces the user's call.
+"""Trace the user's call: check its arguments, find its source, explain its errors.
 
-Its arguments, its place in the source, its errors, and hints what to do about these.
-
-May import `_states` and `_text`.
+May import `_states` and `_text`; may not import anything that draws.
 """

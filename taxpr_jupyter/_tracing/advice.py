@@ -1,6 +1,6 @@
-"""What to do when a call cannot be traced: said of the function and of how it was called.
+"""Advice for a call that cannot be traced, derived from the function and its arguments.
 
-What JAX's own errors mean is in `_hints`.
+`hints` explains JAX's own errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES = 60  # characters of a list of arguments
 def advise(
     error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Adds to an error that tracing this call raised what to do about it, once."""
+    """Add advice to an error that tracing this call raised, but only once."""
     known = " ".join(getattr(error, "__notes__", ()))
     text = _of_linen(fn, args) or _of_class(fn) or _of_arguments(error, fn, args, kwargs)
     text = text or hint(error)
@@ -30,7 +30,7 @@ def advise(
 
 
 def uncallable(value: Any) -> str:
-    """What to give in the place of something that cannot be called; may be empty."""
+    """Advice on what to pass instead of something that cannot be called; may be empty."""
     name = type(value).__name__
     if isinstance(value, (jax.stages.Lowered, jax.stages.Compiled)):
         return f". A {name} holds no jaxpr any more; give jax.jit(f).trace(...), or f itself"
@@ -40,7 +40,7 @@ def uncallable(value: Any) -> str:
 
 
 def _of_linen(fn: Any, args: Sequence[Any]) -> str:
-    """A module of flax.linen that was called itself, or its apply without the variables."""
+    """Advice for a flax.linen module that is called itself, or `apply` without variables."""
     linen = sys.modules.get("flax.linen")
     if linen is None:
         return ""
@@ -61,7 +61,7 @@ def _of_linen(fn: Any, args: Sequence[Any]) -> str:
 
 
 def _and_wrapped(fn: Any) -> Iterator[Any]:
-    """A function, and what it is a wrapper of."""
+    """A function and the functions that it wraps."""
     while fn is not None:
         yield fn
         fn = getattr(fn, "__wrapped__", None)
@@ -77,15 +77,16 @@ def _of_class(fn: Any) -> str:
 def _of_arguments(
     error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    """What the function takes, where the arguments do not fit.
+    """The arguments that the function takes, if those of the call do not fit.
 
-    It is looked at only after the call has failed: a wrapper may take others than it says.
+    This looks at the signature only after the call failed, as the signature of a wrapper may be
+    wrong.
     """
     if not isinstance(error, TypeError):
         return ""
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         return ""
     try:
         signature.bind(*args, **kwargs)

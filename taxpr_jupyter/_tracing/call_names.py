@@ -1,4 +1,4 @@
-"""How a call reads in Python, and which functions of a namespace can be injectors."""
+"""Write a call as Python in the user's names, and find functions that can be injectors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def call_text(
     kwargs: Mapping[str, Any],
     namespace: Mapping[str, Any],
 ) -> str:
-    """The call ``fn(*args, **kwargs)`` in the words of the namespace.
+    """Write the call ``fn(*args, **kwargs)`` with the names of a namespace.
 
-    What has no name there is called ``args[0]`` or ``kwargs['k']``, the function by its own
-    name or ``fn``: see `given_names`.
+    An argument without a name becomes ``args[0]`` or ``kwargs['k']``; the function its own name or
+    ``fn``, see `given_names`.
     """
     own, positional, words = given_names(fn, namespace)
     parts = [expression(arg, namespace) or f"{positional}[{i}]" for i, arg in enumerate(args)]
@@ -35,7 +35,7 @@ def call_text(
 
 
 def given_names(fn: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Names for a function, its ``args`` and its ``kwargs``, that mean nothing else there.
+    """Names for a function, its ``args`` and its ``kwargs`` that the namespace does not use.
 
     >>> given_names(len, {"args": 1})
     ('fn', 'args_2', 'kwargs')
@@ -54,7 +54,7 @@ def given_names(fn: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[s
 
 
 def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:
-    """Python that gives ``value`` in the namespace: its name, a literal, a display of these."""
+    """Python for ``value`` in the namespace: a name, a literal, or a list or dict of these."""
     name = _name(value, namespace)
     if name is not None:
         return name
@@ -79,8 +79,8 @@ def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:
 def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
     """The functions that can be called with ``(ctx, token, params)``.
 
-    Of those that were not written in this notebook, only those whose arguments are called so:
-    else each function that is imported by name would be one.
+    A function that was not written in this notebook counts only if its arguments have these names.
+    Otherwise every imported function would count.
     """
     found = {}
     for name, value in list(namespace.items()):
@@ -99,7 +99,7 @@ def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., 
 
 
 def _name(value: Any, namespace: Mapping[str, Any]) -> str | None:
-    """A name or dotted name of the object itself; none for numbers and strings."""
+    """A name or dotted name of the object itself; None for numbers and strings."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return None
     public = [(n, v) for n, v in list(namespace.items()) if n.isidentifier() and n[0] != "_"]

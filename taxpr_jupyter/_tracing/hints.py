@@ -1,7 +1,6 @@
-"""Cures for what goes wrong most often while JAX traces a function.
+"""Hints for the most frequent errors of tracing.
 
-`hint` looks at public error classes where JAX has one and at the message where
-it has not.
+`hint` recognizes an error by its public class if JAX has one, otherwise by its message.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LEAKED = (
     "list, and was used later. Return it from the function instead."
 )
 
-# Most special first: each class here may derive from one below it.
+# Most specific first: a class may derive from one below it.
 _BY_CLASS: tuple[tuple[type[BaseException], str], ...] = (
     (
         jax.errors.TracerBoolConversionError,
@@ -118,7 +117,7 @@ _BY_MESSAGE: tuple[tuple[str, str], ...] = (
 
 
 def hint(error: BaseException) -> str | None:
-    """One or two sentences with the cure for a tracing error of JAX, or None."""
+    """One or two sentences that say how to fix a tracing error of JAX, or None."""
     for kind, text in _BY_CLASS:
         if isinstance(error, kind):
             return text

@@ -1,4 +1,4 @@
-"""Where in the user's code something was made, in words that fit a notebook."""
+"""Write source locations for a notebook: ``cell 3, line 4 in f``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IPYTHON_7 = re.compile(r"<ipython-input-(\d+)-")
 
 
 def source_text(source: taxpr.Source | None) -> str:
-    """``cell 3, line 4 in f`` or ``model.py:12 in f``; empty where the source is not known."""
+    """``cell 3, line 4 in f`` or ``model.py:12 in f``; empty if the source is unknown."""
     if source is None:
         return ""
     cell = _cell_number(source.file)
@@ -23,14 +23,14 @@ def source_text(source: taxpr.Source | None) -> str:
 
 
 def source_line(source: taxpr.Source | None) -> str:
-    """The text of the line; empty where it cannot be read."""
+    """The text of the line; empty if it cannot be read."""
     return linecache.getline(source.file, source.line).strip() if source else ""
 
 
 def _cell_number(file: str) -> str | None:
-    """The number of the cell that was compiled under this name; None where it is a file.
+    """The number of the cell with this file name; None for a real file.
 
-    IPython 7 in a kernel does not keep the numbers; then it is the empty string.
+    IPython 7 in a kernel does not record the numbers; then it is the empty string.
     """
     if match := _IPYTHON_7.match(file):
         return match[1]

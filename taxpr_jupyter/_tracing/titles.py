@@ -1,4 +1,4 @@
-"""What to call a function that one of JAX's transformations made: ``grad(loss)``, not ``loss``."""
+"""Name a transformed function: ``grad(loss)``, not ``loss``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-# Such a function has the name of the user's, and JAX's word of what it is in its docstring only.
+# A transformed function has the name of the user's function. Only JAX's docstring tells what it is.
 _BY_DOC = (
     ("Gradient of {} with respect to positional argument", "grad"),
     ("Value and gradient of {} with respect to positional argument", "value_and_grad"),
@@ -38,9 +38,9 @@ def title(fn: Callable[..., Any], name: str) -> str:
 
 
 def _transformations(fn: Any) -> Iterator[str]:
-    """The outermost comes first. What stands around them without being one of them is passed by."""
+    """The transformations around a function, outermost first. Other wrappers are skipped."""
     while (inner := getattr(fn, "__wrapped__", None)) is not None:
-        # Decorators of users and `jax.jit` copy the docstring of what they are around.
+        # `jax.jit` and decorators of users copy the docstring of the wrapped function.
         file = getattr(getattr(fn, "__code__", None), "co_filename", "")
         if file.startswith(_JAX):
             doc, name = fn.__doc__ or "", getattr(fn, "__name__", "")

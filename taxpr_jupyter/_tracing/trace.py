@@ -1,4 +1,4 @@
-"""Traces the user's call: which arguments are static, and what is no argument for JAX."""
+"""Trace the user's call: choose static arguments, and refuse those that JAX cannot trace."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ TEXT = (
     "Hint: text is static, so the function got it as it is: {texts}. Where it needs an array, give "
     "one, such as jnp.ones(3), or jax.ShapeDtypeStruct((3,), 'float32')."
 )
-_OF_TEXT = re.compile(r"\b(str|bytes)\b|<[US]\d")  # what errors of JAX, NumPy and Python say of it
+_OF_TEXT = re.compile(r"\b(str|bytes)\b|<[US]\d")  # matches errors about text
 
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """A call that was traced.
+    """A traced call.
 
     Attributes:
         program: The program.
         args: The positional arguments that are traced.
         kwargs: The keyword arguments that are traced.
-        static_argnums: Positions of the others.
-        static_argnames: Names of the others.
-        notes: What the user should know about it.
-        pure: Of a function that uses states the call as a pure one; else None. Then the program
-            takes the states first, and returns them behind the result.
+        static_argnums: The positions of static arguments.
+        static_argnames: The names of static arguments.
+        notes: Remarks for the user.
+        pure: The pure call if the function uses states, else None. With states, the program takes
+            them first and returns them after the result.
     """
 
     program: taxpr.Program
@@ -60,13 +60,13 @@ def traced(
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
 ) -> Traced:
-    """Traces ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
+    """Trace ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
 
-    A function that uses states is traced as the pure function that it is of them.
+    A function that uses states is traced as a pure function of them.
 
     Raises:
-        PanelError: ``fn`` cannot be called, or an argument is nothing that JAX can trace.
-        Exception: What the function itself raises.
+        PanelError: If ``fn`` cannot be called, or JAX cannot trace an argument.
+        Exception: Any error of the function itself.
     """
     if not callable(fn) or isinstance(fn, jax.stages.Compiled):
         raise PanelError(
@@ -90,7 +90,7 @@ def traced(
         else:
             advise(error, fn, *given)
         raise
-    # JAX takes a leaked tracer for a constant here, and fails only when the program runs.
+    # JAX treats a leaked tracer as a constant here, and fails only when the program runs.
     if any(isinstance(const, Tracer) for const in program.consts):
         raise PanelError(LEAKED)
     return Traced(
@@ -111,10 +111,10 @@ def _statics(
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
 ) -> tuple[Statics, tuple[str, ...]]:
-    """Which arguments are static, and which of them without being asked for, in words.
+    """The static arguments, and a note about those that were made static without being asked for.
 
     Raises:
-        PanelError: An argument is to be static that is not there, or not hashable.
+        PanelError: If a static argument does not exist or is not hashable.
     """
     numbers = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
     names = [static_argnames] if isinstance(static_argnames, str) else list(static_argnames)
@@ -146,7 +146,7 @@ def _statics(
 
 
 def static_words(words: Iterable[str]) -> tuple[list[int], list[str]]:
-    """The positions and the names among words that say which arguments are static."""
+    """Split words that name static arguments into positions and names."""
     words = list(words)
     numbers = [word.lstrip("-").isdigit() for word in words]
     return (
@@ -167,7 +167,7 @@ def _check_all_traceable(
 
 
 def traced_before(f: Any) -> taxpr.Program | None:
-    """The program that ``f`` is, or is the trace of; None for functions and all else."""
+    """The program if ``f`` is one, or a jaxpr or a traced function; None for anything else."""
     if isinstance(f, taxpr.Program):
         return f
     if isinstance(f, jax.stages.Traced):
@@ -176,7 +176,7 @@ def traced_before(f: Any) -> taxpr.Program | None:
 
 
 def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
-    """A jaxpr, open or closed, as a program, to be drawn only."""
+    """A jaxpr, open or closed, as a program that can only be drawn."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     ins, outs = len(inner.invars), len(inner.outvars)
     letters = taxpr.var_names(inner)
@@ -221,7 +221,7 @@ def _position(number: int, args: Sequence[Any]) -> int:
 
 
 def _is_static(value: Any) -> bool:
-    """Text, or a function that is no PyTree of arrays."""
+    """Whether a value is text, or a function that is no PyTree of arrays."""
     if isinstance(value, (str, bytes)):
         return True
     return callable(value) and jax.tree_util.all_leaves([value]) and not _is_array(value)

@@ -1,4 +1,4 @@
-"""Errors as the user should see them in a notebook: their own frames, then a hint."""
+"""Show errors in a notebook with only the user's frames, and a hint."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class CellSyntaxError(PanelError):
 
 @contextlib.contextmanager
 def for_the_user(shell: Any, caller: FrameType | None = None) -> Iterator[None]:
-    """Lets every error out as it is, but shown without the frames of taxpr, JAX and IPython.
+    """Show errors without the frames of taxpr, JAX and IPython.
 
-    The error itself stays the same object, for ``except``, ``%debug`` and nbclient.
+    The raised error stays the same object, for ``except``, ``%debug`` and nbclient.
 
     Args:
         shell: The IPython shell, or None: then the hint becomes a note of the error.
-        caller: The user's frame that called, to be shown first; None to leave it out.
+        caller: The calling frame of the user, to show first; None to leave it out.
     """
     try:
         yield
@@ -78,10 +78,10 @@ def rendered(error: Exception, shell: Any, caller: FrameType | None = None) -> l
 
 @contextlib.contextmanager
 def _alone(error: Exception) -> Iterator[None]:
-    """The error without its cause and context, which IPython shows too.
+    """A context in which the error has no cause and context, which IPython would show.
 
-    JAX hangs its unfiltered traceback there. IPython 7 shows them even where it is asked for the
-    error only, and on a Python newer than itself stumbles over them.
+    JAX stores its unfiltered traceback there. IPython 7 shows them even if asked for the error
+    only, and fails on them with a Python newer than itself.
     """
     whole, cause = error.__traceback__, (error.__cause__, error.__context__)
     suppressed = error.__suppress_context__
@@ -95,7 +95,7 @@ def _alone(error: Exception) -> Iterator[None]:
 
 
 def users_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of taxpr, JAX, IPython and the standard library's glue."""
+    """The traceback without frames of taxpr, JAX, IPython and the standard library's wrappers."""
     frames = []
     while traceback is not None:
         if not is_ours(traceback.tb_frame.f_code.co_filename):
@@ -108,7 +108,7 @@ def users_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def users_line(traceback: TracebackType | None) -> str:
-    """``line 3 of bad``: the innermost line of the user's own code; empty where there is none."""
+    """``line 3 of bad``: the innermost line of the user's own code; empty if there is none."""
     entry = users_frames(traceback)
     if entry is None:
         return ""
@@ -118,7 +118,7 @@ def users_line(traceback: TracebackType | None) -> str:
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a file is one of taxpr, JAX, IPython or the standard library's glue."""
+    """Whether a file belongs to taxpr, JAX, IPython or the standard library's wrappers."""
     return filename.startswith(_folders()) or filename in _GLUE
 
 

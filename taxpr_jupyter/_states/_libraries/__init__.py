@@ -1,1 +1,4 @@
-"""One module for each library whose states are taken; imported when the library is loaded."""
+"""One module for each library with states, imported only if the user has loaded the library.
+
+Each has ``pure_call``, see `_states.adaptors`. No other module may import these libraries.
+"""

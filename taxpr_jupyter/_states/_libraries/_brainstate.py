@@ -1,4 +1,4 @@
-"""Functions that use states of brainstate."""
+"""Make calls with states of brainstate pure."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LEAKED = (
 def pure_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
-    """A call of a function that uses states, by `brainstate.transform.StatefulFunction`.
+    """Make a call pure by `brainstate.transform.StatefulFunction`.
 
     Modules and states among the arguments are taken out.
 
     Raises:
         PanelError: If a state is written where brainstate does not see it.
-        Exception: What the function itself raises.
+        Exception: Any error of the function itself.
     """
     out = taken(fn, args, kwargs, is_object)
     if not traceable(out.args, out.kwargs):
@@ -44,14 +44,14 @@ def pure_call(
             seen.append(stack)
             return fn(*own, **words)
 
-    # Traced once only: JAX keeps bodies of loops, and would not see states in them again.
+    # Trace only once: JAX caches loop bodies, and a second trace would miss the states in them.
     stateful = brainstate.transform.StatefulFunction(with_objects, return_only_write=False)
     try:
         stateful.make_jaxpr(*out.args, **out.kwargs)
     except Exception:
         if any(stack.states for stack in seen):
             raise
-        return None  # it may be one that another library makes pure
+        return None  # another library may make it pure
     states = stateful.get_states(*out.args, **out.kwargs)
     if not states:
         return None

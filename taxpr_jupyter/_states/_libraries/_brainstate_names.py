@@ -1,4 +1,4 @@
-"""Names for states of brainstate, which have none of their own for the most part."""
+"""Find names for states of brainstate, most of which have none."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from taxpr_jupyter._states.objects import dotted, unique
 
 
 class Named(NamedTuple):
-    """A state, and how it is found.
+    """A state with its name.
 
     Attributes:
         name: Its name.
-        text: Python for it, with ``fn`` for the function, ``objects`` for those among the
-            arguments, `inspect` and `brainstate`; "" where there is none.
+        text: Python that finds it, with ``fn`` for the function, ``objects`` for those among the
+            arguments, `inspect` and `brainstate`; "" if there is none.
     """
 
     name: str
@@ -34,12 +34,12 @@ def is_object(x: Any) -> bool:
 def named_states(
     fn: Callable[..., Any], states: Sequence[Any], objects: Mapping[str, Any]
 ) -> list[Named]:
-    """A name for each state: its own; the variable or the attributes by which it is reached.
+    """A name for each state: its own, or the variable and attributes that lead to it.
 
     Args:
         fn: The function that uses them.
         states: The states.
-        objects: What was taken out of its arguments.
+        objects: The objects taken out of its arguments.
     """
     default = Found("random.DEFAULT", brainstate.random.DEFAULT, "brainstate.random.DEFAULT")
     ways = [default, *(Found(name, x, f"objects[{name!r}]") for name, x in objects.items())]
@@ -70,7 +70,7 @@ def named_states(
 
 
 def _leaves(way: Found) -> list[Found]:
-    """The states and modules in what a function reaches."""
+    """The states and modules in an object that a function reaches."""
     try:
         found = jax.tree_util.tree_flatten_with_path(way.thing, is_leaf=is_object)[0]
     except (TypeError, ValueError):  # a dict whose keys have no order
@@ -87,7 +87,7 @@ def _leaves(way: Found) -> list[Found]:
 
 
 def _states(node: Found, wanted: set[int]) -> list[Found]:
-    """Those of the states in a module that are wanted."""
+    """The wanted states in a module."""
     found = []
     for path, state in brainstate.graph.states(node.thing).items():
         if id(state) in wanted:
@@ -98,7 +98,7 @@ def _states(node: Found, wanted: set[int]) -> list[Found]:
 
 
 def _gives(text: str, state: Any, scope: Mapping[str, Any]) -> bool:
-    """Whether Python does find the state."""
+    """Whether evaluating the text gives the state."""
     try:
         return bool(text) and eval(text, dict(scope)) is state
     except Exception:  # a path of another kind

@@ -1,4 +1,4 @@
-"""Functions of modules of equinox, with an `eqx.nn.State` or without."""
+"""Make calls with modules of equinox pure, with or without an `eqx.nn.State`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TWICE = (
 def pure_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
-    """A call of a function that takes and returns an `eqx.nn.State`, or takes modules.
+    """Make a call pure that takes modules, or takes and returns an `eqx.nn.State`.
 
-    What is no array in a module is closed over, as by `eqx.partition`. Each State is taken out of
-    the arguments, and out of the result, where None stands for it.
+    Leaves of modules that are no arrays are closed over, as by `eqx.partition`. Each State is taken
+    out of the arguments and out of the result, where None replaces it.
 
     Raises:
         PanelError: If the result has a state twice.
-        Exception: What the function itself raises.
+        Exception: Any error of the function itself.
     """
     out = taken(fn, args, kwargs, _is_state)
     given = (out.args, out.kwargs)
@@ -92,7 +92,7 @@ def _is_module(x: Any) -> bool:
 
 
 def _is_traced(x: Any) -> Any:
-    """What of an argument is traced: of modules the arrays, all of anything else."""
+    """The filter for traced leaves: the arrays of modules, and everything else."""
     if not _is_module(x):
         return True
     return jax.tree.map(lambda x: eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct), x)
@@ -108,9 +108,9 @@ def _markers(state: Any) -> tuple[Any, ...]:
 
 
 def _names(objects: Mapping[str, Any], models: Sequence[Any]) -> dict[str, list[str]]:
-    """By the name of each State names for its values: the paths of their `eqx.nn.StateIndex`.
+    """For each State, the names of its values: the paths of their `eqx.nn.StateIndex`.
 
-    `eqx.nn.make_with_state` writes these into the State itself, behind the name of the model.
+    `eqx.nn.make_with_state` stores these paths in the State, after the name of the model.
     """
     known = {
         leaf.marker: dotted(path)
@@ -137,9 +137,9 @@ def _matched(
     names: Mapping[str, Sequence[str]],
     values: Mapping[str, Any],
 ) -> dict[int, list[str]]:
-    """Which leaf of a result is a State that was among the arguments: the names of its values.
+    """For each leaf of the result that is a State of the arguments, the names of its values.
 
-    One whose values have other shapes, such as a stacked one, is a result like any other.
+    A State whose values have other shapes, such as a stacked one, is an ordinary result.
     """
     found: dict[int, list[str]] = {}
     taken: set[str] = set()

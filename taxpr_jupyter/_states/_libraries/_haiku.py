@@ -1,4 +1,4 @@
-"""Functions that call modules of haiku without `hk.transform`."""
+"""Make functions pure that call modules of haiku without `hk.transform`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _LEAKED = (
 def pure_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
-    """A call of a function of haiku modules, by `hk.transform_with_state`.
+    """Make a call pure by `hk.transform_with_state`.
 
-    Parameters and states have the names of their modules, such as ``mlp/linear_0/w``. Where the
-    function takes random keys, the first one is the state ``rng``. Functions that were
-    transformed before are pure, and stay as they are.
+    Parameters and states are named by their modules, such as ``mlp/linear_0/w``. If the function
+    uses random keys, the first key is the state ``rng``. A function that is already transformed is
+    pure and stays as it is.
 
     Raises:
         PanelError: If a state is set where haiku does not see it.
-        Exception: What the function itself raises.
+        Exception: Any error of the function itself.
     """
     if not traceable(args, kwargs):
         return None
@@ -60,7 +60,7 @@ def pure_call(
     if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves((args, kwargs))):
         params, state = shapes
     else:
-        # What is not needed for the initial values is not run.
+        # jit drops computations that the initial values do not need.
         params, state = jax.jit(lambda key: init(key, args, kwargs))(key)
     names = _names(params, state)
     kinds = {"param": params, "state": state}
@@ -81,7 +81,7 @@ def pure_call(
     jaxpr = jax.make_jaxpr(pure)(shapes, *args, **kwargs)
     if any(isinstance(const, Tracer) for const in jaxpr.consts):
         raise PanelError(_LEAKED)
-    # As JAX flattens a dict.
+    # JAX flattens a dict in the order of its keys.
     at = len(jax.tree.leaves({k: v for k, v in values.items() if k < RNG}))
     takes_key = _takes_key(jaxpr, at)
     return PureCall(
@@ -97,20 +97,20 @@ def pure_call(
 
 
 def _takes_key(jaxpr: Any, at: int = 0) -> bool:
-    """Whether a jaxpr has a use for this input."""
+    """Whether a jaxpr uses the input at this position."""
     key = jaxpr.jaxpr.invars[at]
     return any(atom is key for eqn in jaxpr.jaxpr.eqns for atom in eqn.invars)
 
 
 def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
-    """By the name of each state whether it is a parameter, its module, and its name there."""
+    """For the name of each state: "params" or "state", its module, and its name in the module."""
     places = [
         (kind, module, own)
         for kind, tree in (("param", params), ("state", state))
         for module in tree
         for own in tree[module]
     ]
-    # As in the scopes of haiku's own, without the "~" of what is made in a constructor.
+    # Like haiku's scopes, without the "~" of modules made in a constructor.
     names = [f"{module}/{own}".replace("~/", "") for _, module, own in places]
     return dict(zip(unique([RNG, *names])[1:], places, strict=True))
 

@@ -1,4 +1,4 @@
-"""Functions of modules of flax nnx, which hold their state in Variables."""
+"""Make calls with modules of flax nnx pure, which hold their state in Variables."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _REFS = (
 def pure_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
-    """A call of a function of nnx modules, by `nnx.split` and `nnx.merge`.
+    """Make a call pure by `nnx.split` and `nnx.merge`.
 
-    They are among its arguments; or the function is a module, or a method of one. Modules that it
-    closes over can only be read, in nnx as here, and are constants.
+    The modules are arguments of the function, or the function is a module or a method of one. A
+    module that the function closes over is read-only, as in nnx itself, and becomes a constant.
 
     Raises:
-        PanelError: If an object cannot be taken apart, or another one is changed, or flax is
-            too old.
-        Exception: What the function itself raises.
+        PanelError: If an object cannot be split, if another object is changed, or if flax is too
+            old.
+        Exception: Any error of the function itself.
     """
     unbound = unbind(fn, _is_object)
     n_bound = len(unbound.args)
@@ -63,7 +63,7 @@ def pure_call(
     graph, state = nnx.split(dict(out.objects))
     several = len(out.objects) > 1
     states = _named(state, several)
-    outputs = {  # what a call collects, which grows with each call
+    outputs = {  # collected by each call, so they grow with each call
         _name(path, several)
         for path, leaf in nnx.to_flat_state(state)
         if isinstance(leaf, nnx.Intermediate) and not isinstance(leaf, nnx.Perturbation)
@@ -120,7 +120,7 @@ def _refuse_changes(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
         jax.eval_shape(fn, *args, **kwargs)
     except TraceContextError as error:
         raise PanelError(_CLOSED_OVER.format(error=error)) from error
-    except Exception:  # what else is the matter with it is seen when it is traced
+    except Exception:  # tracing will report any other error
         return
 
 
@@ -144,7 +144,7 @@ def _with(leaf: Any, value: Any) -> Any:
 
 
 def _kept(name: str, before: Any, after: Any) -> Any:
-    """The value after the call, where it is of the same type."""
+    """The value after the call, if its type is unchanged."""
     types = [
         (jax.tree.structure(value), [(jnp.shape(x), jnp.result_type(x)) for x in leaves])
         for value in (before, after)
