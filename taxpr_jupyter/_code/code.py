@@ -1,8 +1,8 @@
-"""Python that does what a session does, without the session.
+"""`code_of`: Python that does what a session does, without the session.
 
-It uses the public names of taxpr and the names of the notebook. It imports what can be imported,
-says at its top what is to be defined first, and nothing that it makes has a name that it or the
-user's functions read.
+The code uses the public names of taxpr and the names of the notebook. At its top it imports what
+can be imported and lists the names to define first. Its own variables never take a name that it or
+the user's functions read.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from taxpr_jupyter._code.values import keywords, value_code, written
 from taxpr_jupyter._edits.sites import SiteRow
 
 _ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
-_LONGEST = 2000  # characters of the arguments, where they are written out
+_LONGEST = 2000  # the most characters of arguments that are written out
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What was asked for, in the user's words.
+    """The user's call, as written.
 
     Attributes:
         call: The call, such as ``f(x, n=3)``.
-        static_argnums: Positions of the arguments that are not traced.
-        static_argnames: Names of the arguments that are not traced.
-        namespace: Where names are looked up.
-        given: What has no name there, by the names that the call has for it.
-        named: What the names of the call meant when it was traced.
+        static_argnums: Positions of the static arguments.
+        static_argnames: Names of the static arguments.
+        namespace: The names of the notebook.
+        given: Objects without a name in the notebook, by their names in the call.
+        named: The objects that the names of the call meant when it was traced.
         config: The settings of JAX under which it was traced, as far as they matter.
     """
 
@@ -56,14 +56,14 @@ def source_now(
     namespace: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> Source:
-    """A call as it is now: the notebook may give its names other meanings later.
+    """Record a call with the present meaning of its names, which the notebook may change later.
 
     Args:
         call: The call.
         static_argnums: See `Source`.
         static_argnames: See `Source`.
         namespace: See `Source`.
-        given: What the call's names stand for that the namespace has not.
+        given: Objects by names in the call that the namespace does not have.
     """
     read = free_names(call)
     given = {name: given[name] for name in read if name in given and name not in namespace}
@@ -84,7 +84,7 @@ def code_of(
         source: The call.
         added: The params of the added tags, by value address.
         sites: All tags, with their injectors.
-        states: Those of the function, if it uses some.
+        states: The states of the function, if it uses some.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
     write = functools.partial(_body, source, added, sites, states, names)
@@ -131,7 +131,7 @@ def _body(
 
 
 def _given(source: Source, names: Names) -> list[str]:
-    """Lines that write out what the call has no name for, as far as that is short."""
+    """Lines that define the arguments without a name in the notebook, if they are short."""
     lines = []
     for name, value in source.given.items():
         text = written(value, names)
@@ -143,7 +143,7 @@ def _given(source: Source, names: Names) -> list[str]:
 def _start(
     call: ast.Call, source: Source, states: StatesOf | None, program: str, names: Names
 ) -> tuple[list[str], list[str]]:
-    """Lines that trace the call; and the arguments that are traced."""
+    """Lines that trace the call, and the arguments that are traced."""
     fn, trace = ast.unparse(call.func), f"{names.module('taxpr')}.trace"
     if not states:
         statics = ""
@@ -175,7 +175,7 @@ def _arguments(call: ast.Call) -> list[str]:
 
 
 def _traced(call: ast.Call, source: Source, names: Names) -> tuple[list[str], list[str]]:
-    """Lines to put before, and the arguments of the call without those that are static."""
+    """Lines to put before the call, and its arguments without static ones."""
     words = [ast.unparse(word) for word in call.keywords if word.arg not in source.static_argnames]
     first_star = next(
         (k for k, arg in enumerate(call.args) if isinstance(arg, ast.Starred)), len(call.args)
@@ -190,7 +190,7 @@ def _traced(call: ast.Call, source: Source, names: Names) -> tuple[list[str], li
 
 
 def _selector(number: int, sites: Sequence[SiteRow], program: str) -> str:
-    """Python for the tag's name where it can be nothing else, for its address, or for itself."""
+    """Python that selects a tag: by its name if unique, by its address, or by the site itself."""
     site, names = sites[number], [site.name for site in sites]
     name = site.params.get("name")
     plain = isinstance(name, str) and name.isidentifier() and not _ADDRESS.fullmatch(name)

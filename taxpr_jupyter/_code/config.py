@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-# Those by which one call becomes another program, or gives other numbers, and their defaults. Those
-# that only add errors, such as strict promotion of dtypes, are none of them.
+# The settings that change the traced program or its numbers, with their defaults. Settings that
+# only add errors, such as strict dtype promotion, are left out.
 _DEFAULTS = {
     "jax_enable_x64": False,
     "jax_default_dtype_bits": "64",
@@ -27,7 +27,7 @@ _DEFAULTS = {
 
 
 def config_now() -> dict[str, Any]:
-    """Those settings that are not as JAX has them by default, also in a ``with`` of one.
+    """The settings that differ from JAX's defaults, including those of a ``with``.
 
     Example:
         >>> import jax

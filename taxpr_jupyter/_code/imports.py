@@ -1,4 +1,4 @@
-"""Which names a code reads, and the imports that give them."""
+"""Find the free names of code, and write the imports that define them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def free_names(code: str) -> list[str]:
-    """The names that the code reads and does not make itself, in the order in which they stand."""
+    """The names that the code reads and does not define itself, in order of appearance."""
     tables = [symtable.symtable(code, "<code>", "exec")]
     made = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_assigned()}
     read = set()
-    for table in tables:  # a `lambda` has its own, where the same name can be an argument
+    for table in tables:  # a `lambda` has a table of its own, where the name may be an argument
         tables += table.get_children()
         outermost = table is tables[0]
         read |= {s.get_name() for s in table.get_symbols() if outermost or s.is_global()}
@@ -26,7 +26,7 @@ def free_names(code: str) -> list[str]:
 def import_line(name: str, value: Any) -> str | None:
     """The line that imports this object under this name.
 
-    None for what cannot be imported, such as all that was defined in the notebook itself.
+    None if it cannot be imported, such as an object defined in the notebook itself.
 
     Example:
         >>> import jax
@@ -44,12 +44,12 @@ def import_line(name: str, value: Any) -> str | None:
 
 
 def _home(value: Any) -> str | None:
-    """The public module in which a function or class stands under its own name, or None."""
+    """The public module that has a function or class under its own name, or None."""
     own, home = getattr(value, "__name__", None), getattr(value, "__module__", None)
     if not isinstance(own, str) or not isinstance(home, str) or home == "__main__":
         return None
     top = home.partition(".")[0]
-    # A library often defines a function in a private module and shows it in another one.
+    # A library often defines a function in a private module and exports it from another one.
     homes = [home, *sorted((n for n in list(sys.modules) if n.partition(".")[0] == top), key=len)]
     for place in homes:
         public = not any(part.startswith("_") for part in place.split("."))

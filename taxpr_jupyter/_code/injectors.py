@@ -1,4 +1,4 @@
-"""Injectors in Python."""
+"""Write injectors as Python: ``taxpr.scale(factor=0.5)``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def injector_code(attached: Attached, place: str, names: Names) -> str:
 
 
 def _unnamed(made: taxpr.Injector, source: Any, place: str, names: Names) -> str:
-    """An injector that the notebook has no name for, by what made it where that can be seen."""
+    """An injector without a name in the notebook, written as the call that made it if known."""
     kind = next((kind for kind in names.kinds() if is_made_by(source, kind)), None)
     if kind is not None:
         return _kind(made, kind, None, place, names)
@@ -97,6 +97,6 @@ def _named(names: Names, base: str, what: str, value: Any) -> str:
 
 
 def _is_open(value: Any, default: Any) -> bool:
-    """Whether it is an infinite default, which is easier to read where it is left out."""
+    """Whether a value is an infinite default, which is left out for readability."""
     numbers = isinstance(value, float) and isinstance(default, float)
     return numbers and math.isinf(value) and value == default

@@ -1,4 +1,4 @@
-"""The names in a code: those of the notebook, those of modules, and those that the code makes."""
+"""`Names`: keep track of the names in generated code: of the notebook, of modules, and its own."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Names:
-    """The names of one code.
+    """The names in one piece of generated code.
 
     Args:
-        namespace: The names of the notebook as they are now.
-        named: What the names of the user's call meant when it was traced.
-        given: Values by the names that the call has for what the notebook has no name for.
+        namespace: The present names of the notebook.
+        named: The objects that the names of the user's call meant when it was traced.
+        given: Objects without a name in the notebook, by their names in the call.
         call: The call.
     """
 
@@ -50,16 +50,16 @@ class Names:
         self._of_call = frozenset(free_names(call))
         self._made: dict[str, tuple[Any, str]] = {}
         self._modules: dict[str, str] = {}
-        # Until `choose_own` has seen which names are read.
+        # Placeholders, until `choose_own` knows which names are read.
         self.own: Callable[[str], str] = "_of_taxpr_{}".format
 
     def expression(self, value: Any) -> str | None:
-        """Python for a value by the names of the notebook; None where they do not say it."""
+        """Python for a value in names of the notebook; None if there is none."""
         made = next((name for name, (found, _) in self._made.items() if found is value), None)
         return made or expression(value, self._known)
 
     def kinds(self) -> list[taxpr.InjectorKind]:
-        """The kinds of injectors: the ready ones, and those of the notebook."""
+        """The injector kinds of taxpr and of the notebook."""
         ready = taxpr.ready_injectors().values()
         return [*ready, *(x for x in self._known.values() if isinstance(x, taxpr.InjectorKind))]
 
@@ -68,12 +68,12 @@ class Names:
         return bool(name) and name in self._known and self._known[name] is value
 
     def named(self, value: Any, base: str, what: str) -> str:
-        """Python for a value; a new name, like ``base``, where the notebook has none for it.
+        """Python for a value; a new name, like ``base``, if the notebook has none for it.
 
         Args:
             value: The value.
-            base: How the new name is to begin.
-            what: What it is, for the list of what is to be defined.
+            base: The beginning of the new name.
+            what: A description, for the list of names to define.
         """
         known = self.expression(value)
         if known is None:
@@ -93,7 +93,7 @@ class Names:
         return self._modules[name]
 
     def choose_own(self, body: str, sources: Iterable[Any]) -> None:
-        """Chooses the names that the code makes so that they are nobody else's.
+        """Choose names for the code's own variables that nothing else uses.
 
         Args:
             body: The code, written with the names that `own` has given so far.
@@ -105,7 +105,7 @@ class Names:
         self.own = functools.partial(_fresh, taken=taken)
 
     def head(self, body: str, config: Mapping[str, Any]) -> list[str]:
-        """What stands before the code: imports, settings of JAX, names that are to be defined."""
+        """The lines before the code: imports, settings of JAX, names to define."""
         imports, first = [], []
         for name in free_names(body):
             value, text = self._meaning(name)
@@ -122,7 +122,7 @@ class Names:
         return [line for part in (imports, settings, first) if part for line in (*part, "")]
 
     def _meaning(self, name: str) -> tuple[Any, str | None]:
-        """What a name stands for, and in words; None instead of these where Python knows it."""
+        """The object of a name and its description; the latter is None for a builtin."""
         if name in self._made:
             value, what = self._made[name]
             return value, f"{described(value)}, {what}"

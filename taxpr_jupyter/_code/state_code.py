@@ -1,4 +1,4 @@
-"""Python that makes a function with states a pure one, and sets what its states begin with."""
+"""Write Python that makes a function with states pure, and sets the initial values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PureLines:
 
     Attributes:
         lines: The lines.
-        args: The arguments behind the states.
+        args: The arguments after the states.
     """
 
     lines: list[str]
@@ -58,8 +58,8 @@ def pure_lines(
         fn: Python for the function.
         args: Python for its positional arguments.
         words: Python for the others: ``n=3``.
-        static_argnums: Positions of the arguments that are not traced.
-        static_argnames: Names of such.
+        static_argnums: Positions of the static arguments.
+        static_argnames: Names of the static arguments.
         names: The names that the code may use and make.
     """
     bound = states.pure.bound
@@ -76,7 +76,7 @@ def pure_lines(
 def _made_pure(
     code: PureCode, fn: str, args: Sequence[str], names: Names
 ) -> tuple[list[str], Sequence[str]]:
-    """Lines that make the function pure, and the arguments behind the states."""
+    """Lines that make the function pure, and the arguments after the states."""
     target = f"{names.own('pure')}, {names.own('states')}"
     given = ", ".join([fn, *args])
     if not code.body:
@@ -108,7 +108,7 @@ def _bound(
     static_argnames: Sequence[str],
     names: Names,
 ) -> tuple[list[str], str, list[str]]:
-    """Lines that define the function of what is traced; its name, and its arguments."""
+    """Lines that define a function of the traced arguments, its name, and these arguments."""
     fixed = [word for word in words if _name(word) in static_argnames]
     others = [word for word in words if word not in fixed]
     if not (static_argnums or fixed):
@@ -139,7 +139,7 @@ def _bound(
 
 
 def _edits(states: StatesOf, names: Names) -> list[str]:
-    """Lines that set the initial values that are others than the states' own."""
+    """Lines that set initial values that differ from the states' own."""
     lines, own = [], names.own("states")
     flat, tree = names.own("leaves"), names.own("tree")
     for name, value in states.edited.items():

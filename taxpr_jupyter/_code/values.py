@@ -1,4 +1,4 @@
-"""Values in Python."""
+"""Write values as Python: numbers, arrays, PRNG keys, dtypes, functions, and trees of these."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Need = Callable[[Any], str]
 
 
 class _UnwrittenError(Exception):
-    """A value that cannot be written out, or is too large for that."""
+    """The value cannot be written out, or is too large."""
 
 
 def written(value: Any, names: Names) -> str | None:
-    """Python for a value, as `value_code` has it, or None where that needs a new name."""
+    """Like `value_code`, but None if it needs a new name."""
 
     def refuse(value: Any) -> str:
         raise _UnwrittenError
@@ -43,12 +43,12 @@ def value_code(value: Any, names: Names, need: Need) -> str:
     Args:
         value: The value.
         names: The names that it may use.
-        need: Gives a name to what cannot be written out.
+        need: Gives a name to a value that cannot be written out.
     """
     inner = functools.partial(value_code, names=names, need=need)
     if type(value) is float and not math.isfinite(value):
         return f"float({str(value)!r})"
-    if type(value) is complex:  # `repr` loses signs of zeros, and has nan
+    if type(value) is complex:  # `repr` loses signs of zeros, and writes nan
         return f"complex({inner(value.real)}, {inner(value.imag)})"
     if (text := names.expression(value)) is not None:
         return text
@@ -63,7 +63,7 @@ def value_code(value: Any, names: Names, need: Need) -> str:
     if type(value) is dict:
         return "{" + ", ".join(f"{inner(k)}: {inner(v)}" for k, v in value.items()) + "}"
     if isinstance(value, enum.Enum):
-        one = str(value.name).isidentifier()  # and no combination of flags
+        one = str(value.name).isidentifier()  # not a combination of flags
         kind = inner(type(value))
         return f"{kind}.{value.name}" if one else f"{kind}({inner(value.value)})"
     if value is ...:
@@ -72,7 +72,7 @@ def value_code(value: Any, names: Names, need: Need) -> str:
         parts = value.start, value.stop, value.step
         return f"{type(value).__name__}({', '.join(map(inner, parts))})"
     if type(value) is frozenset:
-        items = ", ".join(sorted(map(inner, value)))  # the same in every process
+        items = ", ".join(sorted(map(inner, value)))  # sorted, to be equal in every process
         return f"frozenset({{{items}}})" if value else "frozenset()"
     if type(value) is functools.partial:
         words = [inner(value.func), *map(inner, value.args)]
@@ -91,7 +91,7 @@ def value_code(value: Any, names: Names, need: Need) -> str:
 
 
 def keywords(params: Mapping[str, Any], code: Callable[[Any], str]) -> str:
-    """``name='h', layer=3``; a dict to unpack where a name is no identifier."""
+    """``name='h', layer=3``; a dict to unpack if a name is no identifier."""
     texts = {key: code(value) for key, value in params.items()}
     if all(key.isidentifier() for key in texts):
         return ", ".join(f"{key}={text}" for key, text in texts.items())
@@ -111,7 +111,7 @@ def _array(value: Any, names: Names) -> str | None:
         return made if same else None
     if type(value).__module__ == "numpy" and array.ndim == 0 and isinstance(value, np.generic):
         return f"{names.module('numpy', 'np')}.{type(value).__name__}({items})"
-    if not array.size:  # a list loses the axes behind one of length 0
+    if not array.size:  # a nested list loses the axes after one of length 0
         return f"{names.module('numpy', 'np')}.zeros({array.shape}, dtype={str(array.dtype)!r})"
     return f"{names.module('numpy', 'np')}.array({items}, dtype={str(array.dtype)!r})"
 
@@ -133,7 +133,7 @@ def _key(key: Any, names: Names) -> str | None:
 
 
 def _dtype(dtype: Any, names: Names) -> str | None:
-    """A dtype, or what stands for one, such as ``jnp.bfloat16``."""
+    """Python for a dtype, such as ``jnp.bfloat16``."""
     if any(dtype is one for one in (bool, int, float, complex)):
         return dtype.__name__
     of_numpy = isinstance(dtype, type) and issubclass(dtype, np.generic)

@@ -1,6 +1,5 @@
-"""A program with the user's changes.
+"""A program with the user's changes: added tags, attached injectors, folding.
 
-Added tags, attached injectors, folding; what is at a place of it.
-
-May import what draws and finds; nothing in here runs a program.
+Also looks up what is at an address of such a program. May import the rooms that draw and search;
+does not run a program.
 """

@@ -1,4 +1,4 @@
-"""Injectors as the panel offers them: by name, with values, and tried out when attached."""
+"""Make injectors from names and values, as the panel offers them, and try them out."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NOTHING = taxpr.from_function(lambda ctx, token, params: (token, ctx))
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Something that can be attached.
+    """An injector that can be attached by name.
 
     Attributes:
-        name: What `Session.attach` takes.
-        doc: What it does, in one line.
+        name: The name for `Session.attach`.
+        doc: A description in one line.
         kind: ``"ready"`` for those of taxpr, ``"function"`` for those of the namespace.
         params: The declared parameters.
     """
@@ -39,11 +39,11 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """That an injector was not tried out yet, and what to restore if the trial fails.
+    """An injector is not tried out yet; this is the state to restore if the trial fails.
 
     Attributes:
-        before: The injector that was there before; None for none.
-        tag: The params of the tag that came with it; None where there was one.
+        before: The previous injector, or None.
+        tag: The params of the tag that was added with it; None if there was a tag already.
     """
 
     before: Attached | None
@@ -59,15 +59,15 @@ class Attached:
         name: The injector's name.
         kind: ``"ready"``, ``"function"`` or ``"injector"`` (given as an object).
         values: The numbers among the values of its parameters.
-        params: What it declares about its parameters.
-        error: Why it does not work at this site; None where it does.
-        note: What to know about it at this site, such as a derivative that stays as it was.
-        warned: The warnings that say so.
+        params: The parameters that it declares.
+        error: Why it does not work at this site; None if it works.
+        note: A remark for this site, such as a derivative that stays as it was.
+        warned: The warnings behind the note.
         injector: The injector itself, values included.
-        source: The kind, function or injector of which it was made.
-        bound: The name of the source in the namespace; empty where it has none.
-        asks_ctx: Whether its ctx is to be given: a function of the user does something with it.
-        trial: Where it was not tried out yet, see `Session.settle`; else None.
+        source: The kind, function or injector that it was made of.
+        bound: The name of the source in the namespace; empty if it has none.
+        asks_ctx: Whether the user must give its ctx, because their function uses it.
+        trial: Set while it is not tried out yet, see `Session.settle`; else None.
     """
 
     key: str
@@ -90,10 +90,10 @@ class Attached:
         return self.injector.new_state(None) if is_function(self.source) else ()
 
     def with_value(self, param: str, value: Any) -> Attached:
-        """The same with another value of one parameter.
+        """The same injector with another value of one parameter.
 
         Raises:
-            PanelError: There is no such parameter, or the value is no number.
+            PanelError: If there is no such parameter, or the value is no number.
         """
         if param not in self.values:
             known = ", ".join(self.values) or "no parameters"
@@ -108,10 +108,10 @@ class Attached:
         return dataclasses.replace(self, values=values, injector=made)
 
     def with_ctx(self, ctx: Any) -> Attached:
-        """The same function with another first context.
+        """The same function with another initial context.
 
         Raises:
-            PanelError: It is no function.
+            PanelError: If the injector is not made of a function.
         """
         if not is_function(self.source):
             raise PanelError(f"{self.name} has a context of its own, which is not set")
@@ -120,7 +120,7 @@ class Attached:
 
 
 def choices(namespace: Mapping[str, Any]) -> dict[str, Choice]:
-    """What can be attached by name. Names of the namespace come before those of taxpr."""
+    """The injectors that can be attached by name. The namespace takes precedence over taxpr."""
     found = {
         name: Choice(name, kind.doc, "ready", kind.params)
         for name, kind in taxpr.ready_injectors().items()
@@ -137,18 +137,18 @@ def make(
     values: Mapping[str, Any],
     namespace: Mapping[str, Any],
 ) -> Attached:
-    """An injector for a site, from whatever the user gives for one.
+    """Make an injector for a site from whatever the user gives.
 
     Args:
         key: The key of the site.
         injector: A name, a `taxpr.Injector`, a `taxpr.InjectorKind`, or a function
             ``(ctx, token, params) -> (token, ctx)``.
-        ctx: The first context of a function.
+        ctx: The initial context of a function.
         values: The values of the parameters.
-        namespace: Where names are looked up.
+        namespace: The namespace in which to look up names.
 
     Raises:
-        PanelError: It is none of these, or the values do not fit it.
+        PanelError: If it is none of these, or the values do not fit it.
     """
     ready = taxpr.ready_injectors()
     if not isinstance(injector, str):
@@ -175,7 +175,7 @@ def make(
 
 
 def is_made_by(made: taxpr.Injector, kind: taxpr.InjectorKind) -> bool:
-    """Whether an injector is of this kind, and not only of its name.
+    """Whether an injector is of this kind, not only of a kind with this name.
 
     >>> @taxpr.injector(factor=taxpr.Param(2.0))
     ... def scale(token, factor):
@@ -189,10 +189,10 @@ def is_made_by(made: taxpr.Injector, kind: taxpr.InjectorKind) -> bool:
 
 
 def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | None:
-    """The same with the object that its name means now; None where nothing changed.
+    """The injector remade from the object that its name means now; None if nothing changed.
 
-    This is how a function that was defined anew in the notebook is taken up. Of its values those
-    are kept that are not what they were by default, as far as there still are such parameters.
+    So a function that the notebook redefines takes effect. Values other than the old defaults are
+    kept, if the new object has such parameters.
     """
     now = namespace.get(attached.bound)
     if now is attached.source or now is None:
@@ -206,15 +206,15 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
     given = attached.bound if attached.kind == "function" else now
     try:
         return make(attached.key, given, attached.ctx, values, namespace)
-    except PanelError:  # the name means something else now
+    except PanelError:  # the name now means no injector
         return None
 
 
 def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attached:
-    """The same with ``error`` and ``note`` set: whether it works at the site, without running.
+    """Trace the injector at its site, without running it, and set ``error`` and ``note``.
 
     Raises:
-        PanelError: No injector can work there.
+        PanelError: If no injector can work there.
     """
     warned: list[Warning] = []
     try:
@@ -232,7 +232,7 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         raise
     except BaseException as error:  # a function may call `exit()`
         line = users_line(error.__traceback__)
-        said = one_line(error).partition(" This is raised by the injector")[0]  # as is said here
+        said = one_line(error).partition(" This is raised by the injector")[0]  # repeated below
         text = f"The injector {attached.name!r} at the {site} raised {said}"
         text += f" ({line})" if line else ""
     asks = attached.asks_ctx
@@ -248,12 +248,12 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
 
 
 def noted_already() -> AbstractContextManager[None]:
-    """Without the warnings that `tried` made to notes."""
+    """A context without the warnings that `tried` has turned into notes."""
     return taxpr.warnings_to(lambda warning: None)
 
 
 def _in_words(text: str, site: taxpr.Site) -> str:
-    """The text with the site's place as users know it: a cell has a file name that says nothing."""
+    """The text with ``cell 3, line 4`` instead of the file name of a cell."""
     if site.source is None:
         return text
     return text.replace(str(site.source), source_text(site.source))
@@ -278,7 +278,7 @@ def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
     """An injector with these values.
 
     Raises:
-        PanelError: They do not fit, or ``source`` makes no injector.
+        PanelError: If they do not fit, or ``source`` makes no injector.
     """
     if isinstance(source, taxpr.InjectorKind):
         defaults = {name: param.default for name, param in source.params.items()}
@@ -328,7 +328,7 @@ def _declared(source: Any) -> Mapping[str, taxpr.Param]:
 
 
 def _defaults(source: Any) -> dict[str, Any]:
-    """The values that an injector has where none are given."""
+    """The default values of an injector."""
     if isinstance(source, taxpr.Injector):
         return dict(source.values)
     return {name: param.default for name, param in _declared(source).items()}
@@ -339,10 +339,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(injector: str, param: str, value: Any, *, like: Any) -> Any:
-    """The value as a Python number: a float where the default is one.
+    """The value as a Python number: a float if the default is one.
 
     Raises:
-        PanelError: It is none.
+        PanelError: If it is no number.
     """
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()

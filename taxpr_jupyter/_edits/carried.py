@@ -1,10 +1,10 @@
-"""Finds values of a program again in the program that its source has become.
+"""Carry tags over to a program whose source was edited: find the values of the old one again.
 
-A value is known by the equation that makes it: its primitive, the nested jaxpr and the function in
-which it stands, and the text of its line. Where as many equations as before have all of these,
-each is the one of the same number. Where the line was changed, its neighbours decide: what its
-operands are made by, and what uses its results. If two places fit equally well, the tag is dropped:
-a tag that is lost is seen, one at a wrong value is not.
+A value is identified by the equation that makes it: primitive, nested jaxpr, function, and the text
+of the source line. If equally many equations share all of these in both programs, they correspond
+in order. If the line was changed, the neighbours decide: the producers of the operands and the
+users of the results. If two places fit equally well, the tag is dropped, because the user notices a
+lost tag but not one at a wrong value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d+:")
 
 
 class Place(NamedTuple):
-    """What an equation is known by.
+    """The properties that identify an equation.
 
     Attributes:
         kind: Its primitive, the nested jaxpr without numbers, the function, its results' dtypes.
@@ -35,17 +35,17 @@ class Place(NamedTuple):
 
 
 def line_text(index: Index, key: str) -> str:
-    """The text of the line that makes a value, to be kept before the user edits it."""
+    """The text of the source line that makes a value, to remember before the user edits it."""
     eqn = index.eqns.get(taxpr.Address(key).eqn)
     return _squeezed(taxpr.source_of(eqn)) if eqn is not None else ""
 
 
 def carried(old: Index, new: Index, key: str, text: str) -> str | None:
-    """The address in the new program of a value of the old one; None where it cannot be told.
+    """The address in the new program of a value of the old one; None if it is ambiguous or gone.
 
     Args:
         old: The places of the old program.
-        new: Those of the new one.
+        new: The places of the new program.
         key: The address of the value in the old program.
         text: Its line, as `line_text` gave it.
     """
@@ -59,7 +59,7 @@ def carried(old: Index, new: Index, key: str, text: str) -> str | None:
     after = [at for at, one in places if one.text == text]
     if after and len(after) == len(before):
         return after[before.index(owner)].value(result)
-    if after or not text:  # more or fewer of the same line: which is which?
+    if after or not text:  # the numbers differ, so order does not decide
         found = _nearest(old, new, owner, after)
     else:
         known = {_squeezed(taxpr.source_of(one)) for one in old.eqns.values()}
@@ -88,7 +88,7 @@ def _alike(index: Index, place: Place) -> Iterator[tuple[taxpr.Address, Place]]:
 
 
 def _input(old: Index, new: Index, key: str) -> str | None:
-    """Inputs of the program are found by name; other inputs and constants by address."""
+    """Find an input: those of the program by name, others and constants by address."""
     names, others = _inputs(old), _inputs(new)
     if key in names:
         return next((at for at, name in others.items() if name == names[key]), None)
@@ -103,14 +103,14 @@ def _inputs(index: Index) -> dict[str, str]:
 
 
 class _Around(NamedTuple):
-    operands: Sequence[str]  # what makes each
+    operands: Sequence[str]  # the producer of each
     users: Sequence[str]  # in no order
 
 
 def _nearest(
     old: Index, new: Index, owner: str, candidates: Sequence[taxpr.Address]
 ) -> taxpr.Address | None:
-    """The one candidate whose neighbours are most like those of an equation, if there is one."""
+    """The candidate whose neighbours are most similar to those of an equation; None if tied."""
     own = _around(old, owner)
     found = [(_likeness(own, _around(new, at)), at) for at in candidates]
     best = max((likeness for likeness, _ in found), default=0)
@@ -119,7 +119,7 @@ def _nearest(
 
 
 def _likeness(one: _Around, other: _Around) -> int:
-    """How alike the neighbours are; 0 where neither all users nor all operands are the same."""
+    """The similarity of neighbours; 0 if neither all users nor all operands are equal."""
     rest, shared = list(other.operands), 0
     for operand in one.operands:
         if operand in rest:
@@ -153,7 +153,7 @@ def _around(index: Index, address: str) -> _Around:
 
 
 def _through_tags(jaxpr: Any, eqn: Any) -> Mapping[Any, None]:
-    """The results of an equation, and what tags return of them."""
+    """The results of an equation, and the results of tags on them."""
     results = dict.fromkeys(eqn.outvars)
     for one in jaxpr.eqns:
         if taxpr.is_tag(one) and any(_hashable(v) and v in results for v in one.invars):

@@ -1,4 +1,4 @@
-"""The drawing of an edited program, kept until there are other edits."""
+"""`Drawn`: draw an edited program, and cache the drawing until the edits change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Drawn:
     Args:
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
-        heat: What nodes are coloured by.
+        heat: The quantity by which nodes are coloured.
     """
 
     def __init__(self, budget: int, timeout: float, heat: HeatKind | None = None) -> None:
@@ -37,7 +37,7 @@ class Drawn:
         """The drawing of a program with its edits."""
         self._edited = edited
         edits = edited.edits
-        # Values of injectors stand in the text only.
+        # Values of injectors are shown in the text, not in the picture.
         key = (edits.tags, frozenset(edits.attached), edits.unfolded, edits.only, self.heat)
         kept = self._kept
         if kept is not None and kept[0] == key:
@@ -67,26 +67,26 @@ class Drawn:
         return self.drawing(edited).picture
 
     def builder(self, edited: Edited) -> Builder:
-        """What draws a program; the last one is kept."""
-        builder = self._builder  # another thread may put its own there
+        """The builder of a program's drawings; the last one is cached."""
+        builder = self._builder  # another thread may replace the attribute
         if builder is None or builder.program is not edited.program:
             builder = self._builder = Builder(edited.program, self.budget, source_text)
         return builder
 
     def svg(self, edited: Edited, cancel: threading.Event | None = None) -> str | None:
-        """The picture as SVG; None where there is no layout, and `note` says why."""
+        """The picture as SVG; None if there is no layout, and `note` says why."""
         try:
             return self.drawing(edited).svg(cancel)
         except PanelError:
             return None
 
     def note(self, edited: Edited) -> str:
-        """What the user should know about the picture and its layout; may be empty."""
+        """Remarks about the picture and its layout for the user; may be empty."""
         notes = [edited.edits.note, edited.passed_over, self.drawing(edited).note]
         return " ".join(note for note in notes if note)
 
     def described(self, edited: Edited, address: str, found: Inspection | None) -> Inspection:
-        """An inspection, completed by what the picture knows."""
+        """An inspection, completed with facts from the picture."""
         picture = self.picture(edited)
         element = picture.find(address)
         fold = address if address in picture.foldable else getattr(element, "fold", None)

@@ -1,4 +1,7 @@
-"""What the user changed in a session, and what follows from it."""
+"""`Edits`, the user's changes as plain data, and `Edited`, a program with them.
+
+`Edited` computes what follows from the changes when it is asked.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,15 @@ class Edits:
     Attributes:
         tags: The params of the added tags, by value address.
         attached: The injectors, by the key of their site.
-        unfolded: The addresses drawn open; None where the picture chooses.
+        unfolded: The addresses drawn open; None if the picture chooses.
         by_hand: Those of them that the user unfolded.
         only: The part that is drawn; None for all.
-        note: What the user should know of the last change of the picture.
+        note: A remark for the user about the last change of the picture.
         states: The initial values that were set, by the name of the state.
-        lines: The line in the source that makes a tagged value, by the key of its tag: the user
-            may edit it.
-        watched: By the name of a state what is written to it: for each place the array of its
-            value, such as `norm['mean']`, and the key of the tag there.
+        lines: The source line that makes a tagged value, by the key of its tag, to find the value
+            again after the user has edited the source.
+        watched: For each state the places that write to it: the array of its value, such as
+            `norm['mean']`, and the key of the tag there.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -54,7 +57,7 @@ class Edits:
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
 
     def runs_as(self, other: Edits) -> bool:
-        """Whether a run gives the same as with these others: what is folded is nothing to it."""
+        """Whether a run gives the same results with other edits, which may differ in folding."""
         return (
             self.tags is other.tags
             and self.states is other.states
@@ -72,7 +75,7 @@ class Edited:
     Args:
         program: The program as traced.
         edits: The changes.
-        before: The same with other edits, whose work may be of use.
+        before: The same program with other edits, whose cached results may be reused.
     """
 
     def __init__(self, program: taxpr.Program, edits: Edits, before: Edited | None = None) -> None:
@@ -81,7 +84,7 @@ class Edited:
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
             kept = ("index", "finder", "slices", "_rows", "_letters", "_length")
-            known = dict(vars(before))  # another thread may add to it
+            known = dict(vars(before))  # a copy, as another thread may add to it
             self.__dict__.update((name, known[name]) for name in kept if name in known)
             return
         for address, params in edits.tags.items():
@@ -89,7 +92,7 @@ class Edited:
         self.program = program
 
     def changed(self, **changes: Any) -> Edited:
-        """The program with other edits; what they ask for and cannot be is found out here."""
+        """The program with other edits. Raises if they are impossible."""
         if (
             keys := {*changes.get("tags", ()), *changes.get("attached", ())}
             - self.edits.lines.keys()
@@ -112,7 +115,7 @@ class Edited:
 
     @functools.cached_property
     def slices(self) -> Slices:
-        """Finds what is upstream and downstream."""
+        """Computes upstream and downstream slices of the program."""
         return Slices(self.program)
 
     @functools.cached_property
@@ -124,13 +127,13 @@ class Edited:
     @functools.cached_property
     def _rows(self) -> tuple[SiteRow, ...]:
         """The tags without their injectors."""
-        if not self.program.tags():  # then nobody need know all places
+        if not self.program.tags():  # avoids computing the index
             return ()
         return site_rows(self.program, self.index, self.edits.tags)
 
     @functools.cached_property
     def passed_over(self) -> str:
-        """Which tags a run passes over and why, in words; empty where there are none."""
+        """The tags that a run skips and why, in words; empty if there are none."""
         refused = Counter(site.refused for site in self.sites if site.refused)
         if not refused:
             return ""
@@ -148,7 +151,7 @@ class Edited:
         """The program with its tags and injectors.
 
         Raises:
-            PanelError: An injector cannot work.
+            PanelError: If an injector cannot work.
         """
         attached = {site.site: site.injector for site in self.sites if site.injector}
         for site, injector in attached.items():
@@ -161,7 +164,7 @@ class Edited:
         return injected_program(injected, self.program)
 
     def lines(self, limit: int | None = None) -> list[Line]:
-        """Every equation as a line, whatever is folded in the picture; at most so many lines."""
+        """Every equation as a line, regardless of folding; at most `limit` lines."""
         injected = {site.address for site in self.sites if site.injector}
         added = {site.address for site in self.sites if site.added}
         names = Tooltips(self._letters)
@@ -176,10 +179,10 @@ class Edited:
         return length_of(self.program)
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
-        """The lines of the program as text, each with the address of what it is about.
+        """The lines of the program as text, each with its address.
 
         Args:
-            call: What was traced.
+            call: The traced call.
             limit: At most this many lines of the program; None for all.
             color: Whether to use the colours of a terminal.
         """
@@ -190,12 +193,12 @@ class Edited:
         )
 
     def site(self, address: str) -> SiteRow | None:
-        """The tag that a key, an address or a name means; None where it means none.
+        """The tag with this key, address or name; None if there is none.
 
         An address of the program is not looked up as a name.
 
         Raises:
-            PanelError: Several tags have this name.
+            PanelError: If several tags have this name.
         """
         for site in self.sites:
             if site.key == address:
@@ -214,10 +217,10 @@ class Edited:
         return named[0] if named else None
 
     def the_site(self, address: str) -> SiteRow:
-        """The tag that a key, an address or a name means.
+        """The tag with this key, address or name.
 
         Raises:
-            PanelError: It means none.
+            PanelError: If there is none.
         """
         site = self.site(address)
         if site is None:
@@ -228,7 +231,7 @@ class Edited:
         """The address of a value that has no tag yet.
 
         Raises:
-            PanelError: It has one, or there is no such value.
+            PanelError: If it has a tag, or there is no such value.
         """
         site = self.site(address)
         if site is None:
@@ -239,7 +242,7 @@ class Edited:
         )
 
     def _near(self, address: str) -> str:
-        """The tags, those first whose names are spelt alike, in words."""
+        """A list of the tags for messages, those with similar names first."""
         titles = {site.title: site.name or site.address for site in self.sites}
         return f"Tags: {nearest(address, titles) or 'none'}"
 
@@ -247,7 +250,7 @@ class Edited:
         """``name``, or the first free one of ``tag1``, ``tag2``, ….
 
         Raises:
-            PanelError: The name is taken.
+            PanelError: If the name is taken.
         """
         taken = {site.name: site for site in self.sites}
         if name is None:
@@ -258,12 +261,12 @@ class Edited:
 
 
 class Adopted(NamedTuple):
-    """What became of edits in another program.
+    """The result of applying edits to another program.
 
     Attributes:
-        edited: The program with those that could be made there.
-        moved: What is elsewhere now, in words.
-        dropped: What could not be made, in words.
+        edited: The program with the edits that could be applied.
+        moved: Edits whose address changed, in words.
+        dropped: Edits that could not be applied, in words.
     """
 
     edited: Edited
@@ -272,7 +275,7 @@ class Adopted(NamedTuple):
 
 
 def adopted(edited: Edited, old: Edited, namespace: Mapping[str, Any]) -> Adopted:
-    """Edits made to an older program, made to this one where their values are found again."""
+    """Apply the edits of an older program to this one, as far as their values are found again."""
     moved, dropped, keys = [], [], {}
     for key, params in old.edits.tags.items():
         there = _there(edited, old, key)
@@ -311,7 +314,7 @@ def _there(edited: Edited, old: Edited, key: str) -> str | None:
 def _same_tag(
     edited: Edited, old: Edited, key: str, keys: Mapping[str, str | None]
 ) -> SiteRow | None:
-    """The tag that an injector of the older program goes to; one of the source by its name."""
+    """The tag to which an injector of the older program belongs; source tags match by name."""
     before = next((site for site in old.sites if site.key == key), None)
     if before is not None and not before.added and before.name is not None:
         named = [site for site in edited.sites if site.name == before.name and not site.added]

@@ -1,4 +1,4 @@
-"""Plain functions as injectors: numbers among their defaults are parameters."""
+"""Use plain functions as injectors: defaults that are numbers become parameters."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from taxpr_jupyter._stoppable import STOPPING
 
 
 def is_function(source: Any) -> bool:
-    """Whether it is a plain function ``(ctx, token, params)``, and no injector or kind of one."""
+    """Whether ``source`` is a plain function ``(ctx, token, params)``, not an injector or kind."""
     return callable(source) and not isinstance(source, (taxpr.Injector, taxpr.InjectorKind))
 
 
 def is_empty(ctx: Any) -> bool:
-    """Whether it is the context of a function for which none was given."""
+    """Whether ``ctx`` is the empty context of a function for which none was given."""
     return isinstance(ctx, tuple) and not ctx
 
 
 def params_of(function: Any) -> dict[str, taxpr.Param]:
-    """The parameters that a function takes besides ctx, token and params: what has a number.
+    """The parameters of a function: its arguments with a number as default.
 
-    A float, an integer or a bool is the default of a field. Two numbers in a tuple, one of them a
-    float, are the ends of a slider, which begins in the middle.
+    A float, integer or bool is the default value. A tuple of two numbers, one of them a float, is
+    the range of a slider, which begins in the middle.
 
     >>> def shift(ctx, token, params, by=0.5, share=(0.0, 2.0), mode="add"):
     ...     return token + by * share, ctx
@@ -55,7 +55,7 @@ def params_of(function: Any) -> dict[str, taxpr.Param]:
 
 
 def _is_range(default: Any) -> bool:
-    # Of integers it may be axes or a shape.
+    # A tuple of integers may be axes or a shape.
     return (
         isinstance(default, tuple)
         and len(default) == 2
@@ -65,13 +65,13 @@ def _is_range(default: Any) -> bool:
 
 
 def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
-    """A function with these values of its parameters, and its defaults for the others.
+    """An injector that calls a function with these parameter values, and defaults for the others.
 
-    Floats are leaves of the context. Integers and bools are fixed when tracing, since a function
-    may need them as Python values, as it does an axis.
+    Floats are leaves of the context. Integers and bools are static, since the function may need
+    them as Python values, for example as an axis.
 
     Raises:
-        PanelError: There is no such parameter.
+        PanelError: If there is no such parameter.
     """
     params = params_of(function)
     name = taxpr.from_function(function).name
@@ -89,18 +89,18 @@ def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Inj
 
 
 def with_fixed(function: Any, fixed: Mapping[str, Any]) -> Any:
-    """The function with these arguments, as far as they are not its defaults."""
+    """The function with these arguments bound, except those equal to its defaults."""
     params = params_of(function)
     changed = {k: v for k, v in fixed.items() if repr(v) != repr(params[k].default)}
     return functools.partial(function, **changed) if changed else function
 
 
 class _TouchedError(Exception):
-    """Something was done with a ctx."""
+    """A function used its ctx."""
 
 
 class _Untouched:
-    """Stands for a ctx that a function hands on as it is."""
+    """A fake ctx that raises when a function does anything but return it."""
 
     def __init__(self) -> None:
         object.__setattr__(self, "touched", False)
@@ -124,7 +124,7 @@ for _name in (
 
 
 def uses_ctx(injector: taxpr.Injector, site: taxpr.Site) -> bool:
-    """Whether a function does anything with its ctx but hand it on, at a site."""
+    """Whether a function does anything with its ctx but return it, at a site."""
     ctx, handed_on = _Untouched(), True
 
     def call(values: Any, token: Any) -> int:
@@ -138,5 +138,5 @@ def uses_ctx(injector: taxpr.Injector, site: taxpr.Site) -> bool:
     except STOPPING:
         raise
     except BaseException:
-        return ctx.touched  # else what it raises has nothing to do with the ctx
+        return ctx.touched  # otherwise the error is unrelated to the ctx
     return ctx.touched or not handed_on

@@ -1,4 +1,4 @@
-"""What can be said about one place of a program."""
+"""`Inspector`: look up everything about one address of a program, for the inspector panel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ValueRow:
         address: Its address, which `Session.tag` takes.
         text: Its letter and type, such as ``h:f32[3]``.
         tag: The tag that marks it, or None.
-        refused: Why it cannot be tagged; None where it can.
+        refused: Why it cannot be tagged; None if it can.
     """
 
     address: str
@@ -41,8 +41,8 @@ class Inspection:
     """One place of a program, for the inspector.
 
     Attributes:
-        address: What was asked for; for the key of a tag without a value of its own, the
-            address that the tag has now.
+        address: The requested address; for the key of a tag without a value of its own, the
+            present address of the tag.
         kind: ``"eqn"``, ``"tag"``, ``"input"``, ``"output"``, ``"const"``, ``"literal"``,
             ``"jaxpr"``, ``"group"``, ``"state"`` or ``"unknown"``.
         title: A heading.
@@ -50,20 +50,20 @@ class Inspection:
         params: The params of the equation, as name and text.
         inputs: The operands, such as ``a:f32[3]``.
         outputs: The results.
-        source: Where the user's code made it; may be empty. Of a tag that was added interactively
-            the place of the value.
+        source: The user's source line that made it; may be empty. For a tag that was added
+            interactively, the line of the value.
         source_line: The text of that line; may be empty.
-        value_source: Of a tag in the source, where the value was made, if that is another line.
+        value_source: For a tag in the source, the line that made the value, if it is another one.
         value_line: The text of that line.
-        added_by: Of a tag that was added interactively, the call that adds it.
+        added_by: For a tag that was added interactively, the call that adds it.
         scope: The name stack, such as ``block_0/attention``.
         tag_params: The user's params of a tag, or None.
-        site: The tag, where it is one.
+        site: The tag, if the place is one.
         values: The values that can be tagged here.
         foldable: Whether it can be folded or unfolded.
         unfolded: Whether it is open now.
-        refused: Why no injector can be attached here; None where one can.
-        cost: What it costs, in lines: operations and bytes moved, and what must be said of them.
+        refused: Why no injector can be attached here; None if one can.
+        cost: The cost in lines: operations, bytes moved, and remarks.
     """
 
     address: str
@@ -107,12 +107,12 @@ class Inspector:
         self._by_key = {site.key: site for site in sites}
 
     def address_of(self, address: str) -> str:
-        """The address of the tag where this is the key of one that is no address."""
+        """The address of a tag, given its key; any other address stays as it is."""
         site = self._by_key.get(address) if address.startswith("tag:") else None
         return site.address if site else address
 
     def look(self, address: str) -> Inspection | None:
-        """What is at an address; None where the program has no such place."""
+        """The inspection of an address; None if the program has no such place."""
         index = self._index
         if address in index.eqns:
             return self._equation(address, index.eqns[address], index.inside[address])
@@ -164,7 +164,7 @@ class Inspector:
         )
 
     def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
-        """Where the value was made that a tag marks."""
+        """The source line of the value that a tag marks."""
         eqn = self._index.eqns.get(taxpr.Address(site.key).eqn)
         return taxpr.source_of(eqn) if eqn is not None and not taxpr.is_tag(eqn) else None
 
@@ -214,7 +214,7 @@ class Inspector:
 
 
 def _call_of(site: SiteRow) -> str:
-    """How Python adds a tag that was added by a click."""
+    """The Python call that adds a tag that was added by a click."""
     params = "".join(f", {key}={value!r}" for key, value in site.params.items())
     return f"session.tag({site.key!r}{params})"
 

@@ -1,4 +1,4 @@
-"""A program and its tags as text, for terminals and wherever there is no picture."""
+"""Write a program and its tags as text, for terminals and other places without a picture."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def rows(
     """The equations, one in a line, nested ones indented; tags are marked with ● or ◆.
 
     Args:
-        lines: The first ones of the program.
+        lines: The first lines of the program.
         sites: Its tags.
-        call: What was traced.
+        call: The traced call.
         color: Whether to use the colours of a terminal.
-        eqns: How many equations the program has.
-        more: How many lines there are besides these.
+        eqns: The number of equations of the program.
+        more: The number of lines that were left out.
 
     Returns:
-        For each line the address of what it is about, or "", and the text.
+        For each line its address, or "", and the text.
     """
     injectors = {site.address: _injector_text(site) for site in sites if site.injector}
     places = [f"{'  ' * line.depth}{_place(line)}" for line in lines]
@@ -63,13 +63,13 @@ def folded_text(
     color: bool = False,
     limit: int | None = None,
 ) -> str:
-    """What the picture shows, as the text of a jaxpr or as an outline.
+    """The folded program as the text of a jaxpr or as an outline.
 
     Args:
-        lines: The lines of what it shows.
+        lines: The lines, folded as in the picture.
         sites: The tags of the program.
         outline: Whether to write an outline.
-        call: What was traced.
+        call: The traced call.
         color: Whether to use the colours of a terminal.
         limit: At most this many lines; None for all.
     """
@@ -100,7 +100,7 @@ def _place(line: Line) -> str:
 
 
 def _listed(line: Line) -> str:
-    """A line of the listing, which tells the address besides."""
+    """A line of the listing, with its address."""
     match line.kind:
         case "jaxpr":
             return line.text

@@ -1,4 +1,4 @@
-"""The tags of a program, those of the source and those added interactively."""
+"""`SiteRow`: the tags of a program, from the source and added interactively."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ class SiteRow:
 
     Attributes:
         address: Its address in the picture; it can move when tags are added before it.
-        key: What the session files it under, and never moves: the address of the value that
-            it marks, else ``tag:`` and its address in the program as traced. No tag has such
-            an address.
+        key: The stable key in the session: the address of the value that it marks, or else
+            ``tag:`` and its address in the program as traced. No address looks like the latter.
         name: Its name, or None.
         params: All of its params.
         avals: The type of its token.
         added: Whether it was added interactively.
         injector: The injector attached to it, or None.
-        trips: How often it fires in a run at most; None where only the run can tell.
+        trips: The most times that it fires in a run; None if only the run can tell.
         where: The nested jaxprs around it, in words.
-        source: Where the user's code made it, or the value.
-        refused: Why no injector can be attached to it; None where one can.
+        source: The user's source line that made it, or the value.
+        refused: Why no injector can be attached to it; None if one can.
         site: The site in the program.
     """
 
@@ -92,13 +91,13 @@ def site_rows(
 def _keyed(
     program: taxpr.Program, added: Mapping[str, Any]
 ) -> Iterator[tuple[taxpr.Site, str, bool]]:
-    """The sites with key, and whether they were added."""
+    """Each site, its key, and whether it was added interactively."""
     seen: set[str] = set()
-    of_source: dict[str, int] = {}  # how many tags of the source each jaxpr had so far
+    of_source: dict[str, int] = {}  # the number of tags of the source so far in each jaxpr
     for site in program.tags():
         home, leaf = site.address.home, site.address.local
         value = site.value_address
-        # `t0.0` is what another tag returns: such an address moves with that tag.
+        # `t0.0` is the result of another tag, and moves with that tag.
         if value is not None and value.kind == "tag":
             value = None
         is_added = value in added and value not in seen

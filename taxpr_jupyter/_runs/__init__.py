@@ -1,4 +1,4 @@
-"""Runs a program with its injectors beside the untouched one: compiles, measures, compares.
+"""Compile and run a program with its injectors and the untouched program, and compare the results.
 
-May import `_edits` and `_tracing`.
+May import `_edits` and `_tracing`, and nothing that shows results.
 """

@@ -1,8 +1,7 @@
-"""Two results side by side, and what can be said about one array in a line.
+"""Compare two arrays, and summarize an array in one line.
 
-All of it happens on the host in float64 (integers exactly), so that it says the
-same for every dtype that JAX has: integers, booleans, bfloat16 and smaller
-floats, complex numbers, PRNG keys, the float0 of integer cotangents.
+Everything is computed on the host in float64 (integers exactly), so that it works for every dtype
+of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG keys, float0.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy as np
 from taxpr_jupyter._text.short import aval_text
 
 _SHOWN = 6  # elements of an array in a short text
-_COPIED = 2**16  # bytes of an array that a glance copies to the host
-NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # what `stats` counts, the last one is the sum
+_COPIED = 2**16  # the most bytes of an array that `glance` copies to the host
+NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the last one is the sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,14 +27,14 @@ class Difference:
     Attributes:
         name: The output's name, such as ``out['loss']``.
         aval: Its dtype and shape.
-        max: Largest absolute difference; None where dtype or size leave none. For
-            booleans 1 where any differs.
+        max: Largest absolute difference; None if dtype or size have none. For booleans 1 if any
+            element differs.
         mean: Mean absolute difference; for booleans the fraction that differs.
-        equal: Whether all elements are the same (NaN is the same as NaN).
-        note: What max and mean leave out, such as NaN on one side only; may be empty.
+        equal: Whether all elements are equal (NaN equals NaN).
+        note: Elements that max and mean leave out, such as NaN on one side only; may be empty.
         before: Short text of the untouched value.
         after: Short text of the value with injectors.
-        compared: Whether all of it was compared; else ``equal`` is about the short texts only.
+        compared: Whether all elements were compared. If not, ``equal`` compares the short texts.
     """
 
     name: str
@@ -50,12 +49,12 @@ class Difference:
 
     @property
     def scalar(self) -> bool:
-        """Whether it is a single number."""
+        """Whether the output is a single number."""
         return self.aval.endswith("[]")
 
 
 def glance(name: str, before: Any, after: Any) -> Difference:
-    """As `compare` for a single number; of a larger array only its first elements are looked at."""
+    """Like `compare` for a single number; of a larger array only the first elements count."""
     if getattr(after, "size", 1) == 1:
         return compare(name, before, after)
     texts = [_first_elements(value) for value in (before, after)]
@@ -73,7 +72,7 @@ def glance(name: str, before: Any, after: Any) -> Difference:
 
 
 def _first_elements(value: Any) -> str:
-    """The short text; nothing of what would have to be copied from an accelerator first."""
+    """The short text of an array; "…" if it is too large to copy from an accelerator."""
     large = getattr(value, "nbytes", 0) > _COPIED and isinstance(value, jax.Array)
     on_host = not large or all(device.platform == "cpu" for device in value.devices())
     return value_text(value) if on_host else "…"
@@ -96,10 +95,10 @@ def compare(name: str, before: Any, after: Any) -> Difference:
 
 
 def stats(value: Any) -> dict[str, float]:
-    """Mean, std, min, max, norm over the finite elements, and how many others there are.
+    """Mean, std, min, max and norm of the finite elements, and counts of the others.
 
-    These are counted as by `taxpr.check_finite`. Empty where the value holds no numbers (PRNG
-    keys, float0, no elements).
+    Counts as `taxpr.check_finite` does. Empty if the value holds no numbers (PRNG keys, float0, no
+    elements).
     """
     if is_key(value):
         return {}
@@ -147,7 +146,7 @@ def _host(value: Any) -> np.ndarray:
 
 
 def _wide(array: np.ndarray) -> np.ndarray | None:
-    """The array as float64 or complex128; None where it holds no numbers."""
+    """The array as float64 or complex128; None if it holds no numbers."""
     if array.dtype == jax.dtypes.float0:
         return None
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
@@ -163,13 +162,13 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _keys_differ(a: np.ndarray, b: np.ndarray) -> tuple[None, None, str]:
-    """Keys have no distance: how many differ (the bits of a key lie on the last axis)."""
+    """The number of keys that differ (the bits of a key are on the last axis), as a note."""
     differs = (a != b).any(axis=-1)
     return None, None, f"{differs.sum()} of {differs.size} keys differ" if differs.any() else ""
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> tuple[float | None, float | None, str]:
-    """Largest and mean absolute difference, and what they leave out."""
+    """Largest and mean absolute difference, and a note about elements that they leave out."""
     wide_a, wide_b = _wide(a), _wide(b)
     if wide_a is None or wide_b is None or not a.size:
         return None, None, "" if a.size else "no elements"

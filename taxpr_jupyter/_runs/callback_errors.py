@@ -1,6 +1,6 @@
-"""What to say of a Python callback that raised while a compiled program ran.
+"""The message for an error of a Python callback in a compiled program.
 
-JAX passes it on as an error of XLA, with the traceback as text.
+JAX reports it as an error of XLA, with the traceback as text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def callback_message(error: BaseException, sites: Iterable[SiteRow]) -> str:
 
 
 def _codes(source: Any) -> Iterator[tuple[str, str]]:
-    """File and name of the functions that run, and of those that are made in them."""
+    """File and name of the functions that run, and of the functions defined in them."""
     todo = [function.__code__ for function in functions_of(source)]
     while todo:
         code = todo.pop()

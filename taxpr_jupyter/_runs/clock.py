@@ -1,4 +1,4 @@
-"""The phases of a run: measured, told, and stopped when asked to."""
+"""`Clock`: measure the phases of a run, report them, and stop on request."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Measures phases, tells about them, and stops them when asked to.
+    """Measures phases, reports them, and stops them on request.
 
     Args:
-        on_phase: Told of each phase.
+        on_phase: Called with each phase.
         cancel: Set it to stop.
         programs: How many programs there are to run.
     """
@@ -38,7 +38,7 @@ class Clock:
         self._steps = programs * len(PHASES)
 
     def phase(self, name: str, work: Callable[[], T]) -> T:
-        """What the work of a phase returns."""
+        """Run and time the work of a phase; returns its result."""
         self.check()
         if self._on_phase is not None:
             done = len(PHASES) * (self.program == "injected")
@@ -50,18 +50,18 @@ class Clock:
             self.times[name] += time.perf_counter() - start
 
     def stoppable(self, name: str, work: Callable[[], T]) -> T:
-        """What the work returns, unless somebody stops it."""
+        """Like `phase`, but `cancel` stops the work."""
         self.name = name
         stopped = self._cancel and self._cancel.is_set
         return stoppable(work, stopped, python=name not in ("compile", "run"))
 
     def check(self) -> None:
-        """Stops here when asked to."""
+        """Raises if `cancel` is set."""
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError
 
     def computed(self, compiled: Callable[..., Any], *args: Any) -> Any:
-        """What a compiled program returns."""
+        """The results of a compiled program, once they are computed."""
         return self.phase("run", functools.partial(_computed, compiled, args))
 
 

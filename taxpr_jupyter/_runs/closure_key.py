@@ -1,6 +1,7 @@
-"""What a function reads besides its arguments: globals and the cells of closures.
+"""A key for the globals and closure cells that a function reads besides its arguments.
 
-A notebook changes these between two runs, and what was compiled holds their old values.
+A notebook may change them between two runs, but a compiled program holds their old values. The key
+tells whether to compile again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class _Same:
-    """Equal to itself on the same object only, which it keeps alive."""
+    """Compares an object by identity, and keeps it alive."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -30,14 +31,14 @@ class _Same:
 
 
 def reads(source: Any) -> tuple[Any, ...]:
-    """Something hashable that is another one after a change of what ``source`` reads.
+    """A hashable key that changes when a variable that ``source`` reads changes.
 
-    Numbers and strings count by value, everything else by identity: what is changed within a
-    list, a dict or an object goes unnoticed. Functions that it reads are followed where they
-    are of the same module, or in a cell. Those of taxpr and JAX read nothing of the user's.
+    Numbers and strings are compared by value, other objects by identity: a change inside a list,
+    dict or object goes unnoticed. Includes the variables of functions that ``source`` calls, if
+    they are in the same module or in a closure cell. Functions of taxpr and JAX are skipped.
 
     Args:
-        source: A function, anything else that can be called, or an injector.
+        source: A function, another callable, or an injector.
 
     Example:
         >>> step = 1
@@ -50,7 +51,7 @@ def reads(source: Any) -> tuple[Any, ...]:
 
 
 def names_read(source: Any, namespace: Any) -> set[str]:
-    """The names that ``source`` reads by functions whose globals are this namespace."""
+    """The names in a namespace that ``source``, or a function that it calls, reads."""
     return {name for function, name, _ in _read(source) if function.__globals__ is namespace}
 
 
@@ -71,7 +72,7 @@ def _read(source: Any) -> Iterator[tuple[types.FunctionType, str, Any]]:
 
 
 def functions_of(value: Any) -> Iterator[types.FunctionType]:
-    """The Python functions that run when this is called."""
+    """The Python functions that a call of ``value`` runs."""
     if isinstance(value, types.FunctionType):
         yield value
     elif isinstance(value, functools.partial):
@@ -83,20 +84,20 @@ def functions_of(value: Any) -> Iterator[types.FunctionType]:
         for part in vars(value).values():
             yield from functions_of(part)
     elif callable(value) and not isinstance(value, type):
-        # `jax.jit` is called in C, and has the function as `__wrapped__`.
+        # A jitted function is a C object with the Python function in `__wrapped__`.
         for own in (vars(type(value)).get("__call__"), getattr(value, "__wrapped__", None)):
             yield from functions_of(own) if isinstance(own, types.FunctionType) else ()
 
 
 def _outer(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
-    """Name and value of each cell and global that is read, and whether it is a cell.
+    """Each cell and global that a function reads: name, value, and whether it is a cell.
 
-    `inspect.getclosurevars` leaves out what the functions written inside it read.
+    Unlike `inspect.getclosurevars`, this includes those that inner functions read.
     """
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents, True
-        except ValueError:  # empty so far
+        except ValueError:  # the cell is still empty
             continue
     if not is_ours(function.__code__.co_filename):
         for name in sorted(_names(function.__code__)):
@@ -110,5 +111,5 @@ def _names(code: types.CodeType) -> frozenset[str]:
 
 
 def _token(value: Any) -> Any:
-    # By `repr`, since -0.0 equals 0.0 and nan does not equal itself.
+    # Compare by `repr`, because -0.0 == 0.0 and nan != nan.
     return (type(value), repr(value)) if type(value) in _PLAIN else _Same(value)

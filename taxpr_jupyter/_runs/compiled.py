@@ -1,4 +1,4 @@
-"""What XLA says of a program that it has compiled."""
+"""XLA's own cost and memory estimates for a compiled program."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from taxpr_jupyter._text.quantities import quantity
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """XLA's own totals of one compiled program, for one device; None for what it does not say.
+    """XLA's totals for one compiled program on one device; None if XLA does not give a number.
 
-    XLA counts what is left after it has fused and dropped operations. The body of a loop may count
-    once, however often it runs: so on CPU, also where the length is known.
+    XLA counts the operations that are left after fusion and dead code elimination. On CPU it counts
+    a loop body once, even if the trip count is known.
 
     Attributes:
-        flops: Operations other than transcendental ones.
-        transcendentals: Functions such as `exp`.
-        bytes_accessed: What its fused operations read and write.
-        peak_bytes: The most memory in use at once: arguments, results and temporary values.
+        flops: The number of operations, without transcendental ones.
+        transcendentals: The number of functions such as `exp`.
+        bytes_accessed: The bytes that fused operations read and write.
+        peak_bytes: The peak memory: arguments, results and temporary values.
     """
 
     flops: float | None = None
@@ -39,13 +39,13 @@ class Compiled:
 
 
 def compiled_totals(compiled: Any) -> Compiled | None:
-    """What XLA says of a `jax.stages.Compiled`; None where it says nothing, as some backends do."""
+    """XLA's totals for a `jax.stages.Compiled`; None if the backend gives none."""
     costs, memory = _asked(compiled.cost_analysis), _asked(compiled.memory_analysis)
     costs = costs if isinstance(costs, dict) else {}
 
     def number(name: str) -> float | None:
         value = costs.get(name)
-        return value if value is not None and value >= 0 else None  # -1 where it does not know
+        return value if value is not None and value >= 0 else None  # -1 means unknown
 
     found = Compiled(
         flops=number("flops"),
@@ -59,14 +59,14 @@ def compiled_totals(compiled: Any) -> Compiled | None:
 def _asked(question: Any) -> Any:
     try:
         return question()
-    except Exception:  # a backend without an answer raises what it likes
+    except Exception:  # a backend without an answer may raise anything
         return None
 
 
 def _peak(memory: Any) -> float | None:
     if memory is None:
         return None
-    stated = getattr(memory, "peak_memory_in_bytes", 0)  # not in all versions, nor backends
+    stated = getattr(memory, "peak_memory_in_bytes", 0)  # missing in some versions and backends
     parts = ("argument", "output", "temp")
     held = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
     held -= getattr(memory, "alias_size_in_bytes", 0)

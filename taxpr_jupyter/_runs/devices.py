@@ -12,7 +12,7 @@ from jax.extend import backend
 def devices() -> dict[str, Any]:
     """The devices of this process by name, such as ``cpu:0``, JAX's default first.
 
-    The CPU is among them also where the default is an accelerator.
+    Includes the CPU if the default is an accelerator.
     """
     found: list[Any] = []
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
@@ -31,6 +31,6 @@ def device_name(device: Any) -> str:
 
 
 def placed_on(tree: Any) -> set[Any]:
-    """The devices on which the arrays of a tree are."""
+    """The devices that hold the arrays of a tree."""
     arrays = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
     return {device for array in arrays for device in array.sharding.device_set}

@@ -1,4 +1,4 @@
-"""Compiles and runs the untouched program and the one with injectors, phase by phase."""
+"""`Executor`: compile and run the untouched program and the one with injectors, phase by phase."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 
-_KEPT = 8  # compiled programs of one session
-_WRITES = 256  # values of a state that is written in a while loop
-_WRITTEN_BYTES = 2**26  # and no more than this
+_KEPT = 8  # cached compiled programs of one session
+_WRITES = 256  # the most values to keep of a state that is written in a while loop,
+_WRITTEN_BYTES = 2**26  # and the most bytes of them
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be run.
+    """The description of one run.
 
     Attributes:
         number: The number of the run.
@@ -44,9 +44,9 @@ class Plan:
         edited: The program with the added tags.
         sites: The tags of ``edited``.
         code: Python that does the same.
-        tags: The added tags, as something hashable.
-        states: What the states of the function begin with, by name; none for one without.
-        watched: What is written to them, as in `Edits`.
+        tags: The added tags, as a hashable object.
+        states: The initial values of the states by name.
+        watched: The writes to the states, as in `Edits`.
     """
 
     number: int
@@ -66,7 +66,7 @@ class Plan:
 
 
 class Executor:
-    """Runs one call. What was compiled is kept, so that new values of parameters only run.
+    """Runs one call. Compiled programs are cached, so that new parameter values compile nothing.
 
     Args:
         args: The positional arguments that are traced.
@@ -75,7 +75,7 @@ class Executor:
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))
-        # The outputs and totals of the untouched program, by device, the last one last.
+        # The outputs and totals of the untouched program by device, the most recent last.
         self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
         self._states: Mapping[str, Any] = {}  # of these outputs
         self._compiled: collections.OrderedDict[Any, Any] = collections.OrderedDict()
@@ -88,9 +88,9 @@ class Executor:
         cancel: threading.Event | None,
         live: bool = False,
     ) -> Run:
-        """Runs both programs. Errors of programs and injectors end up in the run.
+        """Runs both programs. Errors of programs and injectors are stored in the run.
 
-        ``live`` looks at the results as little as it can; `Run.whole` does the rest.
+        ``live`` postpones the comparison of results to `Run.whole`.
         """
         clock = Clock(on_phase, cancel, 1 if not plan.attached else 2)
         run = Run(
@@ -119,7 +119,7 @@ class Executor:
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
     def trimmed(self, kept_bytes: float) -> list[Any]:
-        """The outputs of the untouched program that are kept: of the last device, and so many."""
+        """Keep the untouched outputs of the last device, and of others up to a size. Returns them."""
         for target, (outputs, _) in list(self._baselines.items())[-2::-1]:
             kept_bytes -= sum(leaf.nbytes for leaf in jax.tree.leaves(outputs))
             if kept_bytes < 0:
@@ -127,7 +127,7 @@ class Executor:
         return [outputs for outputs, _ in self._baselines.values()]
 
     def release(self) -> None:
-        """Lets go of what another run makes anew."""
+        """Drop everything that another run can make again."""
         self._baselines, self._compiled = {}, collections.OrderedDict()
 
     def _computed(self, plan: Plan, device: str | None, clock: Clock) -> _Computed:
@@ -139,7 +139,7 @@ class Executor:
                 "Nothing was run: some arguments are only shapes (jax.ShapeDtypeStruct)"
             )
         target = self._target(device)
-        # By site: a tag can have the address of another one as its name.
+        # Use the site itself: the name of a tag may equal the address of another one.
         written_at = {key for pairs in plan.watched.values() for _, key in pairs}
         watched = {
             row.site: _watched(row, _slots(row) if row.key in written_at else None)
@@ -153,7 +153,7 @@ class Executor:
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
             found = self._baselines.pop(target, None)
-            # With nothing attached the program that records its tags is the untouched one.
+            # If nothing is attached, the recording program also gives the untouched outputs.
             if found is None and (plan.attached or not watched):
                 key = ("untouched", target)
                 untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
@@ -183,7 +183,7 @@ class Executor:
         return _Computed(baseline, outputs, ctx, watched, xla)
 
     def _inputs_with(self, plan: Plan) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """The arguments, behind the states; forgets the outputs for other states."""
+        """The states and the arguments. Forgets untouched outputs if the states have changed."""
         args, kwargs = self._inputs
         if not states_of(plan.program):
             return args, kwargs
@@ -213,9 +213,9 @@ class Executor:
     ) -> _Ready:
         """The program compiled ahead of time for these inputs.
 
-        ``alive`` is kept with it: the key holds ids of things in there.
+        ``alive`` is kept with it, because the key contains ids of its objects.
         """
-        known = self._compiled  # `release` puts another one there
+        known = self._compiled  # `release` replaces the attribute
         if key in known:
             known.move_to_end(key)
             return known[key]
@@ -231,7 +231,7 @@ class Executor:
 
 @dataclasses.dataclass(frozen=True)
 class _Ready:
-    """A compiled program, what XLA says of it, and what must live as long."""
+    """A compiled program, XLA's totals, and objects to keep alive as long."""
 
     call: Any
     totals: Compiled | None
@@ -240,7 +240,7 @@ class _Ready:
 
 @dataclasses.dataclass(frozen=True)
 class _Computed:
-    """What the programs gave. The injectors at each tag are ``watched``."""
+    """The results of both programs. ``watched`` has the injectors at each tag."""
 
     baseline: Any
     outputs: Any
@@ -256,7 +256,7 @@ def _looked_at(
     live: bool = False,
     finish: Callable[[], Run] | None = None,
 ) -> Run:
-    """The run with what was computed, compared and with its records; ``live``: glanced at."""
+    """The run with its results, differences and records; ``live`` only glances at them."""
     (before, before_states), (after, after_states) = (
         parts(plan.program, found) for found in (computed.baseline, computed.outputs)
     )
@@ -299,7 +299,7 @@ def _records(plan: Plan, computed: _Computed) -> dict[str, Record]:
 
 
 def _own_copy(leaf: Any) -> Any:
-    """What the notebook writes into a NumPy array later changes no argument."""
+    """A copy, so that later writes to a NumPy array of the notebook do not change an argument."""
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
 
 
@@ -319,7 +319,7 @@ def _injected(plan: Plan, watched: Any) -> taxpr.Program:
 
 
 def _slots(row: SiteRow) -> int | None:
-    """How many values of a state to keep; None for all, where their number is known."""
+    """The number of values of a state to keep; None for all, if their number is known."""
     if row.trips is not None:
         return None
     size = sum(x.size * getattr(x.dtype, "itemsize", 8) for x in jax.tree.leaves(row.site.avals))
@@ -327,7 +327,7 @@ def _slots(row: SiteRow) -> int | None:
 
 
 def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.Injector]:
-    """The injector followed by `taxpr.record`, so that what goes on from the tag is seen."""
+    """The injector followed by `taxpr.record`, which records the value after the tag."""
     own = [row.injector.injector.at([row.site])] if row.injector else []
     return [*own, taxpr.record(slots=slots)]
 
@@ -354,7 +354,7 @@ def _own(attached: Attached, ctx: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:
-    """What is fixed when tracing: everything about the injectors but their values."""
+    """The part of the injectors that is fixed when tracing: everything but their values."""
     makers = tuple((key, id(a.source), reads(a.source), _options(a)) for key, a in attached.items())
     leaves, tree = jax.tree.flatten(ctx)
     return makers, tree, tuple(jax.typeof(leaf) for leaf in leaves)

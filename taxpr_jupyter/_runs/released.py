@@ -1,4 +1,4 @@
-"""Large results of runs that a session lets go of, so that memory does not fill up."""
+"""Release large results of old runs, so that a session does not fill up the memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SMALL = 2**14  # bytes of an array that is never released
 
 
 class Released:
-    """Stands in a `Run` for a large array that the session let go of.
+    """Replaces a large array in a `Run` whose memory was released.
 
-    Whoever uses it as the array is told how to have that again.
+    Using it as an array raises an error that says how to get the array back.
 
     Attributes:
-        shape: That of the array.
-        dtype: That of the array.
-        nbytes: That of the array; `ndim`, `size` and `itemsize`, too.
+        shape: The shape of the array.
+        dtype: The dtype of the array.
+        nbytes: Its size in bytes; it also has `ndim`, `size` and `itemsize`.
     """
 
     _noun = "array"
@@ -57,7 +57,7 @@ class Released:
 
 
 class ReleasedTree(Released):
-    """Stands for a whole PyTree whose class takes nothing but arrays."""
+    """Replaces a whole PyTree, if its class accepts only arrays."""
 
     _noun = "value"
 
@@ -68,16 +68,15 @@ class ReleasedTree(Released):
 def trimmed(
     runs: Sequence[Run], kept_bytes: float, others: Any = (), *, keep_last: bool = True
 ) -> list[Run]:
-    """The runs, where the older ones have no more large arrays than there may be.
+    """Release large arrays of older runs until the rest fits a limit; the oldest goes first.
 
-    Those of the last run that came to its end are kept, and what others hold costs nothing. Of the
-    runs before it the older ones are released first.
+    The last completed run keeps its arrays. Arrays in ``others`` do not count.
 
     Args:
         runs: The runs, oldest first.
-        kept_bytes: How large the arrays of the runs before the last may be together.
-        others: A PyTree with the arrays that are kept in any case.
-        keep_last: Whether the last run is kept.
+        kept_bytes: The most bytes of arrays in runs before the last one.
+        others: A PyTree with arrays that stay in memory anyway.
+        keep_last: Whether to keep the last run.
     """
     kept = {id(array) for array in jax.tree.leaves(others)}
     last = max((k for k, run in enumerate(runs) if run.ok and keep_last), default=-1)
@@ -93,13 +92,13 @@ def trimmed(
             new[k] = _released(runs[k], kept)
         if k < len(runs) - 1 or not keep_last:
             _clear_frames(runs[k].exception)
-            if new[k].finish is not None:  # it holds all of a live run
+            if new[k].finish is not None:  # `finish` holds all results of a live run
                 new[k] = dataclasses.replace(new[k], finish=None)
     return new
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Lets go of what the frames of an error hold, such as what a run began with."""
+    """Clear the local variables in the frames of an error, such as the inputs of a run."""
     todo, seen = [error], set()
     while todo:
         one = todo.pop()
@@ -110,7 +109,7 @@ def _clear_frames(error: BaseException | None) -> None:
 
 
 def _large(run: Run) -> list[Any]:
-    """The arrays of a run that are not small."""
+    """The large arrays of a run."""
     found: list[Any] = []
 
     def look(tree: Any) -> Any:
@@ -124,7 +123,7 @@ def _large(run: Run) -> list[Any]:
 
 
 def _released(run: Run, kept: Collection[int]) -> Run:
-    """The run without its large arrays, except those of these ids."""
+    """The run without its large arrays, except those whose ids are in `kept`."""
     gone = {id(array): array for array in _large(run) if id(array) not in kept}
     if not gone:
         return run
@@ -136,7 +135,7 @@ def _released(run: Run, kept: Collection[int]) -> Run:
         left = [Released(leaf, run.number) if id(leaf) in gone else leaf for leaf in leaves]
         try:
             return jax.tree.unflatten(structure, left)
-        except Exception:  # the user's class wants arrays
+        except Exception:  # the user's class accepts only arrays
             return ReleasedTree(tree, run.number)
 
     new = _mapped(run, without)
@@ -149,7 +148,7 @@ def _released(run: Run, kept: Collection[int]) -> Run:
 
 
 def _without_values(write: WriteRun) -> WriteRun:
-    """The same, where the values were released, with a note of that."""
+    """The write without its values, with a note if they were released."""
     if not isinstance(write.values, Released):
         return write
     note = ", ".join(filter(None, [write.note, "released"]))

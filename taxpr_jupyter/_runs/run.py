@@ -1,4 +1,4 @@
-"""What a run gives: outputs beside those of the untouched program, records, times."""
+"""`Run`: the result of a run. Outputs with and without injectors, records, times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taxpr_jupyter._runs.state_runs import StateRun
 __all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
 
 PHASES: tuple[str, ...] = ("trace", "lower", "compile", "run")
-# What goes on although a phase was cancelled.
+# Says that work goes on although a phase was cancelled.
 _XLA = "{} goes on until it ends, since XLA cannot be stopped; what it gives is thrown away."
 _PYTHON = "{} goes on until it comes back to Python; what it gives is thrown away."
 LEFT: Mapping[str, str] = {
@@ -38,13 +38,13 @@ HOW_AGAIN = (
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What a run is about to do.
+    """A phase of a run, reported before it begins.
 
     Attributes:
         program: ``"untouched"`` or ``"injected"``.
         name: One of `PHASES`.
         step: The number of the phase, from 1.
-        steps: How many there are.
+        steps: The number of phases.
     """
 
     program: str
@@ -55,18 +55,18 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What went on from one tag, in the run with injectors.
+    """The recorded value of one tag, in the run with injectors.
 
     Attributes:
         key: The key of the site.
         name: The tag's name, or its address.
-        value: The token, after the injector if there is one. Where the tag can fire more than
-            once all firings are stacked on a leading axis. None where there is nothing.
-        stats: Mean, std, min, max and norm over all of it, and how many elements are nan, +inf,
-            -inf, and any of these.
+        value: The token after the injector. If the tag can fire more than once, all firings are
+            stacked on a leading axis. None if there is no value.
+        stats: Mean, std, min, max and norm, and the numbers of elements that are nan, +inf, -inf,
+            and any of these.
         text: The first elements.
-        note: How many firings it holds, or why there is no value.
-        report: What the injector itself has to say, such as the count of ``count``.
+        note: The number of firings, or the reason why there is no value.
+        report: The report of the injector itself, such as the count of ``count``.
     """
 
     key: str
@@ -79,7 +79,7 @@ class Record:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Its statistics, and the arrays that the injector reports, as names and short texts."""
+        """The statistics and the arrays of the injector's report, as names and short texts."""
         hidden = {k for k in NOT_FINITE if not self.stats.get(k)} | {"nonfinite"}
         shown = [(k, f"{v:.6g}") for k, v in self.stats.items() if k not in hidden]
         said = [(k, value_text(v)) for k, v in self.report.items() if hasattr(v, "shape")]
@@ -98,28 +98,28 @@ class Run:
         number: Counts the runs of a session, from 1.
         device: Where it ran.
         code: Python that does the same without the session.
-        injectors: The injectors as they were, by key.
+        injectors: The injectors at the time of the run, by key.
         outputs: The result with injectors, in the structure of the function's result.
         baseline: The result of the untouched program.
-        differences: One for each flat output.
-        records: One for each tag, by key.
-        times: Seconds for each phase, over both programs; 0 where nothing had to be done.
+        differences: The difference of each flat output.
+        records: The record of each tag, by key.
+        times: Seconds for each phase, for both programs together; 0 if it was not needed.
         reused: Whether both programs had been compiled before.
-        error: Why it failed, in one sentence; None where it did not.
-        states: What became of the states of the function.
-        final_states: Their last values with injectors, PyTrees by name.
-        baseline_states: Those of the untouched program.
-        exception: The exception itself, for ``raise run.exception``; None where there is none.
-        cancelled: Whether it was stopped.
-        left: Of a run that was stopped, what goes on all the same, in a sentence; may be empty.
+        error: The reason of a failure, in one sentence; None if there was none.
+        states: The states of the function in this run.
+        final_states: The last values of the states with injectors, PyTrees by name.
+        baseline_states: The last values of the states in the untouched program.
+        exception: The exception, for ``raise run.exception``; None if there was none.
+        cancelled: Whether the run was stopped.
+        left: For a stopped run, a sentence about work that still goes on; may be empty.
         ctx: The contexts of the injectors after the run, by key.
-        xla: What XLA says of each compiled program, ``"untouched"`` and ``"injected"``, which has
-            what records values besides, as the untouched one has where it ran with nothing
-            attached; without those of which it says nothing.
-        live: Whether it was only glanced at: no records, and arrays are not compared.
-        finish: Of such a run, what `whole` calls.
-        edition: Which state of the session it ran, see `Session.stale`.
-        released: Bytes of large arrays that the session let go of, see `Session.kept_bytes`.
+        xla: XLA's totals for the programs ``"untouched"`` and ``"injected"``, if it gives any. A
+            program that records values includes that work: the injected one always, the untouched
+            one if nothing was attached.
+        live: Whether results were only glanced at: no records, and arrays are not compared.
+        finish: For a live run, the function that `whole` calls.
+        edition: The state of the session that it ran, see `Session.stale`.
+        released: Bytes of large arrays that were released, see `Session.kept_bytes`.
     """
 
     number: int
@@ -147,24 +147,24 @@ class Run:
     edition: int = dataclasses.field(default=0, repr=False, compare=False)
 
     def whole(self) -> Run:
-        """The same run with all that `Session.run` gives, computed nothing again."""
+        """The same run with all records and differences. Nothing is computed again."""
         if self.finish is None:
             return self
         return dataclasses.replace(self.finish(), times=self.times, reused=self.reused)
 
     @property
     def by_interest(self) -> tuple[Difference, ...]:
-        """The differences: what changed first, and of these single numbers first."""
+        """The differences: changed outputs first, and single numbers first among these."""
         return tuple(sorted(self.differences, key=lambda row: (row.equal, not row.scalar)))
 
     @property
     def ok(self) -> bool:
-        """Whether it came to its end."""
+        """Whether the run completed."""
         return self.error is None and not self.cancelled
 
     @property
     def xla_lines(self) -> tuple[str, ...]:
-        """What XLA says of the compiled programs, and how it counts."""
+        """XLA's totals for the compiled programs, and how it counts, in lines."""
         lines = [f"XLA, {name}: {compiled}" for name, compiled in self.xla.items()]
         return (*lines, "XLA may count the body of a loop once.") if lines else ()
 
@@ -196,7 +196,7 @@ class Run:
 
 
 def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any]) -> Record:
-    """The record of a site, of what `taxpr.record` has seen there."""
+    """The record of a site, made from the report of `taxpr.record` there."""
     name = site.name or site.address
     fired = int(seen["count"])
     leaves = jax.tree.leaves(seen["values"])

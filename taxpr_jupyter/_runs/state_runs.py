@@ -1,4 +1,4 @@
-"""What a run makes of states."""
+"""The states of a function in a run: initial and final values, and writes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class LeafRun:
     """One array of a state in a run.
 
     Attributes:
-        initial: A short text of the value that the run began with.
-        final: The last value, of the untouched run and of the one with injectors.
+        initial: A short text of the initial value.
+        final: The last values of the untouched run and of the one with injectors, compared.
     """
 
     initial: str
@@ -34,16 +34,16 @@ class LeafRun:
 
 @dataclasses.dataclass(frozen=True)
 class WriteRun:
-    """What was written to a state at one place.
+    """The values written to a state at one place.
 
     Attributes:
-        leaf: Of which array of its value: `norm['mean']`.
+        leaf: The array of the state's value: `norm['mean']`.
         key: The key of the tag there, and of its record.
         address: The address of the tag.
-        values: The values, in order: of a place that is reached more than once stacked on a
-            leading axis. None where there is none.
-        stacked: Whether they are.
-        note: How many there are, or why there is none.
+        values: The values in order, stacked on a leading axis if the place can be reached more than
+            once. None if there are none.
+        stacked: Whether the values are stacked.
+        note: The number of values, or the reason why there are none.
     """
 
     leaf: str
@@ -54,7 +54,7 @@ class WriteRun:
     note: str
 
     def lines(self, most: int = 100) -> list[str]:
-        """Short texts of the first values, one for each time."""
+        """Short texts of the first values, one for each write."""
         if self.values is None:
             return []
         several = self.values if self.stacked else [self.values]
@@ -69,7 +69,7 @@ class StateRun:
         name: Its name.
         written: Whether it is written, or only read.
         leaves: The arrays of its value.
-        writes: What was written to it, where that was asked for.
+        writes: The values written to it, for watched places.
     """
 
     name: str
@@ -91,12 +91,12 @@ def written(
     sites: Sequence[SiteRow],
     records: Mapping[str, Any],
 ) -> dict[str, tuple[WriteRun, ...]]:
-    """What was written to states.
+    """The values written to states, by name.
 
     Args:
-        watched: By the name of a state the arrays of its value, and the keys of tags.
+        watched: For each state, pairs of an array of its value and the key of a tag.
         sites: The tags.
-        records: What was recorded, by key.
+        records: The records by key.
     """
     by_key = {site.key: site for site in sites}
     return {
@@ -122,13 +122,13 @@ def state_runs(
     writes: Mapping[str, tuple[WriteRun, ...]],
     compared: Callable[[str, Any, Any], Difference] = compare,
 ) -> tuple[StateRun, ...]:
-    """What became of the states.
+    """The initial and final values of all states.
 
     Args:
         program: The program.
-        values: Their values by name: at first, after the untouched run, and after the other.
-        writes: What was written to them.
-        compared: How their last values are compared.
+        values: The values by name: initial, after the untouched run, and after the injected run.
+        writes: The values written to them.
+        compared: Compares last values.
     """
     found = []
     for ends in states_of(program):

@@ -103,7 +103,7 @@ def _takes_key(jaxpr: Any, at: int = 0) -> bool:
 
 
 def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
-    """For the name of each state: "params" or "state", its module, and its name in the module."""
+    """For the name of each state: "param" or "state", its module, and its name in the module."""
     places = [
         (kind, module, own)
         for kind, tree in (("param", params), ("state", state))
