@@ -119,7 +119,7 @@ class Executor:
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
     def trimmed(self, kept_bytes: float) -> list[Any]:
-        """Keep the untouched outputs of the last device, and of others up to a size. Returns them."""
+        """Keep untouched outputs of the last device, and of others up to a size. Returns them."""
         for target, (outputs, _) in list(self._baselines.items())[-2::-1]:
             kept_bytes -= sum(leaf.nbytes for leaf in jax.tree.leaves(outputs))
             if kept_bytes < 0:
