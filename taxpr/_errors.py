@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_TAKES: contextvars.ContextVar[Callable[[Warning], Any] | None]
+_TAKES: contextvars.ContextVar[Callable[[Warning], object] | None]
 _TAKES = contextvars.ContextVar("takes", default=None)
 
 
@@ -80,7 +80,7 @@ class UnobservedWarning(UserWarning):
 
 
 @contextlib.contextmanager
-def warnings_to(take: Callable[[Warning], Any]) -> Iterator[None]:
+def warnings_to(take: Callable[[Warning], object]) -> Iterator[None]:
     """Hands what taxpr warns of to a function, as long as this lasts, in this thread alone.
 
     `warnings.catch_warnings` does so for all threads, and where two of them overlap warnings are
@@ -138,7 +138,7 @@ def say_where(error: Exception, where: str) -> None:
         error.add_note(f"taxpr: {where}")
 
 
-def refuse_function(what: str, given: Any) -> None:
+def refuse_function(what: str, given: object) -> None:
     """Raise where a function, or a value, is given in the place of a jaxpr or a program of one."""
     if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):
         raise ArgumentError(
@@ -161,7 +161,7 @@ def refuse_index(what: str, kind: str, index: Any, count: int) -> None:
         )
 
 
-def refuse_no_function(what: str, given: Any) -> None:
+def refuse_no_function(what: str, given: object) -> None:
     """Raise where something else is given in the place of a function."""
     if not callable(given):
         if hasattr(given, "eqns"):  # of which a repr has hundreds of lines
@@ -173,7 +173,7 @@ def refuse_no_function(what: str, given: Any) -> None:
         raise ArgumentError(f"{what}: {given!r} is a {type(given).__name__}, not a function.")
 
 
-def name_of(fn: Callable[..., Any]) -> str:
+def name_of(fn: object) -> str:
     """The name of a function, of what `functools.partial` wraps, or of a type."""
     fn = getattr(fn, "func", fn)
     return getattr(fn, "__name__", None) or getattr(fn, "name", None) or type(fn).__name__

@@ -6,7 +6,7 @@ changed and when. The code tests for features, not for version numbers.
 
 from taxpr._compat._avals import (
     AbstractRef,
-    ShapedArray,
+    aval_of,
     copied,
     device_memory,
     is_extended,
@@ -44,10 +44,6 @@ from taxpr._compat._eqns import (
     tag_effect,
 )
 from taxpr._compat._jaxprs import (
-    Jaxpr,
-    JaxprEqn,
-    Literal,
-    Primitive,
     as_stored,
     closed,
     consts_of,
@@ -57,6 +53,8 @@ from taxpr._compat._jaxprs import (
     is_jaxpr,
     is_literal,
     jaxpr_as_fun,
+    make_jaxpr,
+    make_jaxpr_and_tree,
     open_jaxpr,
     rebuilt,
     written_by_jax,
@@ -155,5 +153,30 @@ from taxpr._compat._traces import (
     source_here,
     trace_key,
     with_axes,
+)
+from taxpr._compat._types import (
+    AbstractValue,
+    Array,
+    ArrayLike,
+    Atom,
+    Aval,
+    ClosedJaxpr,
+    DType,
+    Effect,
+    Effects,
+    J,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Mesh,
+    Params,
+    Primitive,
+    PyTree,
+    ShapedArray,
+    Sharding,
+    StoredJaxpr,
+    TreeDef,
+    Typed,
+    Var,
 )
 from taxpr._compat._unreduced import divides, whole, with_parts

@@ -10,37 +10,45 @@ import jax.numpy as jnp
 from jax._src.lax import lax as _lax
 from jax._src.state import types as _state_types
 
-ShapedArray = jax.core.ShapedArray
+from taxpr._compat._types import Array, Atom, Aval, DType, ShapedArray
+
 AbstractRef = _state_types.AbstractRef
-device_memory: Any = ShapedArray((), jnp.float32).memory_space
+device_memory: Any = ShapedArray((), jnp.dtype(jnp.float32)).memory_space
 
 
-def memory_space_of(atom: Any) -> Any:
+def aval_of(atom: Atom) -> Aval:
+    """The aval of a variable or literal that is an array."""
+    aval: Any = atom.aval
+    return aval
+
+
+def memory_space_of(atom: Atom) -> Any:
     """The memory space of a variable or literal."""
-    return atom.aval.memory_space
+    return aval_of(atom).memory_space
 
 
-def is_extended(dtype: Any) -> bool:
+def is_extended(dtype: DType) -> bool:
     """Whether a dtype has no arithmetic, such as that of PRNG keys."""
     return jnp.issubdtype(dtype, jax.dtypes.extended)
 
 
-def key_impl(dtype: Any) -> str:
+def key_impl(dtype: DType) -> str:
     """The name of the implementation of a PRNG key dtype."""
-    return dtype._impl.name
+    extended: Any = dtype
+    return extended._impl.name
 
 
-def tangent_aval(aval: Any) -> Any:
+def tangent_aval(aval: Aval) -> Aval:
     """The aval of the tangent of a value; its dtype is float0 if the value has none."""
     return aval.to_tangent_aval()
 
 
-def strong(aval: Any) -> Any:
+def strong(aval: Aval) -> Aval:
     """The aval without its weak type."""
     return aval.update(weak_type=False) if getattr(aval, "weak_type", False) else aval
 
 
-def with_weak_type(x: Any, weak: bool) -> Any:
+def with_weak_type(x: Array, weak: bool) -> Array:
     """``x`` with the given weak type; its dtype stays."""
     if bool(getattr(jax.typeof(x), "weak_type", False)) == weak:
         return x
@@ -51,6 +59,6 @@ def with_weak_type(x: Any, weak: bool) -> Any:
     )
 
 
-def copied(x: Any) -> Any:
+def copied(x: Array) -> Array:
     """A copy of ``x`` in a buffer of its own."""
     return _lax.copy_p.bind(x)

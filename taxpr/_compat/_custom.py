@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import jax
@@ -12,17 +13,10 @@ from jax._src import linear_util as _linear_util
 from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
 
-from taxpr._compat._avals import tangent_aval
-from taxpr._compat._jaxprs import (
-    ONE_JAXPR_CLASS,
-    ClosedJaxpr,
-    JaxprEqn,
-    Literal,
-    consts_of,
-    open_jaxpr,
-    rebuilt,
-)
+from taxpr._compat._avals import aval_of, tangent_aval
+from taxpr._compat._jaxprs import CLOSED, ONE_JAXPR_CLASS, consts_of, open_jaxpr, rebuilt
 from taxpr._compat._primitives import custom_vjp_call_p
+from taxpr._compat._types import Array, Aval, ClosedJaxpr, JaxprEqn, Literal, Params
 
 # JAX raises this when a value that a custom_vjp function closed over is differentiated.
 CustomVJPException = _ad.CustomVJPException
@@ -37,13 +31,13 @@ class Rule(NamedTuple):
         out_zeros: For a jvp rule, which output tangents are symbolic zeros and so left out.
     """
 
-    jaxpr: Any
+    jaxpr: ClosedJaxpr
     out_zeros: Sequence[bool] = ()
 
 
 def all_differentiated(eqn: JaxprEqn) -> list[bool]:
     """The flags for `jvp_rule` or `fwd_rule` with all differentiable inputs differentiated."""
-    avals = [atom.aval for atom in eqn.invars[eqn.params["num_consts"] :]]
+    avals = [aval_of(atom) for atom in eqn.invars[eqn.params["num_consts"] :]]
     varied = [tangent_aval(aval).dtype != jax.dtypes.float0 for aval in avals]
     if eqn.primitive is custom_vjp_call_p:
         return varied
@@ -84,8 +78,8 @@ def _lines_of_its_own() -> Iterator[None]:
         info.context = before
 
 
-def _with_consts(jaxpr: Any, consts: Sequence[Any]) -> Any:
-    return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else ClosedJaxpr(jaxpr, list(consts))
+def _with_consts(jaxpr: Any, consts: Sequence[Array]) -> ClosedJaxpr:
+    return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else CLOSED(jaxpr, list(consts))
 
 
 def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
@@ -112,7 +106,7 @@ def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
     return new._replace(jaxpr=jaxpr)
 
 
-def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
+def jvp_params(params: Params, rule: Callable[..., Rule]) -> Params:
     """The params of a custom_jvp that hold its rule."""
 
     def thunk(*zeros: bool) -> Any:
@@ -123,7 +117,7 @@ def jvp_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, A
     return {"jvp_jaxpr_fun": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
 
 
-def fwd_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, Any]:
+def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
     """The params of a custom_vjp that hold its forward rule."""
 
     def thunk(*nonzeros: bool) -> Any:
@@ -135,12 +129,12 @@ def fwd_params(params: dict[str, Any], rule: Callable[..., Rule]) -> dict[str, A
 
 
 def vjp_params(
-    params: dict[str, Any],
+    params: Params,
     rule: Callable[..., Rule],
     *,
-    more_in: Sequence[Any],
+    more_in: Sequence[Aval],
     n_more_out: int,
-) -> dict[str, Any]:
+) -> Params:
     """The params of a custom_vjp that hold its rules, for a longer signature.
 
     Args:
@@ -174,7 +168,7 @@ def vjp_params(
     }
 
 
-def bwd_params(params: dict[str, Any], around: Callable[[], Any]) -> dict[str, Any]:
+def bwd_params(params: Params, around: Callable[[], AbstractContextManager[None]]) -> Params:
     """The params of a custom_vjp whose backward rule runs inside the context ``around()``."""
     old = params["bwd"]
 
@@ -185,7 +179,7 @@ def bwd_params(params: dict[str, Any], around: Callable[[], Any]) -> dict[str, A
     return {"bwd": _linear_util.wrap_init(bwd, debug_info=old.debug_info)}
 
 
-def rule_names(eqn: Any) -> tuple[tuple[str, str], ...]:
+def rule_names(eqn: JaxprEqn) -> tuple[tuple[str, str], ...]:
     """The rules of a custom_jvp or custom_vjp, each with the name of the user's function."""
     params = {"jvp": "jvp_jaxpr_fun", "fwd": "fwd_jaxpr_thunk", "bwd": "bwd"}
     infos = (

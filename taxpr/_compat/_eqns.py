@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax._src import effects as _effects
 from jax._src import sharding_impls as _sharding_impls
 
-from taxpr._compat._jaxprs import JaxprEqn, Primitive, Var
 from taxpr._compat._primitives import call_hi_primitive_p, hijax_bases
+from taxpr._compat._types import Array, Atom, Effect, Effects, JaxprEqn, Params, Primitive, Var
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
 
@@ -25,7 +28,7 @@ def kind_of(eqn: JaxprEqn) -> Kind:
     return eqn.primitive
 
 
-def is_kind(thing: Any) -> bool:
+def is_kind(thing: object) -> TypeIs[Kind]:
     """Whether ``thing`` is a primitive or a hijax class."""
     return isinstance(thing, Primitive) or (
         isinstance(thing, type) and issubclass(thing, hijax_bases)
@@ -46,7 +49,7 @@ def hidden(eqn: JaxprEqn) -> dict[str, Any]:
     return {} if held is None else _held_by(held)
 
 
-def _held_by(holder: Any) -> dict[str, Any]:
+def _held_by(holder: object) -> dict[str, Any]:
     def shown(value: Any) -> Any:
         if isinstance(value, jax.stages.Traced):
             return value.jaxpr
@@ -67,7 +70,7 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
     return len(consts), len(carry)
 
 
-def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
+def scan_options(eqn: JaxprEqn) -> Params:
     """The keywords with which `jax.lax.scan` rebuilds this scan.
 
     Leaves out ``linear``, a hint that JAX ignores and dropped after 0.9. ``_split_transpose``
@@ -77,7 +80,7 @@ def scan_options(eqn: JaxprEqn) -> dict[str, Any]:
     return {name: eqn.params[name] for name in names if name in eqn.params}
 
 
-def bind(prim: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def bind(prim: Primitive, operands: Sequence[Array], params: Params) -> list[Array]:
     """Bind a primitive with the params of an equation. Always returns a list."""
     bound = prim.get_bind_params(params)
     # Up to 0.8 `get_bind_params` returns (subfuns, params), from 0.9 only params.
@@ -112,20 +115,20 @@ for _allowed in (
     _allowed.add_type(_TagEffect)
 
 
-def moved_effects(effects: Any, now: Mapping[Any, Any]) -> Any:
+def moved_effects(effects: Effects, now: Mapping[Var, Atom]) -> Effects:
     """The effects of an equation after its variables are replaced.
 
     From 0.10 an effect on a Ref has the variable of the Ref; before, its position.
     """
 
-    def moved(effect: Any) -> Any:
+    def moved(effect: Any) -> Effect:
         var = getattr(effect, "input", None)
         return effect.replace(now[var]) if isinstance(var, Var) and var in now else effect
 
     return {moved(effect) for effect in effects} if effects else effects
 
 
-def is_ref_effect(effect: Any) -> bool:
+def is_ref_effect(effect: Effect) -> bool:
     """Whether an effect is one on a Ref among the operands."""
     # Only effects on Refs have an operand: `input` from 0.10, `input_index` before.
     return hasattr(effect, "input") or hasattr(effect, "input_index")

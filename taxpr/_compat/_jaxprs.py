@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,49 +14,74 @@ from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _pe
 
 from taxpr._compat._avals import ShapedArray, with_weak_type
+from taxpr._compat._types import (
+    AbstractValue,
+    Array,
+    Atom,
+    ClosedJaxpr,
+    DropVar,
+    J,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    StoredJaxpr,
+    TreeDef,
+    Var,
+)
 
-# `jax.extend.core` has these, too, but from 0.10 it imports Pallas.
-Jaxpr = _core.Jaxpr
-ClosedJaxpr: Any = getattr(_core, "ClosedJaxpr", Jaxpr)
-JaxprEqn = _core.JaxprEqn
-Literal = _core.Literal
-Primitive = _core.Primitive
-Var = _core.Var
-DropVar = _core.DropVar
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 # Up to 0.10 `Jaxpr` (open) and `ClosedJaxpr` (with its consts) are two classes. From 0.11 there is
 # one class, which may hold consts.
-ONE_JAXPR_CLASS = Jaxpr is ClosedJaxpr
+CLOSED: Any = getattr(_core, "ClosedJaxpr", Jaxpr)
+ONE_JAXPR_CLASS = Jaxpr is CLOSED
 
 # See `_with_sums`. From 0.8 literals hold arrays of another class.
 _SUMS_LACK_LITERALS = hasattr(_literals, "LiteralArray")
 
 
-def is_jaxpr(value: Any) -> bool:
+# `jax.make_jaxpr` with its types declared.
+make_jaxpr: Callable[[Callable[..., object]], Callable[..., ClosedJaxpr]] = jax.make_jaxpr
+
+
+def make_jaxpr_and_tree(
+    fn: Callable[..., object],
+) -> Callable[..., tuple[ClosedJaxpr, TreeDef]]:
+    """Trace a function; also return the treedef of its results."""
+
+    def made(*args: object) -> tuple[ClosedJaxpr, TreeDef]:
+        jaxpr, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
+        return jaxpr, jax.tree.structure(shapes)
+
+    return made
+
+
+def is_jaxpr(value: object) -> TypeIs[StoredJaxpr]:
     """Whether ``value`` is a jaxpr, open or closed."""
-    return isinstance(value, (Jaxpr, ClosedJaxpr))
+    return isinstance(value, (Jaxpr, CLOSED))
 
 
-def open_jaxpr(jaxpr: Any) -> Jaxpr:
+def open_jaxpr(jaxpr: StoredJaxpr) -> Jaxpr:
     """The open view of a jaxpr: eqns, invars, outvars, constvars."""
     return jaxpr if isinstance(jaxpr, Jaxpr) else jaxpr.jaxpr
 
 
-def consts_of(jaxpr: Any) -> Sequence[Any]:
+def consts_of(jaxpr: StoredJaxpr) -> Sequence[Array]:
     """The values of the constvars; empty for an open jaxpr."""
     # From 0.11 a jaxpr without bound consts has `consts` None or ().
     return getattr(jaxpr, "consts", None) or ()
 
 
 def rebuilt(
-    jaxpr: Any,
+    jaxpr: J,
     *,
     eqns: Sequence[JaxprEqn],
-    invars: Sequence[Any] | None = None,
-    outvars: Sequence[Any] | None = None,
-    constvars: Sequence[Any] | None = None,
-    consts: Sequence[Any] | None = None,
-) -> Any:
+    invars: Sequence[Var] | None = None,
+    outvars: Sequence[Atom] | None = None,
+    constvars: Sequence[Var] | None = None,
+    consts: Sequence[Array] | None = None,
+) -> J:
     """The jaxpr with other parts and recomputed effects. A closed jaxpr stays closed.
 
     In the debug info new leading arguments get empty names. The names of results stay if their
@@ -85,12 +110,13 @@ def rebuilt(
     values = list(consts_of(jaxpr) if consts is None else consts)
     if ONE_JAXPR_CLASS:
         # `Jaxpr(constvars, ...)` without `consts=` loses them; `replace` does not.
-        return inner.replace(consts=values, **parts)
-    new = inner.replace(**parts)
-    return ClosedJaxpr(new, values) if isinstance(jaxpr, ClosedJaxpr) else new
+        one: Any = inner.replace(consts=values, **parts)
+        return one
+    new: Any = inner.replace(**parts)
+    return CLOSED(new, values) if isinstance(jaxpr, CLOSED) else new
 
 
-def hoisted(jaxpr: Any) -> tuple[Any, list[Any]]:
+def hoisted(jaxpr: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Array]]:
     """A closed jaxpr whose consts became leading arguments, and those consts.
 
     An injector may close over tracers. These are consts of the rebuilt jaxpr, and must enter a
@@ -105,27 +131,27 @@ def hoisted(jaxpr: Any) -> tuple[Any, list[Any]]:
     return new, consts
 
 
-def closed(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
+def closed(jaxpr: Any, consts: Sequence[Array] = ()) -> ClosedJaxpr:
     """Close an open jaxpr over ``consts``. A closed one stays as it is."""
     if ONE_JAXPR_CLASS:
         return jaxpr.replace(consts=list(consts)) if consts else jaxpr
-    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, list(consts))
+    return jaxpr if isinstance(jaxpr, CLOSED) else CLOSED(jaxpr, list(consts))
 
 
-def written_by_jax(jaxpr: Any) -> bool:
+def written_by_jax(jaxpr: StoredJaxpr) -> bool:
     """Whether the function that this jaxpr was traced from is known to belong to JAX."""
     file = open_jaxpr(jaxpr).debug_info.func_filename
     return file is not None and not _source_info_util.is_user_filename(file)
 
 
-def as_stored(jaxpr: Any, like: Any) -> Any:
+def as_stored(jaxpr: StoredJaxpr, like: StoredJaxpr) -> StoredJaxpr:
     """A jaxpr without consts, open or closed as ``like`` is, to be stored in the same param."""
-    if isinstance(like, ClosedJaxpr):
-        return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+    if isinstance(like, CLOSED):
+        return jaxpr if isinstance(jaxpr, CLOSED) else CLOSED(jaxpr, ())
     return open_jaxpr(jaxpr)
 
 
-def is_literal(atom: Any) -> bool:
+def is_literal(atom: Any) -> TypeIs[Literal]:
     """Whether an operand is a literal and not a variable.
 
     Args:
@@ -140,7 +166,7 @@ def is_literal(atom: Any) -> bool:
     return isinstance(atom, Literal)
 
 
-def is_dropped(var: Any) -> bool:
+def is_dropped(var: Atom) -> bool:
     """Whether JAX marked a result of an equation as unused.
 
     Up to 0.8 tracing marks all unused results; from 0.10 only some transformations do. ``print``
@@ -158,12 +184,12 @@ def is_dropped(var: Any) -> bool:
     return isinstance(var, DropVar)
 
 
-def fresh_var(aval: Any) -> Var:
+def fresh_var(aval: AbstractValue) -> Var:
     """A new variable."""
     return Var(aval)
 
 
-def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
+def jaxpr_as_fun(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a function of flat arguments that always returns arrays."""
     run, outvars = _core.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
 
@@ -179,7 +205,7 @@ def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
     ]
 
 
-def _with_sums(jaxpr: Any) -> Any:
+def _with_sums(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr with ``add`` instead of ``add_any`` where an operand is a literal.
 
     Up to 0.7 JAX cannot evaluate ``add_any`` of a literal: its table of array classes lacks that of
@@ -188,7 +214,7 @@ def _with_sums(jaxpr: Any) -> Any:
     if not _SUMS_LACK_LITERALS:
         return jaxpr
 
-    def run(eqn: Any) -> Any:
+    def run(eqn: JaxprEqn) -> JaxprEqn:
         lacking = eqn.primitive is _ad_util.add_jaxvals_p and isinstance(eqn.invars[0], Literal)
         return eqn.replace(primitive=jax.lax.add_p) if lacking else eqn
 

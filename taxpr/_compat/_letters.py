@@ -8,15 +8,8 @@ from jax._src import core as _core
 from jax._src import pretty_printer as _pp
 from jax._src import source_info_util as _source_info_util
 
-from taxpr._compat._jaxprs import (
-    DropVar,
-    Jaxpr,
-    JaxprEqn,
-    Primitive,
-    Var,
-    is_jaxpr,
-    open_jaxpr,
-)
+from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr
+from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var
 
 # Replaces equations in the jaxpr that JAX's printer gets, see `_Sketch`.
 _sketched_p = Primitive("sketched")

@@ -15,8 +15,9 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import mesh as _mesh
 
-from taxpr._compat._jaxprs import JaxprEqn, is_literal
+from taxpr._compat._jaxprs import is_literal
 from taxpr._compat._primitives import primitive
+from taxpr._compat._types import Array, Atom, Aval, Jaxpr, JaxprEqn, Mesh, Typed, Var
 
 
 def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
@@ -32,24 +33,26 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
     return {name: n for name, n in eqn.params["mesh"].shape.items() if name in manual}
 
 
-def varying(x: Any) -> frozenset[str]:
+def varying(x: Typed) -> frozenset[str]:
     """The mesh axes over which a value or aval varies in a shard_map, by its type."""
-    aval = aval_of(x)
+    aval = type_of(x)
     # Stored in `vma` up to 0.9, from 0.10 in `mat.varying`.
     mat = getattr(aval, "mat", None)
     return frozenset(mat.varying if mat is not None else getattr(aval, "vma", ()))
 
 
-def aval_of(x: Any) -> Any:
-    return x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
+def type_of(x: Typed) -> Aval:
+    """The aval of a value; an aval as it is."""
+    aval: Any = x if isinstance(x, jax.core.AbstractValue) else jax.typeof(x)
+    return aval
 
 
-def in_parts(x: Any) -> frozenset[str]:
+def in_parts(x: Typed) -> frozenset[str]:
     """The mesh axes along which a value is *unreduced*: each device has, say, a summand of it."""
     return _said_by_type(x, "unreduced")
 
 
-def reduced(x: Any) -> frozenset[str]:
+def reduced(x: Typed) -> frozenset[str]:
     """The mesh axes along which a value is *reduced*: equal on all devices, cotangent unreduced.
 
     JAX does not combine such a value with one that is just replicated.
@@ -57,14 +60,14 @@ def reduced(x: Any) -> frozenset[str]:
     return _said_by_type(x, "reduced")
 
 
-def _said_by_type(x: Any, what: str) -> frozenset[str]:
-    aval = aval_of(x)
+def _said_by_type(x: Typed, what: str) -> frozenset[str]:
+    aval = type_of(x)
     # In a shard_map this is in `mat` from 0.10. Before, and elsewhere, it is in the sharding.
     spec = getattr(getattr(aval, "sharding", None), "spec", None)
     return getattr(getattr(aval, "mat", None), what, frozenset()) | getattr(spec, what, frozenset())
 
 
-def pvary(x: Any, axes: Sequence[str]) -> Any:
+def pvary(x: Array, axes: Sequence[str]) -> Array:
     """Cast ``x`` to a value that varies over further mesh axes."""
     # A reduced value needs another cast. jax 0.7 has no such type.
     if cast := tuple(name for name in axes if name in reduced(x)):
@@ -73,12 +76,12 @@ def pvary(x: Any, axes: Sequence[str]) -> Any:
     return _core.pvary(x, more) if more else x
 
 
-def mesh_here() -> Any:
+def mesh_here() -> Mesh:
     """The current abstract mesh, which may be empty."""
     return jax.sharding.get_abstract_mesh()
 
 
-def mesh_at(eqn: JaxprEqn, is_hop: bool) -> Any:
+def mesh_at(eqn: JaxprEqn, is_hop: bool) -> Mesh:
     """The mesh under which to trace a replacement of an equation.
 
     For a tag, the mesh of its token: inside `jax.sharding.auto_axes` the surrounding mesh differs
@@ -88,7 +91,7 @@ def mesh_at(eqn: JaxprEqn, is_hop: bool) -> Any:
     return around if around.empty or is_hop else _mesh_of(eqn.invars) or around
 
 
-def mesh_of_input(jaxpr: Any, var: Any) -> Any:
+def mesh_of_input(jaxpr: Jaxpr, var: Var) -> Mesh:
     """The mesh under which the first equation that reads ``var`` was traced."""
     around = jaxpr.eqns[0].ctx.cur_abstract_mesh if jaxpr.eqns else None
     if around is not None and around.empty:
@@ -96,7 +99,7 @@ def mesh_of_input(jaxpr: Any, var: Any) -> Any:
     return _mesh_of([var]) or around or jax.sharding.get_abstract_mesh()
 
 
-def _mesh_of(atoms: Iterable[Any]) -> Any:
+def _mesh_of(atoms: Iterable[Atom]) -> Mesh | None:
     """The mesh of the values; None if they have none, or several."""
     shardings = (getattr(atom.aval, "sharding", None) for atom in atoms)
     found = {one.mesh for one in shardings if one is not None and not one.mesh.empty}
@@ -104,16 +107,17 @@ def _mesh_of(atoms: Iterable[Any]) -> Any:
 
 
 @contextlib.contextmanager
-def under(mesh: Any) -> Iterator[None]:
+def under(mesh: Mesh) -> Iterator[None]:
     """Trace under ``mesh``, whatever mesh is set."""
+    abstract: Any = mesh  # that of a type has no devices
     # JAX allows a mesh inside another one only if they have the same size, so leave that first.
     no_mesh = jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh)
-    with no_mesh, jax.sharding.use_abstract_mesh(mesh):
+    with no_mesh, jax.sharding.use_abstract_mesh(abstract):
         yield
 
 
 @contextlib.contextmanager
-def as_traced(eqn: JaxprEqn, mesh: Any) -> Iterator[None]:
+def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Iterator[None]:
     """Restore the surroundings in which an equation was traced: mesh and axes of its shard_map.
 
     A rule of custom_jvp or custom_vjp is traced on first use and then cached. Traced outside of its

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jax._src import source_info_util as _source_info_util
 
-from taxpr._compat._jaxprs import JaxprEqn
+from taxpr._compat._types import JaxprEqn
 
 # `source_of` skips the frames of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))

@@ -13,7 +13,7 @@ from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import pjit as _pjit
 from jax._src.lax.control_flow import loops as _loops
 
-from taxpr._compat._jaxprs import Primitive
+from taxpr._compat._types import Primitive
 
 jit_p = _pjit.jit_p
 scan_p = jax.lax.scan_p

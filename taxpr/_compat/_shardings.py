@@ -5,7 +5,7 @@ The functions move values between meshes and give new values the sharding of exi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -13,8 +13,9 @@ from jax._src import core as _core
 from jax._src import mesh as _mesh
 
 from taxpr._compat._jaxprs import jaxpr_as_fun
-from taxpr._compat._mesh import aval_of, under
+from taxpr._compat._mesh import type_of, under
 from taxpr._compat._traces import current_trace
+from taxpr._compat._types import Array, Aval, ClosedJaxpr, Mesh, Sharding, Typed
 
 # JAX raises this if the sharding of a result along explicit mesh axes is ambiguous.
 ShardingTypeError = _core.ShardingTypeError
@@ -35,13 +36,13 @@ def spec_text(spec: Any) -> str:
     return f"P({', '.join(parts)})"
 
 
-def resharded(x: Any, like: Any, leading: int = 0) -> Any:
+def resharded(x: Array, like: Typed, leading: int = 0) -> Array:
     """``x`` with the sharding of ``like``, as far as mesh axes are explicit.
 
     ``x`` has ``leading`` additional axes in front, which are not sharded. Whether ``like`` is
     unreduced or reduced is not copied.
     """
-    found, expected = jax.typeof(x).sharding, aval_of(like).sharding
+    found, expected = jax.typeof(x).sharding, type_of(like).sharding
     spec = jax.sharding.PartitionSpec(*[None] * leading, *spec_entries(expected.spec))
     if found == expected or found.spec == spec:
         return on_mesh_of(x, like)
@@ -49,12 +50,12 @@ def resharded(x: Any, like: Any, leading: int = 0) -> Any:
     return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, spec))
 
 
-def whole_axes(x: Any, n: int) -> Any:
+def whole_axes(x: Array, n: int) -> Array:
     """``x`` with its first ``n`` axes not sharded, as a read at a traced index needs."""
     return _with_first(x, [None] * min(n, x.ndim), jax.typeof(x).sharding.mesh)
 
 
-def axes_like(x: Any, axes: Sequence[tuple[Any, int]]) -> Any:
+def axes_like(x: Array, axes: Sequence[tuple[Array, int]]) -> Array:
     """``x`` with each of its first axes sharded like an axis of another array.
 
     ``axes`` has a pair (array, axis) for each of them.
@@ -66,7 +67,7 @@ def axes_like(x: Any, axes: Sequence[tuple[Any, int]]) -> Any:
     return _with_first(x, entries, next(iter(meshes), own))
 
 
-def whole_over(x: Any, names: Collection[str]) -> Any:
+def whole_over(x: Array, names: Collection[str]) -> Array:
     """``x`` replicated along some mesh axes, as it enters a shard_map over them."""
     sharding = jax.typeof(x).sharding
     entries = [_without(one, names) for one in spec_entries(sharding.spec)]
@@ -80,25 +81,25 @@ def _without(entry: Any, names: Collection[str]) -> Any:
     return tuple(name for name in entry if name not in names) or None
 
 
-def _with_first(x: Any, entries: Sequence[Any], mesh: Any) -> Any:
+def _with_first(x: Array, entries: Sequence[Any], mesh: Mesh) -> Array:
     """``x`` with the first entries of its sharding replaced."""
     found = spec_entries(jax.typeof(x).sharding.spec)
     spec = (*entries, *found[len(entries) :])
     return x if spec == found else jax.sharding.reshard(x, _sharding(mesh, spec))
 
 
-def on_mesh_of(x: Any, other: Any) -> Any:
+def on_mesh_of(x: Array, other: Typed) -> Array:
     """Replicate ``x`` over the explicit mesh of ``other``, if ``x`` is on no mesh.
 
     Most equations accept one operand without a mesh. Those that write into part of an array do not.
     """
-    found, mesh = jax.typeof(x).sharding, aval_of(other).sharding.mesh
+    found, mesh = jax.typeof(x).sharding, type_of(other).sharding.mesh
     if not found.mesh.empty or not _is_explicit(mesh):
         return x
     return jax.sharding.reshard(x, _sharding(mesh, spec_entries(found.spec)))
 
 
-def on_mesh_here(x: Any) -> Any:
+def on_mesh_here(x: Array) -> Array:
     """Replicate ``x`` over the current mesh, if ``x`` is on no mesh.
 
     Then it can move to a mesh with other axis types, and its cotangent can come back.
@@ -109,7 +110,7 @@ def on_mesh_here(x: Any) -> Any:
     return jax.sharding.reshard(x, _sharding(mesh, ()))
 
 
-def aval_on_mesh_here(aval: Any) -> Any:
+def aval_on_mesh_here(aval: Aval) -> Aval:
     """The aval on the current mesh, if it is on no mesh: the type of a value created here."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or not aval.sharding.mesh.empty:
@@ -117,15 +118,15 @@ def aval_on_mesh_here(aval: Any) -> Any:
     return aval.update(sharding=_sharding(mesh, (None,) * aval.ndim))
 
 
-def _sharding(mesh: Any, spec: Iterable[Any]) -> Any:
+def _sharding(mesh: Mesh, spec: Iterable[Any]) -> Sharding:
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
 
 
-def _is_explicit(mesh: Any) -> bool:
+def _is_explicit(mesh: Mesh) -> bool:
     return jax.sharding.AxisType.Explicit in mesh.axis_types
 
 
-def devices_are_known(aval: Any) -> bool:
+def devices_are_known(aval: Aval) -> bool:
     """Whether a concrete array can be created with the sharding of an aval.
 
     The aval has an abstract mesh without devices. `jax.set_mesh` provides the devices.
@@ -134,13 +135,13 @@ def devices_are_known(aval: Any) -> bool:
     return _is_explicit(mesh) and mesh == _mesh.get_concrete_mesh().abstract_mesh
 
 
-def compiled_for_mesh(jaxpr: Any) -> Any:
+def compiled_for_mesh(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a jitted function of flat arguments, for use if `brings_mesh` is true."""
     # An unused argument may be the only one that has the devices.
     return jax.jit(jaxpr_as_fun(jaxpr), keep_unused=True)
 
 
-def brings_mesh(args: Iterable[Any]) -> bool:
+def brings_mesh(args: Iterable[object]) -> bool:
     """Whether equations would run eagerly, and only the arguments have the devices of a mesh.
 
     An equation without array operands was traced with an explicit mesh, but run by itself it has
@@ -152,7 +153,7 @@ def brings_mesh(args: Iterable[Any]) -> bool:
     return any(_is_explicit(s.mesh) for s in placed if isinstance(s, jax.sharding.NamedSharding))
 
 
-def sharding_on(aval: Any, mesh: Any) -> Any:
+def sharding_on(aval: Typed, mesh: Mesh) -> Sharding | None:
     """The sharding of a value after a move to ``mesh``; None if it need not move.
 
     ``mesh`` is the same mesh with other axis types, as inside `jax.sharding.auto_axes`.
@@ -165,13 +166,13 @@ def sharding_on(aval: Any, mesh: Any) -> Any:
     return _sharding(mesh, [_without(one, lost) for one in spec_entries(found.spec)])
 
 
-def moved_to(x: Any, sharding: Any) -> Any:
+def moved_to(x: Array, sharding: Sharding) -> Array:
     """Move ``x`` to a sharding on another mesh."""
     with under(sharding.mesh):
         return jax.sharding.reshard(x, sharding)
 
 
-def moved_here(x: Any) -> Any:
+def moved_here(x: Array) -> Array:
     """Move ``x`` to the current mesh, see `sharding_on`."""
     sharding = sharding_on(jax.typeof(x), jax.sharding.get_abstract_mesh())
     return x if sharding is None else moved_to(x, sharding)

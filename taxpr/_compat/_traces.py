@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from jax._src import config as _config
@@ -93,7 +94,7 @@ def _traces_of_callers(method: str = "process_") -> list[Any]:
     return found
 
 
-def with_axes(axis_env: Sequence[tuple[Any, int]]) -> Any:
+def with_axes(axis_env: Sequence[tuple[Hashable, int]]) -> AbstractContextManager[None]:
     """A context with these named axes, so that collectives along them can be traced."""
     return _core.extend_axis_env_nd(axis_env)
 
@@ -104,11 +105,11 @@ def source_here() -> Source | None:
     return Source(frame.file_name, frame.start_line, frame.function_name) if frame else None
 
 
-def is_tracer(x: Any) -> bool:
+def is_tracer(x: object) -> bool:
     """Whether a value is a tracer."""
     return isinstance(x, _core.Tracer)
 
 
-def trace_key() -> Any:
+def trace_key() -> Hashable:
     """The settings of JAX that affect tracing, hashable, for use in cache keys."""
     return _config.trace_context()

@@ -7,16 +7,16 @@ cotangent of a reduced value is unreduced. JAX has almost no arithmetic for eith
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from taxpr._compat._mesh import aval_of, in_parts, pvary, reduced, varying
+from taxpr._compat._mesh import in_parts, pvary, reduced, type_of, varying
 from taxpr._compat._shardings import spec_entries
+from taxpr._compat._types import Array, Typed
 
 
-def whole(x: Any) -> Any:
+def whole(x: Array) -> Array:
     """``x`` as an ordinary value. The parts of an unreduced value are combined."""
     if not (in_parts(x) or reduced(x)):
         return x
@@ -31,17 +31,17 @@ def whole(x: Any) -> Any:
     return x
 
 
-def divides(like: Any) -> bool:
+def divides(like: Typed) -> bool:
     """Whether `with_parts` can make a value of the type of ``like``."""
     return not in_parts(like) or _kind(like) == "sum"
 
 
-def with_parts(x: Any, like: Any) -> Any:
+def with_parts(x: Array, like: Typed) -> Array:
     """An ordinary value converted to the type of ``like``. The first device gets the whole sum."""
     same, parts = tuple(sorted(reduced(like))), tuple(sorted(in_parts(like)))
     if not (same or parts):
         return x
-    found = aval_of(like).sharding
+    found = type_of(like).sharding
     if found.mesh.manual_axes:
         return _divided(x, same, parts)
     if not parts:
@@ -54,7 +54,7 @@ def with_parts(x: Any, like: Any) -> Any:
     )(x)
 
 
-def _divided(x: Any, same: tuple[str, ...], parts: tuple[str, ...]) -> Any:
+def _divided(x: Array, same: tuple[str, ...], parts: tuple[str, ...]) -> Array:
     x = jax.lax.pcast(x, same, to="reduced") if same else x
     if not parts:
         return x
@@ -62,9 +62,9 @@ def _divided(x: Any, same: tuple[str, ...], parts: tuple[str, ...]) -> Any:
     return jax.lax.pcast(_on_first(x, parts), parts, to="unreduced")
 
 
-def _kind(x: Any) -> str:
+def _kind(x: Typed) -> str:
     """The way the parts combine: ``"sum"``, from 0.12 also ``"max"`` or ``"min"``."""
-    aval = aval_of(x)
+    aval = type_of(x)
     kinds = (
         getattr(of, "unreduced_kind", None)
         for of in (aval.sharding.spec, getattr(aval, "mat", None))
@@ -72,7 +72,7 @@ def _kind(x: Any) -> str:
     return next((kind.name for kind in kinds if kind is not None), "sum")
 
 
-def _on_first(x: Any, axes: Iterable[str]) -> Any:
+def _on_first(x: Array, axes: Iterable[str]) -> Array:
     """``x`` on the first device along some mesh axes, and zeros on the others."""
     first = jnp.stack([jax.lax.axis_index(name) == 0 for name in axes]).all()
     return jnp.where(first, x, jnp.zeros_like(x))

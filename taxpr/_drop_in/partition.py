@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array, ArrayLike, Atom, Aval, ClosedJaxpr, PyTree
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, refuse_function, refuse_index
@@ -17,7 +18,7 @@ from taxpr._injectors.collect import collected, collector
 from taxpr._sites.walk import find_sites, firing
 
 
-def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[Any]:
+def partition_out(jaxpr: ClosedJaxpr, outvar_indices: Sequence[Sequence[int]]) -> list[ClosedJaxpr]:
     """Split a jaxpr into jaxprs that compute some of its outputs each.
 
     Args:
@@ -55,7 +56,7 @@ def partition_out(jaxpr: Any, outvar_indices: Sequence[Sequence[int]]) -> list[A
     return parts
 
 
-def _returning(jaxpr: Any, outvars: Sequence[Any]) -> Any:
+def _returning(jaxpr: ClosedJaxpr, outvars: Sequence[Atom]) -> ClosedJaxpr:
     """The jaxpr with other outputs and only the equations that these need."""
     inner = _compat.open_jaxpr(jaxpr)
     needed = {var for var in outvars if not _compat.is_literal(var)}
@@ -75,7 +76,7 @@ def _returning(jaxpr: Any, outvars: Sequence[Any]) -> Any:
     )
 
 
-def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
+def partial(jaxpr: ClosedJaxpr, /, args: Mapping[int, ArrayLike]) -> ClosedJaxpr:
     """Fix some inputs of a jaxpr, as `functools.partial` does for a function.
 
     Args:
@@ -107,7 +108,8 @@ def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
     for index in args:
         refuse_index("partial", "input", index, len(inner.invars))
     fixed = {
-        index: _fitted(index, value, inner.invars[index].aval) for index, value in args.items()
+        index: _fitted(index, value, _compat.aval_of(inner.invars[index]))
+        for index, value in args.items()
     }
     return _compat.rebuilt(
         jaxpr,
@@ -118,7 +120,7 @@ def partial(jaxpr: Any, /, args: Mapping[int, Any]) -> Any:
     )
 
 
-def _fitted(index: int, value: Any, aval: Any) -> Any:
+def _fitted(index: int, value: ArrayLike, aval: Aval) -> Array:
     """Convert a value to the type of an input."""
     try:
         scalar = isinstance(value, (bool, int, float, complex)) and not aval.shape
@@ -137,7 +139,9 @@ def _fitted(index: int, value: Any, aval: Any) -> Any:
     return _compat.with_weak_type(array, aval.weak_type)
 
 
-def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+def transpose(
+    jaxpr: ClosedJaxpr,
+) -> tuple[ClosedJaxpr, list[dict[str, Any]], list[PyTree]]:
     """Make a jaxpr that returns the values of its tags instead of its outputs.
 
     Args:
@@ -168,7 +172,9 @@ def transpose(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     return new, params, [jax.tree.structure(shape) for shape in shapes]
 
 
-def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+def values_of_tags(
+    jaxpr: ClosedJaxpr,
+) -> tuple[ClosedJaxpr, list[dict[str, Any]], list[PyTree]]:
     """Like `transpose`, but with the PyTree of shapes and dtypes of each value."""
     sites = firing(find_sites(jaxpr))
     handler = collector(stays=True)
@@ -176,7 +182,7 @@ def values_of_tags(jaxpr: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     threaded = thread(_compat.closed(jaxpr), chosen, [])
     whole = without_derivatives(threaded, chosen, NO_OPTIONS)
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: Array) -> list[Array]:
         _, _, emits = threaded.unpack(_compat.jaxpr_as_fun(whole)(*args))
         return [collected(site, emits[site.address]) for site in sites]
 

@@ -9,10 +9,12 @@ from typing import Any, Generic, TypeVar, TypeVarTuple
 import jax
 
 from taxpr import _compat
+from taxpr._compat import ClosedJaxpr, PyTree
 from taxpr._drop_in.partition import partition_out, values_of_tags
 from taxpr._engine.inject import InjectorFn, ctx_aval, inject_jaxpr
 from taxpr._errors import ArgumentError
 from taxpr._hops.protocol import NO_OPTIONS
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
 
 Ts = TypeVarTuple("Ts")
@@ -42,9 +44,9 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         {'y': Array([0., 3.], dtype=float32)}
     """
 
-    in_shape: Any
-    closed_jaxpr: Any
-    out_shape: Any
+    in_shape: PyTree
+    closed_jaxpr: ClosedJaxpr
+    out_shape: PyTree
     static_argnums: int | Iterable[int] = ()
 
     @staticmethod
@@ -62,7 +64,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         """
         given = _as_tuple(static_argnums)
 
-        def traced(*args: Any, **kwargs: Any) -> TypedClosedJaxpr:
+        def traced(*args: PyTree, **kwargs: PyTree) -> TypedClosedJaxpr:
             if kwargs:
                 raise ArgumentError(
                     f"TypedClosedJaxpr: the arguments {', '.join(kwargs)} are given by keyword, "
@@ -91,7 +93,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         """
         return self._run(args)
 
-    def _run(self, args: Sequence[Any]) -> Any:
+    def _run(self, args: Sequence[PyTree]) -> PyTree:
         static = self._static
         if len(args) != len(self.in_shape):
             raise ArgumentError(
@@ -128,12 +130,12 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
             map: A function from the result to the new one, both PyTrees of arrays.
         """
 
-        def mapped(*args: Any) -> Any:
+        def mapped(*args: PyTree) -> PyTree:
             return map(self._run(args))
 
         return TypedClosedJaxpr.make(mapped, self._static)(*self.in_shape)
 
-    def inject(self, injector: InjectorFn, ctx: Any) -> TypedClosedJaxpr:
+    def inject(self, injector: InjectorFn, ctx: PyTree) -> TypedClosedJaxpr:
         """Inject at every tag; the result goes from ``(ctx, *args)`` to ``(out, ctx)``.
 
         Args:
@@ -155,14 +157,12 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
     @property
     def _program(self) -> Program:
         dynamic = tuple(x for num, x in enumerate(self.in_shape) if num not in self._static)
-        names = jax.tree_util.tree_flatten_with_path(dynamic)[0]
-        outs = jax.tree_util.tree_flatten_with_path(self.out_shape)[0]
         return Program(
             jaxpr=self.closed_jaxpr,
             in_tree=jax.tree.structure((dynamic, {})),
             out_tree=jax.tree.structure(self.out_shape),
-            in_names=tuple(f"args{jax.tree_util.keystr(path)}" for path, _ in names),
-            out_names=tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in outs),
+            in_names=tuple(name for name, _ in named_leaves("args", dynamic)),
+            out_names=tuple(name for name, _ in named_leaves("out", self.out_shape)),
             name="TypedClosedJaxpr",
         )
 

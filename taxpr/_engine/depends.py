@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Atom, Jaxpr, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import has_rules, nested_jaxprs
 
 # Sets of inputs are ints with a bit for each: a program has many variables.
 Bits = int
+# By the id of a jaxpr what its results depend on, with the jaxpr, so that the id stays its own.
+Known = dict[int, tuple[Jaxpr, list[Bits]]]
 
 
-def depends(jaxpr: Any) -> list[Bits]:
+def depends(jaxpr: StoredJaxpr) -> list[Bits]:
     """For each result the inputs of which it may have a derivative: bit k is the k-th of them.
 
     Constants come first, and then the arguments. Nothing flows through integers, Booleans and
@@ -26,14 +27,14 @@ def depends(jaxpr: Any) -> list[Bits]:
     return _depends(jaxpr, {})
 
 
-def _depends(jaxpr: Any, known: dict[int, tuple[Any, list[Bits]]]) -> list[Bits]:
+def _depends(jaxpr: StoredJaxpr, known: Known) -> list[Bits]:
     inner = _compat.open_jaxpr(jaxpr)
-    if id(inner) in known:  # it is held there, so that the id stays its own
+    if id(inner) in known:
         return known[id(inner)][1]
     variables = [*inner.constvars, *inner.invars]
-    of: dict[Any, Bits] = {var: 1 << k for k, var in enumerate(variables) if _flows(var)}
+    of: dict[Var, Bits] = {var: 1 << k for k, var in enumerate(variables) if _flows(var)}
 
-    def bits(atom: Any) -> Bits:
+    def bits(atom: Atom) -> Bits:
         return 0 if _compat.is_literal(atom) else of.get(atom, 0)
 
     for eqn in inner.eqns:
@@ -42,22 +43,22 @@ def _depends(jaxpr: Any, known: dict[int, tuple[Any, list[Bits]]]) -> list[Bits]
             if _flows(var):
                 of[var] = value
         for atom in eqn.invars:
-            if isinstance(atom.aval, _compat.AbstractRef):
+            if isinstance(atom, Var) and isinstance(atom.aval, _compat.AbstractRef):
                 of[atom] = _union(operands)
     known[id(inner)] = inner, [bits(atom) for atom in inner.outvars]
     return known[id(inner)][1]
 
 
-def _flows(var: Any) -> bool:
+def _flows(var: Var) -> bool:
     aval = getattr(var.aval, "inner_aval", var.aval)  # of a Ref what it holds
     return jnp.issubdtype(getattr(aval, "dtype", bool), jnp.inexact)
 
 
 def _union(each: Iterable[Bits]) -> Bits:
-    return functools.reduce(operator.or_, each, 0)
+    return functools.reduce(int.__or__, each, 0)
 
 
-def _results(eqn: Any, operands: Sequence[Bits], known: Any) -> list[Bits]:
+def _results(eqn: JaxprEqn, operands: Sequence[Bits], known: Known) -> list[Bits]:
     nested = nested_jaxprs(eqn)
     refs = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
     if not nested or refs or has_rules(eqn) or not _is_told(nested, operands):
@@ -78,7 +79,7 @@ def _is_told(nested: Sequence[Nested], operands: Sequence[Bits]) -> bool:
     return whole and None not in fed and not (loops and not any(one.back for one in nested))
 
 
-def _outcomes(one: Nested, operands: Sequence[Bits], known: Any) -> list[Bits]:
+def _outcomes(one: Nested, operands: Sequence[Bits], known: Known) -> list[Bits]:
     """What the results of a nested jaxpr depend on, after any number of iterations."""
     through, n_consts = _depends(one.stored, known), len(one.jaxpr.constvars)
     now = [operands[k] for k in one.operands if k is not None]

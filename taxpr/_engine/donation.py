@@ -7,19 +7,16 @@ context or a closed-over array, would take that along.
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax
-
 from taxpr import _compat
+from taxpr._compat import Array, ClosedJaxpr, StoredJaxpr, Var
 from taxpr._hops.table import nested_jaxprs
 
 
-def donates(jaxpr: Any) -> bool:
+def donates(jaxpr: StoredJaxpr) -> bool:
     """Whether an equation in a jaxpr, or in one of its nested jaxprs, donates an operand."""
     seen: set[int] = set()
 
-    def below(stored: Any) -> bool:
+    def below(stored: StoredJaxpr) -> bool:
         inner = _compat.open_jaxpr(stored)
         if id(inner) in seen:
             return False
@@ -33,7 +30,7 @@ def donates(jaxpr: Any) -> bool:
     return below(jaxpr)
 
 
-def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
+def kept_apart(piece: ClosedJaxpr, n_ctx: int, n_token: int) -> ClosedJaxpr:
     """What takes the place of a tag, with a copy of each buffer that would have two owners.
 
     Args:
@@ -49,8 +46,8 @@ def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
     """
     inner = _compat.open_jaxpr(piece)
     tokens = range(n_ctx, n_ctx + n_token)
-    of_others: set[Any] = {*inner.invars, *inner.constvars}
-    of_program: set[Any] = set(inner.invars[n_ctx:])
+    of_others: set[Var] = {*inner.invars, *inner.constvars}
+    of_program: set[Var] = set(inner.invars[n_ctx:])
     shared: set[int] = set()
     for k, var in enumerate(inner.outvars):
         if k not in tokens or _compat.is_literal(var):
@@ -66,8 +63,8 @@ def kept_apart(piece: Any, n_ctx: int, n_token: int) -> Any:
     if not shared:
         return piece
 
-    def run(*flat: Any) -> list[Any]:
+    def run(*flat: Array) -> list[Array]:
         outs = _compat.jaxpr_as_fun(piece)(*flat)
         return [_compat.copied(x) if k in shared else x for k, x in enumerate(outs)]
 
-    return jax.make_jaxpr(run)(*[var.aval for var in inner.invars])
+    return _compat.make_jaxpr(run)(*[var.aval for var in inner.invars])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 from collections.abc import Sequence
 
 import jax
 
 from taxpr import _compat
+from taxpr._compat import JaxprEqn
 from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning, UnobservedWarning, warn
 from taxpr._hops.table import dropped
 from taxpr._sites.site import Site
@@ -59,7 +60,7 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
     )
 
 
-def warn_of_unobserved(tags: Sequence[str], label: str, eqn: _compat.JaxprEqn) -> None:
+def warn_of_unobserved(tags: Sequence[str], label: str, eqn: JaxprEqn) -> None:
     """Warn once of tags of a rule, as they are described, at which nothing can look.
 
     Warns:
@@ -86,7 +87,7 @@ def _first(tags: Sequence[str]) -> str:
 
 def _levels_to_the_caller() -> int:
     """The stacklevel, seen from the function that calls this one, of who called taxpr or JAX."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _JAX)):
+    level, frame = 0, inspect.currentframe()
+    while frame and frame.f_back and frame.f_code.co_filename.startswith((_HERE, _JAX)):
         level, frame = level + 1, frame.f_back
     return level

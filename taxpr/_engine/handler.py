@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taxpr import _compat
+from taxpr._compat import Array, Atom, JaxprEqn, PyTree
 
 # What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
 # leaves of a value.
-Handled = tuple[Sequence[Any], Sequence[Any], Sequence[Any] | None]
+Handled = tuple[Sequence[Array], Sequence[Array], Sequence[PyTree] | None]
+Rewired = tuple[Sequence[Atom], Sequence[Atom]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,16 +33,16 @@ class Handler:
         emits: Whether a value is handed out beside token and context.
     """
 
-    run: Callable[[str, _compat.JaxprEqn, list[Any], list[Any]], Handled]
+    run: Callable[[str, JaxprEqn, list[Array], list[Array]], Handled]
     uses: tuple[int, ...] | None = None
-    rewire: Callable[[_compat.JaxprEqn, list[Any], list[Any]], Any] | None = None
+    rewire: Callable[[JaxprEqn, list[Atom], list[Atom]], Rewired | None] | None = None
     injects: Callable[..., Any] | None = None
     observes: bool = False
     seen: tuple[int, ...] = ()
     emits: bool = False
 
 
-def _as_they_came(_: Any, ctx: list[Any], token: list[Any]) -> Any:
+def _as_they_came(_: JaxprEqn, ctx: list[Atom], token: list[Atom]) -> Rewired:
     return ctx, token
 
 

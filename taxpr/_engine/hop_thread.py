@@ -6,21 +6,24 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import Array, Aval, ClosedJaxpr, JaxprEqn, StoredJaxpr, TreeDef
 from taxpr._engine.handler import Handler
 from taxpr._engine.in_rule import in_rule
-from taxpr._engine.plan import Plan, is_chosen, leaves_of
+from taxpr._engine.plan import Plan, handler_at, handlers_of
 from taxpr._errors import RefusedError
-from taxpr._hops.protocol import Beside, Emits, Nested, Options
+from taxpr._hops.protocol import Beside, Emits, Made, Nested, Options
 from taxpr._hops.silent import silent
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._sites.site import described
 from taxpr._sites.walk import find_sites, is_tag_or_access
+
+T = TypeVar("T")
 
 
 class ThreadedJaxpr:
@@ -29,7 +32,9 @@ class ThreadedJaxpr:
     # The keys of emissions in place of those that they have; None leaves them.
     keys: Mapping[str, str] | None = None
 
-    def __init__(self, jaxpr: Any, n_ctx: int, emits_tree: Any, touched: bool, address: Address):
+    def __init__(
+        self, jaxpr: ClosedJaxpr, n_ctx: int, emits_tree: TreeDef, touched: bool, address: Address
+    ):
         self.jaxpr = jaxpr
         # Once for all calls of a shared jaxpr, so that what they call stays shared.
         self.hoisted = _compat.hoisted(jaxpr)
@@ -38,15 +43,13 @@ class ThreadedJaxpr:
         self._n_ctx = n_ctx
         self._emits_tree = emits_tree
 
-    def __call__(
-        self, ctx: Sequence[Any], args: Sequence[Any]
-    ) -> tuple[list[Any], list[Any], Emits]:
+    def __call__(self, ctx: Sequence[Array], args: Sequence[Array]) -> Made:
         return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
 
-    def unpack(self, flat: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
+    def unpack(self, flat: Sequence[T]) -> tuple[list[T], list[T], Emits]:
         n_emitted = self._emits_tree.num_leaves
         n_out = len(flat) - n_emitted - self._n_ctx
-        emits = jax.tree.unflatten(self._emits_tree, flat[n_out + self._n_ctx :])
+        emits: Emits = jax.tree.unflatten(self._emits_tree, flat[n_out + self._n_ctx :])
         if self.keys is not None:
             emits = {self.keys[key]: value for key, value in emits.items() if key in self.keys}
         return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
@@ -58,12 +61,17 @@ class ThreadedJaxpr:
         return new
 
     @property
-    def ctx_avals(self) -> list[Any]:
+    def ctx_avals(self) -> list[Aval]:
         """The types with which the context comes out."""
         return self.unpack(self.jaxpr.out_avals)[0]
 
     def emitted(self) -> Emits:
         return self.unpack(self.jaxpr.out_avals)[2]
+
+
+# Threads a jaxpr, given its plan, the context's avals by index, its label, its address, and whether
+# it may run more than once.
+Build = Callable[[StoredJaxpr, Plan, Mapping[int, Aval], Address, Address, bool], ThreadedJaxpr]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,12 +80,12 @@ class HopThread:
 
     options: Options
     # How `taxpr._engine.thread` threads a jaxpr; passed in, so that imports point one way.
-    build: Callable[..., ThreadedJaxpr]
-    eqn: Any
+    build: Build
+    eqn: JaxprEqn
     plans: Mapping[str, Plan]
     used: tuple[int, ...]
     address: Address
-    avals: list[Any]
+    avals: list[Aval]
 
     @functools.cached_property
     def _nested(self) -> dict[str, Nested]:
@@ -94,12 +102,12 @@ class HopThread:
         return [
             described(below / site.address, site.eqn)
             for site in find_sites(nested.stored, of=is_tag_or_access)
-            if is_chosen(plan, site)
+            if handler_at(plan, site)
         ]
 
     @functools.cached_property
     def _handlers(self) -> set[Handler]:
-        return {handler for plan in self.plans.values() for handler in leaves_of(plan)}
+        return {handler for plan in self.plans.values() for handler in handlers_of(plan)}
 
     @property
     def observes(self) -> bool:
@@ -109,13 +117,13 @@ class HopThread:
     def seen(self) -> frozenset[int]:
         return frozenset(index for handler in self._handlers for index in handler.seen)
 
-    def __call__(self, label: str, *, ctx: Sequence[Any] | None = None) -> ThreadedJaxpr:
+    def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> ThreadedJaxpr:
         nested = self._nested.get(label) or self._rules[label]
         avals = self.avals if ctx is None else avals_of(ctx)
         plan = self.plans.get(label, {})
         return self._built(label, nested.stored, plan, avals, _may_repeat(nested))
 
-    def rule(self, label: str, jaxpr: Any) -> tuple[ThreadedJaxpr, Beside | None]:
+    def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
         found = in_rule(self.eqn, self.plans, label, jaxpr, self.address)
         rule = self._built(label, jaxpr, found.plan, self.avals).with_keys(found.keys)
         if not found.beside:
@@ -126,7 +134,12 @@ class HopThread:
         return rule, Beside(function, ctx)
 
     def _built(
-        self, label: str, jaxpr: Any, plan: Plan, avals: Sequence[Any], repeated: bool = False
+        self,
+        label: str,
+        jaxpr: StoredJaxpr,
+        plan: Plan,
+        avals: Sequence[Aval],
+        repeated: bool = False,
     ) -> ThreadedJaxpr:
         by_index = dict(zip(self.used, avals, strict=True))
         below = self.address / label
@@ -137,7 +150,7 @@ def _may_repeat(nested: Nested) -> bool:
     return not nested.rule and (nested.trips != 1 or nested.conditional)
 
 
-def settled(threaded: HopThread, ctx: list[Any]) -> list[Any]:
+def settled(threaded: HopThread, ctx: list[Array]) -> list[Array]:
     """The context for a loop or for branches, which must leave it with the type that it has.
 
     In a shard_map it may come to vary over more mesh axes; then it begins so.
@@ -164,5 +177,5 @@ def settled(threaded: HopThread, ctx: list[Any]) -> list[Any]:
         ctx = new
 
 
-def avals_of(values: Iterable[Any]) -> list[Any]:
+def avals_of(values: Iterable[Array]) -> list[Aval]:
     return [jax.typeof(value) for value in values]

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import Array, ClosedJaxpr, JaxprEqn
 from taxpr._engine.dropped import warn_of_unobserved
 from taxpr._engine.handler import NOTHING, Handled, Handler
 from taxpr._engine.plan import (
     Plan,
     Unclear,
+    handler_at,
+    handlers_of,
     keys_in_rule,
-    leaf_at,
-    leaves_of,
     plan_of_rule,
-    with_leaves,
+    with_handlers,
 )
 from taxpr._errors import RefusedError
 from taxpr._hops.silent import silent
@@ -51,7 +52,7 @@ class InRule(NamedTuple):
 
 
 def in_rule(
-    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], label: str, rule: Any, address: Address
+    eqn: JaxprEqn, plans: Mapping[str, Plan], label: str, rule: ClosedJaxpr, address: Address
 ) -> InRule:
     """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
 
@@ -63,28 +64,29 @@ def in_rule(
             be told in there.
     """
     [own] = (nested.label for nested in nested_jaxprs(eqn))
-    handlers = set(leaves_of(plans.get(own, {})))
+    handlers = set(handlers_of(plans.get(own, {})))
     unclear = plan_of_rule(eqn, plans, rule)[1]
-    missed = {one.leaf for one in unclear if one.leaf.observes and not one.of_rule}
+    missed = {one.handler for one in unclear if one.handler.observes and not one.of_rule}
     missed = _with_sharing(missed, handlers)
     # A rule may run the function on something else; what is handed out is that of the function.
     beside = missed | {handler for handler in handlers if handler.emits}
-    left = {**plans, own: with_leaves(plans.get(own, {}), lambda h: NOTHING if h in beside else h)}
+    chosen = plans.get(own, {})
+    left = {**plans, own: with_handlers(chosen, lambda h: NOTHING if h in beside else h)}
     plan, unclear = plan_of_rule(eqn, left, rule)
     for one in unclear:
-        if not (one.leaf.observes or one.leaf is NOTHING):
+        if not (one.handler.observes or one.handler is NOTHING):
             raise RefusedError(_refusal(address, label, eqn, one))
     keys, untold = keys_in_rule(eqn, rule)
-    chosen = plans.get(label, {})
+    of_label = plans.get(label, {})
     unseen = [one.site for one in unclear if one.of_rule]
-    unseen += [site for site in untold if getattr(leaf_at(chosen, site), "emits", False)]
+    unseen += [site for site in untold if (it := handler_at(of_label, site)) and it.emits]
     warn_of_unobserved([_described(address, label, site) for site in unseen], label, eqn)
     quiet = {handler: _quiet(handler) for handler in handlers if not handler.observes}
     quiet |= {handler: handler for handler in beside}
     return InRule(
         plan,
         keys,
-        with_leaves(plans.get(own, {}), quiet.get) if beside else {},
+        with_handlers(chosen, quiet.get) if beside else {},
         frozenset(index for handler in beside for index in handler.uses or ()),
     )
 
@@ -94,22 +96,21 @@ def _with_sharing(some: set[Handler], handlers: set[Handler]) -> set[Handler]:
     made: set[int] = set()
     while more := {index for one in some for index in one.uses or ()} - made:
         made |= more
-        some = some | {
-            one for one in handlers if one.observes and not made.isdisjoint(one.uses or ())
-        }
+        looking = (one for one in handlers if one.observes)
+        some = some | {one for one in looking if not made.isdisjoint(one.uses or ())}
     return some
 
 
 def _quiet(handler: Handler) -> Handler:
     """The handler without effects, which happen in the rule."""
 
-    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
-        def call(ctx: list[Any], token: list[Any]) -> Handled:
+    def run(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
+        def call(ctx: list[Array], token: list[Array]) -> Handled:
             return handler.run(address, eqn, ctx, token)
 
-        jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(ctx, token)
+        jaxpr, tree = _compat.make_jaxpr_and_tree(call)(ctx, token)
         flat = _compat.jaxpr_as_fun(silent(jaxpr))(*ctx, *token)
-        return jax.tree.unflatten(jax.tree.structure(shapes), flat)
+        return jax.tree.unflatten(tree, flat)
 
     return dataclasses.replace(handler, run=run)
 
@@ -118,7 +119,7 @@ def _described(address: Address, label: str, site: Site) -> str:
     return described(address / label / site.address, site.eqn)
 
 
-def _refusal(address: Address, label: str, eqn: Any, unclear: Unclear) -> str:
+def _refusal(address: Address, label: str, eqn: JaxprEqn, unclear: Unclear) -> str:
     site, source = unclear.site, _compat.source_of(eqn)
     if is_access(site.eqn):
         return (

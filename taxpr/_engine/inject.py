@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import (
+    Array,
+    ArrayLike,
+    Aval,
+    ClosedJaxpr,
+    JaxprEqn,
+    PyTree,
+    StoredJaxpr,
+    TreeDef,
+)
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.thread import thread
 from taxpr._errors import ArgumentError, InjectorError, name_of, say_where
 from taxpr._hops.protocol import Options, Shards
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import tag_params, tag_tree
 from taxpr._sites.site import Site, described
 from taxpr._sites.walk import find_sites, firing
 
-InjectorFn = Callable[[Any, Any, dict[str, Any]], tuple[Any, Any]]
+InjectorFn = Callable[[PyTree, PyTree, dict[str, Any]], tuple[PyTree, PyTree]]
 # What JAX raises where Python asks for the value of a tracer.
 _NEEDS_A_VALUE = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-Predicate = Callable[[dict[str, Any], Any], bool]
+Predicate = Callable[[dict[str, Any], PyTree], bool]
 
 
 def inject_jaxpr(
-    closed_jaxpr: Any,
+    closed_jaxpr: ClosedJaxpr,
     injector: InjectorFn,
-    ctx: Any,
+    ctx: PyTree,
     predicate: Predicate | None,
     options: Options,
-) -> Any:
+) -> ClosedJaxpr:
     """The drop-in: see `taxpr.inject`."""
     sites = [
         site
@@ -59,13 +70,13 @@ def options_of(custom_rules: str, shards: Shards = None) -> Options:
     return Options(custom_rules, shards)
 
 
-def sites_of(jaxpr: Any, options: Options) -> list[Site]:
+def sites_of(jaxpr: StoredJaxpr, options: Options) -> list[Site]:
     """The tags; where rules are dropped, those in rules are not there."""
     keep = options.custom_rules == "keep"
     return [site for site in find_sites(jaxpr) if keep or not site.in_rule]
 
 
-def ctx_aval(leaf: Any) -> Any:
+def ctx_aval(leaf: ArrayLike | jax.ShapeDtypeStruct | Aval) -> Aval:
     """The strong aval of a leaf of a context."""
     if isinstance(leaf, (jax.ShapeDtypeStruct, _compat.ShapedArray)):
         return _compat.aval_on_mesh_here(_compat.ShapedArray(leaf.shape, leaf.dtype))
@@ -86,7 +97,7 @@ def ctx_aval(leaf: Any) -> Any:
 
 def handler_for(
     injector: InjectorFn,
-    ctx_tree: Any,
+    ctx_tree: TreeDef,
     uses: tuple[int, ...] | None = None,
     observes: bool = False,
 ) -> Handler:
@@ -97,7 +108,7 @@ def handler_for(
     """
     name = name_of(injector)
 
-    def handle(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
+    def handle(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         params = tag_params(eqn)
         where = f"the injector {name!r} at {described(address, eqn)}"
         # Of what devices have parts of the injector sees what these make together.
@@ -113,7 +124,7 @@ def handler_for(
         except Exception as error:
             say_where(error, f"raised by {where}" + _cure(error, token))
             raise
-        if not (isinstance(result, tuple) and len(result) == 2):
+        if not _is_pair(result):
             raise InjectorError(
                 f"inject: {where} returned a {type(result).__name__}. An injector returns "
                 "(token, ctx)."
@@ -143,7 +154,11 @@ def handler_for(
     return Handler(handle, uses, injects=injects, observes=observes, seen=seen)
 
 
-def _cure(error: Exception, token: Sequence[Any]) -> str:
+def _is_pair(result: Any) -> TypeGuard[tuple[PyTree, PyTree]]:
+    return issubclass(type(result), tuple) and len(result) == 2
+
+
+def _cure(error: Exception, token: Sequence[Array]) -> str:
     if isinstance(error, _compat.ShardingTypeError):
         shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
         return (
@@ -160,7 +175,9 @@ def _cure(error: Exception, token: Sequence[Any]) -> str:
     )
 
 
-def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str) -> list[Any]:
+def _checked(
+    what: str, value: PyTree, tree: TreeDef, avals: Sequence[Aval], where: str
+) -> list[Array]:
     """The leaves of ``value`` as arrays of the expected types, weak types included."""
     found = jax.tree.structure(value)
     if found != tree:
@@ -168,10 +185,8 @@ def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str)
             f"inject: {where} changed the structure of the {what}: expected {tree}, got "
             f"{found}. Return the {what} with the structure that it came with."
         )
-    paths = jax.tree_util.tree_flatten_with_path(value)[0]
-    out = []
-    for (path, leaf), aval in zip(paths, avals, strict=True):
-        place = f"{what}{jax.tree_util.keystr(path)}"
+    out: list[Array] = []
+    for (place, leaf), aval in zip(named_leaves(what, value), avals, strict=True):
         try:
             array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
         except TypeError:
@@ -196,7 +211,7 @@ def _checked(what: str, value: Any, tree: Any, avals: Sequence[Any], where: str)
     return out
 
 
-def divided(new: Any, seen: Any, before: Any, what: str) -> Any:
+def divided(new: Array, seen: Array, before: Array, what: str) -> Array:
     """A leaf of the token with the type that it had; as it was where it was left alone.
 
     ``seen`` is what was made of it for the injector, and ``what`` was done begins the message.
@@ -214,7 +229,7 @@ def divided(new: Any, seen: Any, before: Any, what: str) -> Any:
     return _compat.with_parts(new, before)
 
 
-def _as_varying(place: str, array: Any, aval: Any, where: str) -> Any:
+def _as_varying(place: str, array: Array, aval: Aval, where: str) -> Array:
     """In a shard_map: a value that differs between the devices where JAX expects that."""
     found, expected = _compat.varying(array), _compat.varying(aval)
     if more := found - expected:
@@ -226,7 +241,14 @@ def _as_varying(place: str, array: Any, aval: Any, where: str) -> Any:
     return _compat.pvary(array, sorted(expected - found))
 
 
-def _swapped(first: Any, second: Any, tree: Any, avals: Any, ctx_tree: Any, ctx_avals: Any) -> bool:
+def _swapped(
+    first: PyTree,
+    second: PyTree,
+    tree: TreeDef,
+    avals: Sequence[Aval],
+    ctx_tree: TreeDef,
+    ctx_avals: Sequence[Aval],
+) -> bool:
     try:
         _checked("ctx", first, ctx_tree, ctx_avals, "")
         _checked("token", second, tree, avals, "")
@@ -235,5 +257,5 @@ def _swapped(first: Any, second: Any, tree: Any, avals: Any, ctx_tree: Any, ctx_
     return True
 
 
-def _short(aval: Any) -> str:
+def _short(aval: Aval) -> str:
     return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"

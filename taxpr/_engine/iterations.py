@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import Array, Aval, ClosedJaxpr, J, JaxprEqn
 from taxpr._engine.handler import Handled, Handler
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Options
@@ -39,11 +38,11 @@ class Loop:
     """
 
     address: str
-    length: Any
+    length: int | None
     reverse: bool
     counter: int
 
-    def index(self, counter: Any) -> Any:
+    def index(self, counter: Array) -> Array:
         """The place of this iteration on the axis of collected values."""
         if self.reverse and self.length is not None:
             return jnp.asarray(self.length - 1, jnp.int32) - counter
@@ -122,7 +121,7 @@ class Counters:
         return out
 
     @property
-    def avals(self) -> list[Any]:
+    def avals(self) -> list[Aval]:
         """One aval for each counter."""
         return [_compat.aval_on_mesh_here(COUNTER)] * len(self._loops)
 
@@ -131,39 +130,38 @@ class Counters:
         """The indices of the counters in the context."""
         return range(self._n_ctx, self._n_ctx + len(self._loops))
 
-    def installed(self, jaxpr: Any) -> tuple[Any, list[tuple[Site, Handler]]]:
+    def installed(self, jaxpr: J) -> tuple[J, list[tuple[Site, Handler]]]:
         """The jaxpr with the tags that count, and these with their handlers."""
         chosen: list[tuple[Site, Handler]] = []
-        ends: dict[Any, Any] = {}
+        ends = _Ends()
         for address, (loop, steps) in self._loops.items():
             *outer, step = steps
             observes = address not in self._of_changes
             body = nested_jaxprs(step.eqn)[-1]
             inside = (*outer, step._replace(nested=body))
-            chosen.append((_end_of(jaxpr, inside, ends), _going_up(loop.counter, observes)))
+            chosen.append((_end_of(inside, ends), _going_up(loop.counter, observes)))
             if outer:
-                chosen.append(
-                    (_end_of(jaxpr, tuple(outer), ends), _back_to_zero(loop.counter, observes))
-                )
-        return _with_ends(jaxpr, ends), chosen
+                back = _back_to_zero(loop.counter, observes)
+                chosen.append((_end_of(tuple(outer), ends), back))
+        return (_with_ends(jaxpr, ends) if chosen else jaxpr), chosen
 
-    def closed(self, jaxpr: Any) -> Any:
+    def closed(self, jaxpr: ClosedJaxpr) -> ClosedJaxpr:
         """The threaded jaxpr with counters that begin at zero and are not handed out."""
         if not self._loops:
             return jaxpr
         avals, n = list(jaxpr.in_avals), len(self._loops)
         del avals[self._n_ctx : self._n_ctx + n]
 
-        def run(*flat: Any) -> list[Any]:
+        def run(*flat: Array) -> list[Array]:
             zeros = [jnp.int32(0)] * n
             flat = (*flat[: self._n_ctx], *zeros, *flat[self._n_ctx :])
             return _compat.jaxpr_as_fun(jaxpr)(*flat)[:-n]
 
-        return jax.make_jaxpr(run)(*avals)
+        return _compat.make_jaxpr(run)(*avals)
 
 
 def _going_up(counter: int, observes: bool) -> Handler:
-    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+    def run(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         del address, eqn
         return [ctx[0] + 1], token, None
 
@@ -171,7 +169,7 @@ def _going_up(counter: int, observes: bool) -> Handler:
 
 
 def _back_to_zero(counter: int, observes: bool) -> Handler:
-    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+    def run(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         del address, eqn, ctx
         return [jnp.int32(0)], token, None
 
@@ -183,14 +181,23 @@ def _counting(run: Callable[..., Handled], counter: int, observes: bool) -> Hand
     return Handler(run, uses=(counter,), observes=observes, seen=seen)
 
 
-def _end_of(jaxpr: Any, steps: tuple[Step, ...], ends: dict[Any, Any]) -> Site:
-    """A new tag at the end of a nested jaxpr; ``ends`` counts these along the way down."""
-    stored = steps[-1].nested.stored if steps else jaxpr
+@dataclasses.dataclass
+class _Ends:
+    """How many tags there are to be at the end of a jaxpr, and of those below it."""
+
+    tags: int = 0
+    below: dict[tuple[int, str], _Ends] = dataclasses.field(
+        default_factory=dict["tuple[int, str]", "_Ends"]
+    )
+
+
+def _end_of(steps: tuple[Step, ...], ends: _Ends) -> Site:
+    """A new tag at the end of a nested jaxpr, which ``ends`` counts."""
     here = ends
     for step in steps:
-        here = here.setdefault(step.key, {})
-    here["tags"] = here.get("tags", 0) + 1
-    position = len(_compat.open_jaxpr(stored).eqns) + here["tags"] - 1
+        here = here.below.setdefault(step.key, _Ends())
+    position = len(steps[-1].nested.jaxpr.eqns) + here.tags
+    here.tags += 1
     return Site(
         address=Address(),
         params={},
@@ -204,23 +211,20 @@ def _end_of(jaxpr: Any, steps: tuple[Step, ...], ends: dict[Any, Any]) -> Site:
     )
 
 
-def _mark() -> _compat.JaxprEqn:
-    [eqn] = _compat.open_jaxpr(jax.make_jaxpr(lambda: tag((), name="end of a loop"))()).eqns
+def _mark() -> JaxprEqn:
+    [eqn] = _compat.open_jaxpr(_compat.make_jaxpr(lambda: tag((), name="end of a loop"))()).eqns
     return eqn
 
 
-def _with_ends(stored: Any, ends: dict[Any, Any], around: Any = None) -> Any:
-    if not ends:
-        return stored
+def _with_ends(stored: J, ends: _Ends, around: JaxprEqn | None = None) -> J:
     eqns = list(_compat.open_jaxpr(stored).eqns)
-    # In a shard_map all equations have its mesh, whatever mesh is set by now.
-    mark = _mark().replace(ctx=(eqns[-1] if eqns else around).ctx)
-    for key, below in ends.items():
-        if key == "tags":
-            continue
-        position, label = key
+    around = eqns[-1] if eqns else around
+    for (position, label), below in ends.below.items():
         held = {n.label: n.stored for n in nested_jaxprs(eqns[position])}[label]
-        eqns[position] = replace_nested(
-            eqns[position], {label: _with_ends(held, below, eqns[position])}
-        )
-    return _compat.rebuilt(stored, eqns=[*eqns, *[mark] * ends.get("tags", 0)])
+        new = _with_ends(held, below, eqns[position])
+        eqns[position] = replace_nested(eqns[position], {label: new})
+    if ends.tags:
+        assert around is not None, "only nested jaxprs have such tags"
+        # In a shard_map all equations have its mesh, whatever mesh is set by now.
+        eqns += [_mark().replace(ctx=around.ctx)] * ends.tags
+    return _compat.rebuilt(stored, eqns=eqns)

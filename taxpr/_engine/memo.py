@@ -10,24 +10,33 @@ import collections
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from taxpr import _compat
+from taxpr._compat import ClosedJaxpr
 from taxpr._hops.table import changes, dropped
 from taxpr._sites.site import Site
 
-T = TypeVar("T")
+
+class HasJaxpr(Protocol):
+    """What is made of a jaxpr: another one, and what is known of that."""
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr: ...
+
+
+T = TypeVar("T", bound=HasJaxpr)
 
 _KEPT = 16  # results for each jaxpr, those used last
 
 # JAX traces a function that it knows into the same jaxpr, so functions profit as programs do. A
 # result lives as long as the jaxpr that it was made of, which it must not hold itself.
-_made: weakref.WeakKeyDictionary[Any, collections.OrderedDict[Any, Any]]
+_made: weakref.WeakKeyDictionary[ClosedJaxpr, collections.OrderedDict[Hashable, Any]]
 _made = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def made_of(jaxpr: Any, sites: Sequence[Site], key: Hashable, make: Callable[[], T]) -> T:
+def made_of(jaxpr: ClosedJaxpr, sites: Sequence[Site], key: Hashable, make: Callable[[], T]) -> T:
     """What ``make`` returns, or returned for this jaxpr, these sites, this key and these settings.
 
     Nothing is kept that holds tracers, nor while a jaxpr is traced, as by `jax.jit`, which keeps
@@ -38,7 +47,7 @@ def made_of(jaxpr: Any, sites: Sequence[Site], key: Hashable, make: Callable[[],
         jaxpr: A closed jaxpr.
         sites: Tags of it.
         key: All else on which the result depends, but for JAX's settings.
-        make: Returns a closed jaxpr, or something that has it as ``jaxpr``.
+        make: Returns something that has a closed jaxpr as ``jaxpr``.
     """
     if (
         _holds_tracers(jaxpr)
@@ -53,7 +62,7 @@ def made_of(jaxpr: Any, sites: Sequence[Site], key: Hashable, make: Callable[[],
             known.move_to_end(key)
             return known[key]
     new = make()
-    if _holds_tracers(getattr(new, "jaxpr", new)):
+    if _holds_tracers(new.jaxpr):
         return new
     with _lock:
         new = known.setdefault(key, new)  # another thread may have been first
@@ -63,5 +72,5 @@ def made_of(jaxpr: Any, sites: Sequence[Site], key: Hashable, make: Callable[[],
     return new
 
 
-def _holds_tracers(jaxpr: Any) -> bool:
+def _holds_tracers(jaxpr: ClosedJaxpr) -> bool:
     return any(map(_compat.is_tracer, _compat.consts_of(jaxpr)))

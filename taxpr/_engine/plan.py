@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._engine.handler import Handler
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._sites.site import Site
 from taxpr._sites.walk import find_sites, is_tag_or_access, tag_key
 
-Leaf = Any
-Plan = dict[int, Any]
-
-_NOT_CHOSEN: Any = object()
+# By the position of an equation what takes its place, or by label the plans for its jaxprs.
+Plan: TypeAlias = "dict[int, Handler | dict[str, Plan]]"
 
 
-def plan_of(chosen: list[tuple[Site, Leaf]]) -> Plan:
-    """Selected sites as a tree: position to leaf, or to {label: plan} for a step down."""
+def plan_of(chosen: Iterable[tuple[Site, Handler]]) -> Plan:
+    """Selected sites, with what is to be done there, as a tree."""
     plan: Plan = {}
-    for site, leaf in chosen:
+    for site, handler in chosen:
         here = plan
         for position, label in (step.key for step in site.steps):
-            here = here.setdefault(position, {}).setdefault(label, {})
-        here[site.position] = leaf
+            below = here.setdefault(position, {})
+            assert isinstance(below, dict), "nothing is in a tag"
+            here = below.setdefault(label, {})
+        here[site.position] = handler
     return plan
 
 
-def plan_key(plan: Plan) -> Any:
+def plan_key(plan: Plan) -> Hashable:
     """A plan as something hashable; equal plans of one jaxpr ask for the same work."""
     return tuple(
         (position, tuple((label, plan_key(sub)) for label, sub in step.items()))
@@ -38,21 +40,22 @@ def plan_key(plan: Plan) -> Any:
     )
 
 
-def leaves_of(plan: Plan) -> Iterator[Leaf]:
+def handlers_of(plan: Plan) -> Iterator[Handler]:
     """What is to be done in a jaxpr, once for each place."""
     for step in plan.values():
-        for below in step.values() if isinstance(step, dict) else ():
-            yield from leaves_of(below)
-        if not isinstance(step, dict):
+        if isinstance(step, dict):
+            for below in step.values():
+                yield from handlers_of(below)
+        else:
             yield step
 
 
-def with_leaves(plan: Plan, change: Callable[[Leaf], Leaf | None]) -> Plan:
-    """A plan with other leaves; without those in place of which is None."""
+def with_handlers(plan: Plan, change: Callable[[Handler], Handler | None]) -> Plan:
+    """A plan with other handlers; without those in place of which is None."""
     new: Plan = {}
     for position, step in plan.items():
         if isinstance(step, dict):
-            below = {label: with_leaves(sub, change) for label, sub in step.items()}
+            below = {label: with_handlers(sub, change) for label, sub in step.items()}
             changed = {label: sub for label, sub in below.items() if sub} or None
         else:
             changed = change(step)
@@ -65,12 +68,12 @@ class Unclear(NamedTuple):
     """A chosen tag of which it cannot be said where it is in a rule, or whether it is there."""
 
     site: Site
-    leaf: Leaf
+    handler: Handler
     of_rule: bool  # whether only the rule has it
 
 
 def plan_of_rule(
-    eqn: _compat.JaxprEqn, plans: Mapping[str, Plan], rule: Any
+    eqn: JaxprEqn, plans: Mapping[str, Plan], rule: StoredJaxpr
 ) -> tuple[Plan, list[Unclear]]:
     """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
 
@@ -82,36 +85,34 @@ def plan_of_rule(
     Returns:
         The plan, and the chosen tags of which that cannot be said.
     """
-    own: dict[Any, list[tuple[Leaf, Site]]] = {}
+    own: dict[Hashable, list[tuple[Handler | None, Site]]] = {}
     for nested in nested_jaxprs(eqn):
         for site in find_sites(nested.stored, of=is_tag_or_access):
-            leaf = leaf_at(plans.get(nested.label, {}), site)
-            own.setdefault(tag_key(site.eqn), []).append((leaf, site))
-    copies: dict[Any, list[Site]] = {}
-    chosen: list[tuple[Site, Leaf]] = []
+            handler = handler_at(plans.get(nested.label, {}), site)
+            own.setdefault(tag_key(site.eqn), []).append((handler, site))
+    copies: dict[Hashable, list[Site]] = {}
+    chosen: list[tuple[Site, Handler]] = []
     unclear: list[Unclear] = []
     for site, maybe, _ in tags_of_rule(eqn, rule):
         key = tag_key(site.eqn)
         copies.setdefault(key, []).append(site)
         if key in own:
-            leaves = own[key][min(len(copies[key]), len(own[key])) - 1][:1]
+            handlers = [own[key][min(len(copies[key]), len(own[key])) - 1][0]]
         else:
-            leaves = [leaf_at(plans.get(label, {}), one) for label, one in maybe]
-        if any(leaf is not leaves[0] for leaf in leaves):
+            handlers = [handler_at(plans.get(label, {}), one) for label, one in maybe]
+        first = handlers[0] if handlers else None
+        if any(handler is not first for handler in handlers):
             unclear += [
-                Unclear(one, leaf, True)
-                for leaf, (_, one) in zip(leaves, maybe, strict=True)
-                if leaf is not _NOT_CHOSEN
+                Unclear(one, handler, True)
+                for handler, (_, one) in zip(handlers, maybe, strict=True)
+                if handler
             ]
-        elif leaves and leaves[0] is not _NOT_CHOSEN:
-            chosen.append((site, leaves[0]))
+        elif first:
+            chosen.append((site, first))
     for key, tags in own.items():
-        leaves = [leaf for leaf, _ in tags]
-        same = len(copies.get(key, ())) == len(tags) and all(one is leaves[0] for one in leaves)
+        same = len(copies.get(key, ())) == len(tags) and all(one is tags[0][0] for one, _ in tags)
         if not same:
-            unclear += [
-                Unclear(site, leaf, False) for leaf, site in tags if leaf is not _NOT_CHOSEN
-            ]
+            unclear += [Unclear(site, handler, False) for handler, site in tags if handler]
     return plan_of(chosen), unclear
 
 
@@ -123,7 +124,7 @@ class _OfRule(NamedTuple):
     told: bool  # by its place or its line
 
 
-def tags_of_rule(eqn: _compat.JaxprEqn, rule: Any) -> list[_OfRule]:
+def tags_of_rule(eqn: JaxprEqn, rule: StoredJaxpr) -> list[_OfRule]:
     """The tags of a rule's jaxpr, each with the known ones that it may be.
 
     Those are the tags that only the rule has when all inputs are differentiated. A rule with
@@ -131,17 +132,17 @@ def tags_of_rule(eqn: _compat.JaxprEqn, rule: Any) -> list[_OfRule]:
     params, its avals and its line, and by its place only where the rule is the same for all
     inputs. Where its line says nothing, it may be any one with its params and avals.
     """
-    known: dict[Any, list[tuple[str, Site]]] = {}
+    known: dict[Hashable, list[tuple[str, Site]]] = {}
     for nested in rule_jaxprs(eqn):
         for site in find_sites(nested.stored, rules=False, of=is_tag_or_access):
             known.setdefault(tag_key(site.eqn), []).append((nested.label, site))
     found = find_sites(rule, of=is_tag_or_access)
     # Those in rules of its own are seen when it is differentiated again.
-    direct: dict[Any, list[Site]] = {}
+    direct: dict[Hashable, list[Site]] = {}
     for site in found:
         if not site.in_rule:
             direct.setdefault(tag_key(site.eqn), []).append(site)
-    out = []
+    out: list[_OfRule] = []
     for site in found:
         key = tag_key(site.eqn)
         maybe, beside = known.get(key, []), direct.get(key, [])
@@ -156,7 +157,7 @@ def tags_of_rule(eqn: _compat.JaxprEqn, rule: Any) -> list[_OfRule]:
     return out
 
 
-def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> tuple[dict[str, str], list[Site]]:
+def keys_in_rule(eqn: JaxprEqn, rule: StoredJaxpr) -> tuple[dict[str, str], list[Site]]:
     """By label and address of a tag in a rule's jaxpr those of the known tag that it is.
 
     Only where that is sure for the one and no other may be it. Second, the known tags that may be
@@ -172,7 +173,7 @@ def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> tuple[dict[str, str], list
             [(label, known)] = maybe
             claim = (told, Address(label) / site.address)
             claims.setdefault(Address(label) / known.address, []).append(claim)
-    keys = {}
+    keys: dict[str, str] = {}
     for key, of_key in claims.items():
         best = [one for told, one in of_key if told] or [one for _, one in of_key]
         if len(best) == 1:
@@ -181,7 +182,7 @@ def keys_in_rule(eqn: _compat.JaxprEqn, rule: Any) -> tuple[dict[str, str], list
     return keys, [known for key, known in maybe_there.items() if key not in sure]
 
 
-def _line_of(eqn: _compat.JaxprEqn, site: Site) -> _compat.Source | None:
+def _line_of(eqn: JaxprEqn, site: Site) -> _compat.Source | None:
     """The line of a tag in a rule; None where it may be that of an equation with rules.
 
     What JAX traced while it evaluated an equation has the line of that.
@@ -190,13 +191,10 @@ def _line_of(eqn: _compat.JaxprEqn, site: Site) -> _compat.Source | None:
     return None if site.source in map(_compat.source_of, evaluated) else site.source
 
 
-def leaf_at(plan: Plan, site: Site) -> Leaf:
-    """What is to be done at a site of the jaxpr that the plan is for."""
+def handler_at(plan: Plan, site: Site) -> Handler | None:
+    """What is to be done at a site of the jaxpr that the plan is for; None where nothing is."""
     for position, label in (step.key for step in site.steps):
-        plan = plan.get(position, {}).get(label, {})
-    return plan.get(site.position, _NOT_CHOSEN)
-
-
-def is_chosen(plan: Plan, site: Site) -> bool:
-    """Whether something is to be done at a site of the jaxpr that the plan is for."""
-    return leaf_at(plan, site) is not _NOT_CHOSEN
+        below = plan.get(position)
+        plan = below.get(label, {}) if isinstance(below, dict) else {}
+    found = plan.get(site.position)
+    return found if isinstance(found, Handler) else None

@@ -11,20 +11,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import (
+    Array,
+    Atom,
+    Aval,
+    ClosedJaxpr,
+    JaxprEqn,
+    Mesh,
+    Sharding,
+    StoredJaxpr,
+    TreeDef,
+)
 from taxpr._engine.donation import donates, kept_apart
 from taxpr._engine.dropped import warn_of_dropped_rules, warn_of_stale_derivatives
 from taxpr._engine.handler import Handler
 from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._engine.plan import Plan, plan_key, plan_of
 from taxpr._errors import RefusedError
-from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Options
+from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Made, Options
 from taxpr._hops.table import inject_rule
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
@@ -34,9 +44,9 @@ from taxpr._sites.walk import local_names
 
 
 def thread(
-    jaxpr: Any,
+    jaxpr: ClosedJaxpr,
     chosen: Sequence[tuple[Site, Handler]],
-    ctx_avals: Sequence[Any],
+    ctx_avals: Sequence[Aval],
     options: Options = NO_OPTIONS,
 ) -> ThreadedJaxpr:
     """Replace the chosen tags by their handlers, with a context through the program.
@@ -60,7 +70,7 @@ def thread(
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
     warn_of_dropped_rules([site for site, _ in chosen])
-    plan = plan_of(list(chosen))
+    plan = plan_of(chosen)
     threader = _Threader(jaxpr, options)
     out = threader.jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), Address(), Address())
     warn_of_stale_derivatives(threader.stale)
@@ -102,12 +112,12 @@ def refuse_if_inside_opaque(site: Site) -> None:
 class _Threader:
     """One call of `thread`: remembers what it has transformed."""
 
-    def __init__(self, root: Any, options: Options) -> None:
+    def __init__(self, root: ClosedJaxpr, options: Options) -> None:
         self._options = options
         self._root = root
-        self._done: dict[Any, ThreadedJaxpr] = {}
+        self._done: dict[Hashable, ThreadedJaxpr] = {}
         # Keys of `_done` hold ids; the objects must live as long.
-        self._alive: list[Any] = []
+        self._alive: list[tuple[StoredJaxpr, Plan]] = []
         # Tags, described, that change where a derivative was taken before.
         self.stale: list[str] = []
 
@@ -117,9 +127,9 @@ class _Threader:
 
     def jaxpr(
         self,
-        stored: Any,
+        stored: StoredJaxpr,
         plan: Plan,
-        ctx_avals: Mapping[int, Any],
+        ctx_avals: Mapping[int, Aval],
         label: Address,
         address: Address,
         repeated: bool = False,
@@ -138,18 +148,18 @@ class _Threader:
 
     def _build(
         self,
-        stored: Any,
+        stored: StoredJaxpr,
         plan: Plan,
-        ctx_avals: Mapping[int, Any],
+        ctx_avals: Mapping[int, Aval],
         label: Address,
         address: Address,
         repeated: bool,
-        outside: Any,
+        outside: Mesh,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
-        ctx: dict[int, Any] = {k: _compat.fresh_var(aval) for k, aval in ctx_avals.items()}
-        invars = [*ctx.values(), *inner.invars]
+        entering = [_compat.fresh_var(aval) for aval in ctx_avals.values()]
+        ctx: dict[int, Atom] = dict(zip(ctx_avals, entering, strict=True))
         emits: Emits = {}
         names = local_names(inner, plan)
         done = 0
@@ -159,7 +169,7 @@ class _Threader:
             here = address / local
             used = _used(todo, ctx)
             for index in used:
-                if ctx[index].aval.shape != ctx_avals[index].shape:
+                if _compat.aval_of(ctx[index]).shape != ctx_avals[index].shape:
                     raise RefusedError(
                         f"inject: {here} comes after a shard_map that left its ctx "
                         'stacked, one for each device. With shards="stack" a ctx is used in one '
@@ -168,7 +178,8 @@ class _Threader:
             now = [ctx[index] for index in used]
             mesh = _compat.mesh_at(eqn, is_hop=isinstance(todo, dict))
             moves = [_compat.sharding_on(atom.aval, mesh) for atom in now]
-            back = [move and atom.aval.sharding for atom, move in zip(now, moves, strict=True)]
+            sent = zip(now, moves, strict=True)
+            back = [move and _compat.aval_of(atom).sharding for atom, move in sent]
             now = _moved(splice, now, moves)
             atoms = None
             if isinstance(todo, Handler) and todo.rewire is not None and not self._donates:
@@ -177,7 +188,7 @@ class _Threader:
                 ctx.update(zip(used, _moved(splice, atoms[0], back), strict=True))
                 splice.write(eqn.outvars, atoms[1])
                 continue
-            avals = [atom.aval for atom in (*now, *eqn.invars)]
+            avals = [_compat.aval_of(atom) for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, here)
                 piece, tree = _traced(run, avals, eqn, mesh)
@@ -207,19 +218,21 @@ class _Threader:
                 continue
             if missing := sorted(_compat.varying(aval) - _compat.varying(ctx[index].aval)):
                 widen = functools.partial(_compat.pvary, axes=missing)
-                (ctx[index],) = splice.inline(jax.make_jaxpr(widen)(ctx[index].aval), [ctx[index]])
+                (ctx[index],) = splice.inline(
+                    _compat.make_jaxpr(widen)(ctx[index].aval), [ctx[index]]
+                )
         leaves, tree = jax.tree.flatten(emits)
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
-        jaxpr = splice.finish(invars, outvars)
+        jaxpr = splice.finish([*entering, *inner.invars], outvars)
         return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan), address=address)
 
     def _hop(
-        self, eqn: Any, plans: Mapping[str, Plan], used: tuple[int, ...], address: Address
-    ) -> Callable[..., Any]:
+        self, eqn: JaxprEqn, plans: Mapping[str, Plan], used: tuple[int, ...], address: Address
+    ) -> Callable[..., Made]:
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
 
-        def run(*flat: Any) -> Any:
+        def run(*flat: Array) -> Made:
             now, operands = list(flat[: len(used)]), list(flat[len(used) :])
             threaded = HopThread(
                 self._options, self.jaxpr, eqn, plans, used, address, avals_of(now)
@@ -232,15 +245,15 @@ class _Threader:
         return run
 
 
-def _changes(piece: Any, n_ctx: int, eqn: Any) -> bool:
+def _changes(piece: ClosedJaxpr, n_ctx: int, eqn: JaxprEqn) -> bool:
     """Whether what takes the place of a tag returns another token than it was given."""
     inner, end = _compat.open_jaxpr(piece), n_ctx + len(eqn.outvars)
     tokens = zip(inner.invars[n_ctx:end], inner.outvars[n_ctx:end], strict=True)
     return any(before is not after for before, after in tokens)
 
 
-def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[..., Any]:
-    def run(*flat: Any) -> Any:
+def _handled(handler: Handler, address: str, eqn: JaxprEqn, n_ctx: int) -> Callable[..., Made]:
+    def run(*flat: Array) -> Made:
         ctx, token, emitted = handler.run(address, eqn, list(flat[:n_ctx]), list(flat[n_ctx:]))
         emits = {} if emitted is None else {"": Emission(list(emitted), None)}
         return list(ctx), list(token), emits
@@ -250,7 +263,9 @@ def _handled(handler: Handler, address: str, eqn: Any, n_ctx: int) -> Callable[.
     return run
 
 
-def _moved(splice: Splice, atoms: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+def _moved(
+    splice: Splice, atoms: Sequence[Atom], shardings: Sequence[Sharding | None]
+) -> list[Atom]:
     """The atoms, with those for which there is a sharding on another mesh moved there.
 
     In a part of a program where mesh axes have other types, as by `jax.sharding.auto_axes`, a
@@ -260,18 +275,19 @@ def _moved(splice: Splice, atoms: Sequence[Any], shardings: Sequence[Any]) -> li
     for k, sharding in enumerate(shardings):
         if sharding is not None:
             move = functools.partial(_compat.moved_to, sharding=sharding)
-            (now[k],) = splice.inline(jax.make_jaxpr(move)(atoms[k].aval), [atoms[k]])
+            (now[k],) = splice.inline(_compat.make_jaxpr(move)(atoms[k].aval), [atoms[k]])
     return now
 
 
-def _traced(run: Callable[..., Any], avals: Sequence[Any], eqn: Any, mesh: Any) -> tuple[Any, Any]:
+def _traced(
+    run: Callable[..., Made], avals: Sequence[Aval], eqn: JaxprEqn, mesh: Mesh
+) -> tuple[ClosedJaxpr, TreeDef]:
     """The jaxpr of ``run`` in the place of ``eqn``, and the tree of what it returns."""
     with _compat.as_traced(eqn, mesh), jax.disable_jit(False):
-        jaxpr, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
-    return jaxpr, jax.tree.structure(shapes)
+        return _compat.make_jaxpr_and_tree(run)(*avals)
 
 
-def _with_origin(piece: Any, eqn: Any) -> Any:
+def _with_origin(piece: ClosedJaxpr, eqn: JaxprEqn) -> ClosedJaxpr:
     """Equations that stand for ``eqn``, with its source, scope and context."""
     inner = _compat.open_jaxpr(piece)
     eqns = [e.replace(source_info=eqn.source_info, ctx=eqn.ctx) for e in inner.eqns]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array, Atom, ClosedJaxpr
 from taxpr._engine.depends import depends
 from taxpr._engine.donation import donates
 from taxpr._engine.handler import Handler
@@ -23,7 +23,7 @@ from taxpr._sites.site import Site
 
 def without_derivatives(
     threaded: ThreadedJaxpr, chosen: Sequence[tuple[Site, Handler]], options: Options
-) -> Any:
+) -> ClosedJaxpr:
     """The threaded jaxpr, in which a derivative of what was seen in a kept rule is refused.
 
     The rule hands that out without a tangent. That it is not known is said at the end of the
@@ -49,18 +49,22 @@ def without_derivatives(
     return with_refusals(jaxpr, {k: (sources[k], text) for k, text in refused.items()})
 
 
+def _template(x: Array) -> Array:
+    return underived(x, [x], "")
+
+
 # The inputs and constants with respect to which a derivative is refused, and the text of the error.
-Refused = tuple[Sequence[Any], str]
+Refused = tuple[Sequence[Atom], str]
 
 
-def with_refusals(jaxpr: Any, refused: Mapping[int, Refused]) -> Any:
+def with_refusals(jaxpr: ClosedJaxpr, refused: Mapping[int, Refused]) -> ClosedJaxpr:
     """A closed jaxpr in which derivatives of some results, by index, are refused."""
     inner = _compat.open_jaxpr(jaxpr)
     splice = Splice(inner, _compat.consts_of(jaxpr))
 
-    [template] = _compat.open_jaxpr(jax.make_jaxpr(lambda x: underived(x, [x], ""))(0.0)).eqns
+    [template] = _compat.open_jaxpr(_compat.make_jaxpr(_template)(0.0)).eqns
 
-    def marked(x: Any, sources: Sequence[Any], text: str) -> Any:
+    def marked(x: Atom, sources: Sequence[Atom], text: str) -> Atom:
         out = _compat.fresh_var(x.aval)
         mine = [sources[k] for k in inexact([source.aval for source in sources])]
         splice.keep([template.replace(invars=[x, *mine], outvars=[out], params={"message": text})])
@@ -68,7 +72,7 @@ def with_refusals(jaxpr: Any, refused: Mapping[int, Refused]) -> Any:
 
     if donates(jaxpr):
         # What a jit has donated is not there at the end, but a number that comes from it is.
-        [zero] = splice.inline(jax.make_jaxpr(lambda: jnp.float32(0))(), [])
+        [zero] = splice.inline(_compat.make_jaxpr(lambda: jnp.float32(0))(), [])
         refused = {k: ([marked(zero, *one)], one[1]) for k, one in refused.items()}
     splice.keep(inner.eqns)
     outvars = splice.read(inner.outvars)

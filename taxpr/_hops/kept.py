@@ -6,18 +6,18 @@ Used by the entries of custom_jvp, custom_vjp, the solvers, and `traced`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 
-from taxpr._hops.protocol import Emits, Thread
+from taxpr._compat import Array, ClosedJaxpr
+from taxpr._hops.protocol import Emits, Made, Thread
 from taxpr._jaxprs.derived import derivatives
 from taxpr._primitives.guard import ended, guarded, underived
 
 
 def entering(
-    thread: Thread, own: Sequence[Any], ctx: Sequence[Any], message: str
-) -> tuple[list[Any], list[Any]]:
+    thread: Thread, own: Sequence[Array], ctx: Sequence[Array], message: str
+) -> tuple[list[Array], list[Array]]:
     """The consts of injectors and the context, as extra operands of the equation.
 
     Differentiating with respect to them raises ``message``. Leaves that only observe values are an
@@ -37,11 +37,11 @@ def entering(
 
 def leaving(
     thread: Thread,
-    jaxpr: Any,
-    operands: Sequence[Any],
+    jaxpr: ClosedJaxpr,
+    operands: Sequence[Array],
     of_ctx: range,
-    results: tuple[Sequence[Any], Sequence[Any], Emits],
-) -> tuple[list[Any], list[Any], Emits]:
+    results: tuple[Sequence[Array], Sequence[Array], Emits],
+) -> Made:
     """The results of the equation, with derivatives of the context and the emissions ended.
 
     Args:

@@ -10,8 +10,9 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval
 from taxpr._errors import ArgumentError, name_of
-from taxpr._hops.protocol import Emits, Hop, Inject, Nested, Thread
+from taxpr._hops.protocol import Hop, Inject, Made, Nested, Thread
 from taxpr._hops.table import bring, nested_jaxprs
 
 
@@ -136,8 +137,8 @@ def _leads_to(eqn: _compat.JaxprEqn, one: Nested) -> bool:
 
 
 def _injected(
-    inject: Inject, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
-) -> tuple[list[Any], list[Any], Emits]:
+    inject: Inject, eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+) -> Made:
     """Call the rule, check its results, and restore the weak types of the original results."""
     returned = inject(eqn, list(ctx), list(operands), thread)
     if not (isinstance(returned, (tuple, list)) and len(returned) == 3):
@@ -146,12 +147,12 @@ def _injected(
         )
     now, results, emits = returned
     new_ctx = _of_types(eqn, "ctx", now, [jax.typeof(x) for x in ctx])
-    new_results = _of_types(eqn, "results", results, [var.aval for var in eqn.outvars])
+    new_results = _of_types(eqn, "results", results, [_compat.aval_of(var) for var in eqn.outvars])
     _check_emits(eqn, emits, thread)
     return new_ctx, new_results, emits
 
 
-def _of_types(eqn: Any, what: str, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+def _of_types(eqn: Any, what: str, values: Sequence[Array], avals: Sequence[Aval]) -> list[Any]:
     found = [jax.typeof(x) for x in values]
     if [(x.shape, x.dtype) for x in found] != [(aval.shape, aval.dtype) for aval in avals]:
         shown = ", ".join(x.str_short() for x in found) or "nothing"

@@ -7,10 +7,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import (
+    Array,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    PyTree,
+    StoredJaxpr,
+    consts_of,
+    open_jaxpr,
+)
+
+# Where an equation stores a jaxpr, from its params on.
+ParamPath = tuple[str | int, ...]
+# From a jaxpr to another one of the same type.
+Change = Callable[[StoredJaxpr], StoredJaxpr]
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +73,8 @@ class Nested:
 
     label: str
     title: str
-    param: tuple[Any, ...] | None
-    stored: Any
+    param: ParamPath | None
+    stored: StoredJaxpr
     operands: tuple[int | None, ...]
     in_roles: tuple[str, ...]
     results: tuple[int | None, ...]
@@ -70,9 +86,9 @@ class Nested:
     recomputed: bool = False
     rule: bool = False
     idle: bool = False
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     refusal: str | None = None
-    rebuilt: Callable[[_compat.JaxprEqn, Any], _compat.JaxprEqn] | None = None
+    rebuilt: Callable[[JaxprEqn, StoredJaxpr], JaxprEqn] | None = None
 
     @property
     def replaceable(self) -> bool:
@@ -80,14 +96,14 @@ class Nested:
         return self.param is not None or self.rebuilt is not None
 
     @property
-    def jaxpr(self) -> _compat.Jaxpr:
+    def jaxpr(self) -> Jaxpr:
         """The open view: eqns, invars, outvars, constvars."""
-        return _compat.open_jaxpr(self.stored)
+        return open_jaxpr(self.stored)
 
     @property
-    def consts(self) -> Sequence[Any]:
+    def consts(self) -> Sequence[Array]:
         """The values of the constvars."""
-        return _compat.consts_of(self.stored)
+        return consts_of(self.stored)
 
 
 class Emission(NamedTuple):
@@ -101,15 +117,16 @@ class Emission(NamedTuple):
             that they are part of the structure and no leaves; None outside of a shard_map.
     """
 
-    value: list[Any]
-    fired: Any
+    value: list[PyTree]
+    fired: Array | None
     mesh: dict[str, None] | None = None
 
 
 Emits = dict[str, Emission]
+# What an equation with a context through it makes: the new context, its results, emissions.
+Made = tuple[list[Array], list[Array], Emits]
 
-
-Shards = str | Callable[[Any, tuple[str, ...]], Any] | None
+Shards = str | Callable[[PyTree, tuple[str, ...]], PyTree] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +149,7 @@ class Options:
 
     custom_rules: str = "keep"
     shards: Shards = None
-    no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    no_sums: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
     unchanged: frozenset[int] = frozenset()
     read_only: frozenset[int] = frozenset()
     states: bool = False
@@ -154,16 +171,16 @@ class Threaded(Protocol):
     Its emissions are keyed by label and address, such as ``"body/t0"``.
     """
 
-    jaxpr: Any
-    hoisted: tuple[Any, list[Any]]
+    jaxpr: ClosedJaxpr
+    hoisted: tuple[ClosedJaxpr, list[Array]]
     touched: bool
     address: Address
 
-    def __call__(self, ctx: Sequence[Any], args: Sequence[Any]) -> tuple[list, list, Emits]:
+    def __call__(self, ctx: Sequence[Array], args: Sequence[Array]) -> Made:
         """Evaluate: ``(ctx, outs, emits)``."""
         ...
 
-    def unpack(self, flat: Sequence[Any]) -> tuple[list, list, Emits]:
+    def unpack(self, flat: Sequence[T]) -> tuple[list[T], list[T], Emits]:
         """Split the results of ``jaxpr`` into ``(ctx, outs, emits)``."""
         ...
 
@@ -216,7 +233,7 @@ class Thread(Protocol):
         """The selected tags in the nested jaxpr of a label, for messages."""
         ...
 
-    def rule(self, label: str, jaxpr: Any) -> tuple[Threaded, Beside | None]:
+    def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[Threaded, Beside | None]:
         """A rule for derivatives with the context through it, and what must run beside it.
 
         Args:
@@ -226,7 +243,7 @@ class Thread(Protocol):
         """
         ...
 
-    def __call__(self, label: str, *, ctx: Sequence[Any] | None = None) -> Threaded:
+    def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> Threaded:
         """The nested jaxpr of a label with the context through it.
 
         Args:
@@ -241,8 +258,8 @@ class Inject(Protocol):
     """How an equation is rebuilt with a context; called under a trace."""
 
     def __call__(
-        self, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
-    ) -> tuple[list[Any], list[Any], Emits]:
+        self, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+    ) -> Made:
         """Return ``(ctx, results, emits)``."""
         ...
 
@@ -275,18 +292,18 @@ class Hop:
         (False, False)
     """
 
-    nested: Callable[[_compat.JaxprEqn], Sequence[Nested]]
+    nested: Callable[[JaxprEqn], Sequence[Nested]]
     inject: Inject | None = None
     refusal: str | None = None
     loops: bool = False
     own_derivative: bool = False
-    rules: Callable[[_compat.JaxprEqn], tuple[Nested, ...]] | None = None
-    with_rules: Callable[[_compat.JaxprEqn, Callable[[Any], Any]], _compat.JaxprEqn] | None = None
+    rules: Callable[[JaxprEqn], tuple[Nested, ...]] | None = None
+    with_rules: Callable[[JaxprEqn, Change], JaxprEqn] | None = None
     drops: str | None = None
 
 
 def called(
-    eqn: _compat.JaxprEqn, *param: Any, label: str = "body", first_operand: int = 0, **more: Any
+    eqn: JaxprEqn, *param: str | int, label: str = "body", first_operand: int = 0, **more: Any
 ) -> Nested:
     """A nested jaxpr that an equation calls with its operands, and whose results are its own.
 
@@ -317,8 +334,8 @@ def called(
 def plain(
     label: str,
     title: str,
-    param: tuple[Any, ...] | None,
-    stored: Any,
+    param: ParamPath | None,
+    stored: StoredJaxpr,
     *,
     first_operand: int | None = 0,
     role: str = "arg",
@@ -328,7 +345,7 @@ def plain(
 
     With ``first_operand=None`` operands and results do not map one to one.
     """
-    inner = _compat.open_jaxpr(stored)
+    inner = open_jaxpr(stored)
     n_in, n_out = len(inner.invars), len(inner.outvars)
     mapped = first_operand is not None
     start = first_operand or 0

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import Emission, Thread, Threaded
 from taxpr._hops.table import nested_jaxprs, replace_nested
@@ -59,14 +60,17 @@ class Slots:
     """
 
     leaves: list[Any]
-    fired: Any
+    fired: Array
     size: int
 
 
 def counted(emission: Emission) -> Emission:
     """The emission with an explicit count: one, if the tag fires on every run."""
-    fired = jnp.int32(1) if emission.fired is None else emission.fired
-    return emission._replace(value=list(emission.value), fired=fired)
+    return emission._replace(value=list(emission.value), fired=_count(emission))
+
+
+def _count(emission: Emission) -> Array:
+    return jnp.int32(1) if emission.fired is None else emission.fired
 
 
 def never(emission: Emission) -> Emission:
@@ -91,28 +95,28 @@ def slotted(emission: Emission) -> bool:
     return any(isinstance(x, Slots) for x in emission.value)
 
 
-def later(old: Emission, new: Emission, index: Any) -> Emission:
+def later(old: Emission, new: Emission, index: Array | None) -> Emission:
     """Combine the emission of a while loop so far with that of iteration ``index``.
 
     Adds the counts. Keeps the last value that fired, or with `Slots` the value of each iteration.
     """
-    new = counted(new)
-    count = old.fired + new.fired
+    fired = _count(new)
+    count = _count(old) + fired
     if not slotted(new):
-        return new._replace(value=select(new.fired > 0, new.value, old.value), fired=count)
+        return new._replace(value=select(fired > 0, new.value, old.value), fired=count)
     value = [_put(into, x, index) for into, x in zip(old.value, new.value, strict=True)]
     return new._replace(value=value, fired=count)
 
 
-def _put(into: Slots, one: Slots, index: Any) -> Slots:
+def _put(into: Slots, one: Slots, index: Array | None) -> Slots:
     # Drop iterations beyond the last slot.
     return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
 
 
-def select(pred: Any, on_true: Sequence[Any], on_false: Sequence[Any]) -> list[Any]:
+def select(pred: Array, on_true: Sequence[Array], on_false: Sequence[Array]) -> list[Array]:
     """Choose element by element; ``pred`` has the leading axes of the values."""
 
-    def one(true: Any, false: Any) -> Any:
+    def one(true: Array, false: Array) -> Array:
         wide = pred.reshape(pred.shape + (1,) * (true.ndim - pred.ndim))
         out = jnp.where(wide, true, false)
         return _compat.with_weak_type(out, jax.typeof(false).weak_type)

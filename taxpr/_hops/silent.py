@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 
 from taxpr import _compat
@@ -11,7 +9,7 @@ from taxpr._hops.table import nested_jaxprs, replace_nested
 from taxpr._primitives.tag import is_tag
 
 
-def silent(stored: Any) -> Any:
+def silent(stored: _compat.J) -> _compat.J:
     """The jaxpr without effectful equations whose results nothing uses, such as `jax.debug.print`.
 
     Applies to nested jaxprs too. Writes to Refs and tags stay. An equation that does nothing takes
@@ -26,7 +24,7 @@ def silent(stored: Any) -> Any:
     return _compat.rebuilt(stored, eqns=[_silent(eqn, used) for eqn in inner.eqns])
 
 
-def _silent(eqn: _compat.JaxprEqn, used: set[Any]) -> _compat.JaxprEqn:
+def _silent(eqn: _compat.JaxprEqn, used: set[_compat.Var]) -> _compat.JaxprEqn:
     if not eqn.effects or is_tag(eqn):
         return eqn
     nested = nested_jaxprs(eqn)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from taxpr import _compat
-from taxpr._hops.protocol import Hop, Inject, Nested, plain
+from taxpr._compat import JaxprEqn, Kind, StoredJaxpr
+from taxpr._hops.protocol import Change, Hop, Inject, Nested, ParamPath, plain
 
 # Entries of the primitives of a module; None while that is not imported.
-Entries = Callable[[], "Mapping[_compat.Kind, Hop] | None"]
+Entries = Callable[[], "Mapping[Kind, Hop] | None"]
 
 
 class _Table:
@@ -26,22 +27,22 @@ class _Table:
     """
 
     def __init__(self) -> None:
-        self.hops: Mapping[_compat.Kind, Hop] = {}
+        self.hops: Mapping[Kind, Hop] = {}
         self.changes = 0
-        self.brought: set[_compat.Kind] = set()  # by others
-        self._fixed: set[_compat.Kind] = set()
+        self.brought: set[Kind] = set()  # by others
+        self._fixed: set[Kind] = set()
         self._later: list[Entries] = []
-        self._without: set[_compat.Kind] = set()
+        self._without: set[Kind] = set()
         self._lock = threading.RLock()
 
-    def add(self, entries: Mapping[_compat.Kind, Hop], *, fixed: bool = False) -> None:
+    def add(self, entries: Mapping[Kind, Hop], *, fixed: bool = False) -> None:
         with self._lock:
             self._fixed.update(entries if fixed else ())
             self.hops = {**self.hops, **entries}
             self._without = self._without - entries.keys()
             self.changes += 1
 
-    def bring(self, kind: _compat.Kind, hop: Hop) -> bool:
+    def bring(self, kind: Kind, hop: Hop) -> bool:
         with self._lock:
             if kind in self._fixed:
                 return False
@@ -62,7 +63,7 @@ class _Table:
                     # What the module itself has brought is newer than what we know of it.
                     self.add({k: hop for k, hop in found.items() if k not in self.brought})
 
-    def get(self, kind: _compat.Kind) -> Hop | None:
+    def get(self, kind: Kind) -> Hop | None:
         """The entry of a kind; None where there is none, as of all that hold no jaxpr."""
         hop = self.hops.get(kind)
         if hop is not None or kind in self._without:
@@ -78,13 +79,13 @@ class _Table:
 _TABLE = _Table()
 
 
-def register(kind: _compat.Kind | None, hop: Hop) -> None:
+def register(kind: Kind | None, hop: Hop) -> None:
     """Add an entry; None, a primitive that this JAX does not have, adds nothing."""
     if kind is not None:
         _TABLE.add({kind: hop}, fixed=True)
 
 
-def bring(kind: _compat.Kind, hop: Hop) -> bool:
+def bring(kind: Kind, hop: Hop) -> bool:
     """Add an entry of others; False where one of ours stays."""
     return _TABLE.bring(kind, hop)
 
@@ -94,7 +95,7 @@ def register_when_loaded(entries: Entries) -> None:
     _TABLE.add_later(entries)
 
 
-def registered() -> Mapping[_compat.Kind, Hop]:
+def registered() -> Mapping[Kind, Hop]:
     """Our own entries, by `taxpr._compat.kind_of` of the equations.
 
     That is, as far as the modules of their primitives are imported.
@@ -108,11 +109,11 @@ def changes() -> int:
     return _TABLE.changes
 
 
-def _entry(eqn: _compat.JaxprEqn) -> Hop | None:
+def _entry(eqn: JaxprEqn) -> Hop | None:
     return _TABLE.get(_compat.kind_of(eqn))
 
 
-def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+def nested_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
     """The jaxprs that an equation holds, in the order in which they run.
 
     Args:
@@ -133,19 +134,19 @@ def nested_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     return ()
 
 
-def rule_jaxprs(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+def rule_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
     """The jaxprs that run in the place of the equation's own when it is differentiated."""
     hop = _entry(eqn)
     return hop.rules(eqn) if hop and hop.rules else ()
 
 
-def with_rules(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+def with_rules(eqn: JaxprEqn, change: Change) -> JaxprEqn:
     """The equation with all jaxprs of its rules changed; itself where it has none."""
     hop = _entry(eqn)
     return hop.with_rules(eqn, change) if hop and hop.with_rules else eqn
 
 
-def is_hop(eqn: _compat.JaxprEqn) -> bool:
+def is_hop(eqn: JaxprEqn) -> bool:
     """Whether an equation holds jaxprs.
 
     Args:
@@ -164,7 +165,7 @@ def is_hop(eqn: _compat.JaxprEqn) -> bool:
 _IDLE = "it is there for derivatives, and a tag, which marks the primal only, never fires there"
 
 
-def injectable(eqn: _compat.JaxprEqn, nested: Nested | None = None) -> str | None:
+def injectable(eqn: JaxprEqn, nested: Nested | None = None) -> str | None:
     """None when `inject` can go into the equation, else the reason why it refuses.
 
     Args:
@@ -190,33 +191,33 @@ def injectable(eqn: _compat.JaxprEqn, nested: Nested | None = None) -> str | Non
     return nested.refusal or (_IDLE if nested.idle else None)
 
 
-def dropped(eqn: _compat.JaxprEqn) -> str | None:
+def dropped(eqn: JaxprEqn) -> str | None:
     """What injection drops of the equation; None where it keeps all."""
     hop = _entry(eqn)
     return hop.drops if hop else None
 
 
-def is_loop(eqn: _compat.JaxprEqn) -> bool:
+def is_loop(eqn: JaxprEqn) -> bool:
     """Whether an equation runs its jaxprs over and over, as a scan or a while loop."""
     hop = _entry(eqn)
     return hop is not None and hop.loops
 
 
-def has_rules(eqn: _compat.JaxprEqn) -> bool:
+def has_rules(eqn: JaxprEqn) -> bool:
     """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
     hop = _entry(eqn)
     return hop is not None and hop.own_derivative
 
 
-def inject_rule(eqn: _compat.JaxprEqn) -> Inject | None:
+def inject_rule(eqn: JaxprEqn) -> Inject | None:
     """How a context goes through the equation; None where that is refused."""
     hop = _entry(eqn)
     return hop.inject if hop else None
 
 
-def found_in_params(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
+def found_in_params(eqn: JaxprEqn) -> tuple[Nested, ...]:
     """The jaxprs in an equation's params, or hidden in them, whatever the primitive."""
-    found = []
+    found: list[Nested] = []
     in_params = [(path, path, stored) for path, stored in _jaxprs_in(eqn.params, ())]
     concealed = _jaxprs_in(_compat.hidden(eqn), ())
     for path, param, stored in [*in_params, *((path, None, stored) for path, stored in concealed)]:
@@ -230,37 +231,45 @@ def found_in_params(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 # Types that are neither jaxprs nor containers of values, as they turn up among params.
-_PLAIN_TYPES: set[type] = set()
+_PLAIN_TYPES: set[type[Any]] = set()
 
 
 def _is_plain(values: Iterable[Any]) -> bool:
     """A quick test that the values hold no jaxpr; values with a dict fail it without one, too."""
     for value in values:
-        kind = type(value)
+        kind: type[Any] = value.__class__
         if kind in _PLAIN_TYPES:
             continue
-        if kind is tuple or isinstance(value, (tuple, list)):
+        if kind is tuple or issubclass(kind, (tuple, list)):
             if not _is_plain(value):
                 return False
-        elif isinstance(value, dict) or _compat.is_jaxpr(value):
+        elif issubclass(kind, dict) or _compat.is_jaxpr(value):
             return False
         else:
             _PLAIN_TYPES.add(kind)
     return True
 
 
-def _jaxprs_in(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _is_dict(value: object) -> TypeGuard[dict[str | int, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_sequence(value: object) -> TypeGuard[tuple[Any, ...] | list[Any]]:
+    return isinstance(value, (tuple, list))
+
+
+def _jaxprs_in(value: object, path: ParamPath) -> Iterator[tuple[ParamPath, StoredJaxpr]]:
     if _compat.is_jaxpr(value):
         yield path, value
-    elif isinstance(value, dict):
+    elif _is_dict(value):
         for key, item in value.items():
             yield from _jaxprs_in(item, (*path, key))
-    elif isinstance(value, (tuple, list)):
+    elif _is_sequence(value):
         for index, item in enumerate(value):
             yield from _jaxprs_in(item, (*path, index))
 
 
-def replace_nested(eqn: _compat.JaxprEqn, new: Mapping[str, Any]) -> _compat.JaxprEqn:
+def replace_nested(eqn: JaxprEqn, new: Mapping[str, StoredJaxpr]) -> JaxprEqn:
     """The equation with the jaxprs of some labels replaced by others of the same type."""
     params = dict(eqn.params)
     kept = False
@@ -280,11 +289,11 @@ def replace_nested(eqn: _compat.JaxprEqn, new: Mapping[str, Any]) -> _compat.Jax
     return eqn
 
 
-def _with_item(container: Any, path: tuple[Any, ...], item: Any) -> Any:
+def _with_item(container: Any, path: ParamPath, item: StoredJaxpr) -> Any:
     if not path:
         return item
     key, rest = path[0], path[1:]
-    if isinstance(container, dict):
+    if _is_dict(container):
         return {**container, key: _with_item(container[key], rest, item)}
     items = [
         _with_item(value, rest, item) if index == key else value

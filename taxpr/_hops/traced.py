@@ -21,9 +21,10 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.interpreters import ad, batching, mlir
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, ClosedJaxpr
 from taxpr._errors import RefusedError
 from taxpr._hops.kept import entering, leaving
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
 from taxpr._hops.rebuild import refuse_refs, untagged
 from taxpr._hops.table import bring
 
@@ -100,7 +101,7 @@ class _Traced:
             held = plain(self.label, title, None, jaxpr, rebuilt=self._holding)
         return (held, *self.others(eqn))
 
-    def _holding(self, eqn: _compat.JaxprEqn, jaxpr: Any) -> _compat.JaxprEqn:
+    def _holding(self, eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr) -> _compat.JaxprEqn:
         """The equation replaced by one that holds the jaxpr and has the same results."""
         return eqn.replace(
             primitive=_primitive_holding(eqn.primitive, self),
@@ -109,8 +110,8 @@ class _Traced:
         )
 
     def inject(
-        self, eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
-    ) -> tuple[list[Any], list[Any], Emits]:
+        self, eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+    ) -> Made:
         inner = thread(self.label)
         name = eqn.primitive.name
         if thread.options.custom_rules == "drop":
@@ -154,7 +155,7 @@ def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
 
     The cache compares params by identity: equal ones may differ in meaning, as 0.0 and -0.0 do.
     """
-    avals = tuple(atom.aval for atom in eqn.invars)
+    avals = tuple(_compat.aval_of(atom) for atom in eqn.invars)
     params = tuple((name, id(value)) for name, value in eqn.params.items())
     key = (entry.run, eqn.primitive, params, avals, eqn.ctx, _compat.trace_key())
     with _lock:
@@ -168,10 +169,10 @@ def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
     return known[0]
 
 
-def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
+def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> Any:
     run = entry.run(eqn)
 
-    def typed(*operands: Any) -> list[Any]:
+    def typed(*operands: Array) -> list[Any]:
         results = zip(run(*operands), eqn.outvars, strict=True)
         weak = ((x, getattr(var.aval, "weak_type", False)) for x, var in results)
         return [_compat.with_weak_type(x, is_weak) for x, is_weak in weak]
@@ -184,7 +185,7 @@ def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Any]) -> Any:
 
 
 def _with_derivative_of(
-    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: Any, changed: bool
+    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr, changed: bool
 ) -> Callable[..., list[Any]]:
     """Make ``(hidden, operands) -> results`` of a jaxpr, differentiated by the equation's rule.
 
@@ -194,7 +195,7 @@ def _with_derivative_of(
     eqn = untagged(_plain(eqn))
     n_out = len(eqn.outvars)
 
-    def function(hidden: list[Any], operands: list[Any]) -> list[Any]:
+    def function(hidden: list[Any], operands: list[Array]) -> list[Any]:
         return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *operands))
 
     function.__name__ = eqn.primitive.name  # JAX records it in the jaxpr
@@ -213,7 +214,7 @@ def _with_derivative_of(
 def _tangents(
     entry: _Traced,
     eqn: _compat.JaxprEqn,
-    operands: Sequence[Any],
+    operands: Sequence[Array],
     results: Sequence[Any],
     dots: Sequence[Any],
     changed: bool,
@@ -226,8 +227,8 @@ def _tangents(
     moving = [k for k, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
     inexact = [jnp.issubdtype(jnp.result_type(x), jnp.inexact) for x in results]
 
-    def own(operands: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        def bound(*moved: Any) -> list[Any]:
+    def own(operands: Sequence[Array], given: Sequence[Array]) -> list[Any]:
+        def bound(*moved: Array) -> list[Any]:
             now = dict(zip(moving, moved, strict=True))
             every = [now.get(k, x) for k, x in enumerate(operands)]
             return _compat.bind(eqn.primitive, every, eqn.params)
@@ -246,7 +247,7 @@ def _tangents(
 
 
 def _given_results(
-    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: Any, results: Sequence[Any], changed: bool
+    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr, results: Sequence[Any], changed: bool
 ) -> Any:
     """The jaxpr with the results of the equation as last inputs, instead of computing them."""
     inner = _compat.open_jaxpr(jaxpr)
@@ -339,7 +340,7 @@ def _new_primitive(name: str, entry: _Traced) -> Any:
     prim = _compat.Primitive(name)
     prim.multiple_results = True
 
-    def run(*operands: Any, **params: Any) -> list[Any]:
+    def run(*operands: Array, **params: Any) -> list[Any]:
         return list(_compat.jaxpr_as_fun(params[_HELD])(*operands))
 
     def differentiable(params: Any) -> Callable[..., list[Any]]:
@@ -351,10 +352,10 @@ def _new_primitive(name: str, entry: _Traced) -> Any:
         jaxpr = params[_HELD]
         return jaxpr.out_avals, _compat.open_jaxpr(jaxpr).effects
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[Array], tangents: Sequence[Any], **params: Any) -> Any:
         moving = [k for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)]
 
-        def of_moving(*moved: Any) -> list[Any]:
+        def of_moving(*moved: Array) -> list[Any]:
             now = dict(zip(moving, moved, strict=True))
             return differentiable(params)(*(now.get(k, x) for k, x in enumerate(primals)))
 
@@ -364,7 +365,7 @@ def _new_primitive(name: str, entry: _Traced) -> Any:
         whole = zip(dots, zeros, strict=True)
         return out, [zero if dot.dtype == jax.float0 else dot for dot, zero in whole]
 
-    def batch(operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    def batch(operands: Sequence[Array], dims: Sequence[Any], **params: Any) -> Any:
         out = jax.vmap(differentiable(params), in_axes=tuple(dims))(*operands)
         return out, [0] * len(out)
 

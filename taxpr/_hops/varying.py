@@ -8,10 +8,10 @@ of axes of a value only grows, so the iteration ends. The entry of shard_map use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 from taxpr import _compat
+from taxpr._compat import Atom, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
@@ -20,7 +20,7 @@ Axes = frozenset[str]
 _NONE: Axes = frozenset()
 
 
-def varying_axes(jaxpr: Any, given: Sequence[Axes]) -> list[Axes]:
+def varying_axes(jaxpr: StoredJaxpr, given: Sequence[Axes]) -> list[Axes]:
     """The axes over which each result may differ, given the axes of each argument.
 
     An upper bound: a value differs if anything it depends on differs, including the choice of a
@@ -30,7 +30,7 @@ def varying_axes(jaxpr: Any, given: Sequence[Axes]) -> list[Axes]:
     return _Analysis().of_jaxpr(jaxpr, tuple(given))
 
 
-def waiting(jaxpr: Any, given: Sequence[Axes]) -> dict[Any, tuple[_compat.JaxprEqn, Axes]]:
+def waiting(jaxpr: StoredJaxpr, given: Sequence[Axes]) -> dict[Hashable, tuple[JaxprEqn, Axes]]:
     """The loops and branches that may deadlock, each with the axes along which it may.
 
     All devices along an axis must reach a collective over it. They may not if the loop or branch
@@ -44,17 +44,17 @@ def waiting(jaxpr: Any, given: Sequence[Axes]) -> dict[Any, tuple[_compat.JaxprE
 
 class _Analysis:
     def __init__(self) -> None:
-        self.waiting: dict[Any, tuple[_compat.JaxprEqn, Axes]] = {}
+        self.waiting: dict[Hashable, tuple[JaxprEqn, Axes]] = {}
         # Memoized, because the fixed point of an outer loop visits inner loops many times.
-        self._done: dict[Any, list[Axes]] = {}
+        self._done: dict[Hashable, list[Axes]] = {}
 
-    def of_jaxpr(self, jaxpr: Any, given: tuple[Axes, ...]) -> list[Axes]:
+    def of_jaxpr(self, jaxpr: StoredJaxpr, given: tuple[Axes, ...]) -> list[Axes]:
         inner = _compat.open_jaxpr(jaxpr)
         key = (id(inner), given)
         if key not in self._done:
-            axes: dict[Any, Axes] = dict(zip(inner.invars, given, strict=True))
+            axes: dict[Var, Axes] = dict(zip(inner.invars, given, strict=True))
 
-            def read(atom: Any) -> Axes:
+            def read(atom: Atom) -> Axes:
                 known = _NONE if _compat.is_literal(atom) else axes.get(atom, _NONE)
                 return known | _compat.varying(atom.aval) | _compat.in_parts(atom.aval)
 

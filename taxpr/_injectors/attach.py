@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters
@@ -18,7 +19,7 @@ from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.parameters import Parameter
 from taxpr._injectors.site_injector import SiteInjector, site_handler
-from taxpr._sites.criteria import Maybe
+from taxpr._sites.criteria import Maybe, Selector
 from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
@@ -44,7 +45,7 @@ class Attached(NamedTuple):
 
     chosen: list[tuple[Site, Handler]]
     counters: Counters
-    ctx: Any
+    ctx: PyTree
     report: Callable[[Any, Any], Any]
     no_sums: dict[int, str]
     read_only: frozenset[int]
@@ -52,7 +53,7 @@ class Attached(NamedTuple):
     skipped: tuple[Skipped, ...] = ()
 
 
-def attach_function(fn: Callable[..., Any], ctx: Any, sites: Sequence[Site]) -> Attached:
+def attach_function(fn: Callable[..., Any], ctx: PyTree, sites: Sequence[Site]) -> Attached:
     """A function at all of the sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
@@ -69,7 +70,7 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
     indices = _indexed(ctx)
     chosen = _at_sites(injector, sites, indices, counters)
 
-    def report(final: Any, initial: Any) -> Any:
+    def report(final: PyTree, initial: PyTree) -> Any:
         return _report(injector, final, initial)
 
     read_only = frozenset(_read_only(injector, indices))
@@ -198,7 +199,7 @@ def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
     return given.initial(sites)
 
 
-def _report(given: Injector | Chain, ctx: Any, initial: Any) -> Any:
+def _report(given: Injector | Chain, ctx: PyTree, initial: PyTree) -> Any:
     if isinstance(given, tuple):
         return tuple(map(_report, given, ctx, initial or (None,) * len(given)))
     return given.report_of(ctx, initial)
@@ -230,7 +231,7 @@ def _parameters(key: str | None, given: Injector | Chain, indices: Any) -> Itera
         yield Parameter(key, given.name, name, leaves)
 
 
-def _key(where: Any) -> str:
+def _key(where: Selector) -> str:
     """The key of a selector's context: the same in each run, so nothing with an ``id()``."""
     if isinstance(where, str):
         return where
@@ -248,7 +249,7 @@ def _key(where: Any) -> str:
     return f"{name}:{code.co_firstlineno}" if code else name
 
 
-def _has_predicate(where: Any) -> bool:
+def _has_predicate(where: Selector) -> bool:
     if isinstance(where, Maybe):
         return _has_predicate(where.where)
     return any(map(_has_predicate, where)) if isinstance(where, tuple) else callable(where)
@@ -260,7 +261,7 @@ def _unused(key: str, taken: Collection[str]) -> str:
     return next(one for one in numbered if one not in taken)
 
 
-def _indexed(ctx: Any) -> Any:
+def _indexed(ctx: PyTree) -> Any:
     """The structure of a context with the index of each leaf in its place."""
     leaves, tree = jax.tree.flatten(ctx)
     return jax.tree.unflatten(tree, range(len(leaves)))
@@ -294,7 +295,7 @@ def _in_order(handlers: Sequence[Handler]) -> Handler:
     parts = [handler.uses or () for handler in handlers]
     uses = tuple(dict.fromkeys(index for part in parts for index in part))
 
-    def run(address: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+    def run(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         now = dict(zip(uses, ctx, strict=True))
         for handler, part in zip(handlers, parts, strict=True):
             new, changed, _ = handler.run(address, eqn, [now[k] for k in part], token)

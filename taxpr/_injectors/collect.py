@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.memo import made_of
 from taxpr._engine.thread import thread
@@ -108,7 +109,9 @@ def collector(size: int | None = None, *, stays: bool = False) -> Handler:
             its results, weak ones included.
     """
 
-    def hand_out(address: str, eqn: _compat.JaxprEqn, ctx: list[Any], token: list[Any]) -> Handled:
+    def hand_out(
+        address: str, eqn: _compat.JaxprEqn, ctx: list[Array], token: list[Array]
+    ) -> Handled:
         del address
         if stays:
             after, leaves = tag_p.bind(*token, **eqn.params), token

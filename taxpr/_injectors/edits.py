@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
+from taxpr._compat import Array, PyTree
 from taxpr._errors import InjectorError
 from taxpr._injectors.kind import Param, injector
 from taxpr._jaxprs.prng import one_key
@@ -19,8 +20,8 @@ from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
 
-def _each(name: str, token: Any, fn: Callable[[Any], Any]) -> Any:
-    def one(x: Any) -> Any:
+def _each(name: str, token: PyTree, fn: Callable[[Any], Any]) -> Any:
+    def one(x: Array) -> Array:
         if _compat.is_extended(x.dtype) or x.dtype == bool:
             raise InjectorError(
                 f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
@@ -70,7 +71,7 @@ _COMPLEX = _rank(jnp.complex64)
 
 
 @injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
-def replace(token: Any, value: Any) -> Any:
+def replace(token: PyTree, value: Any) -> PyTree:
     """Put a value in the token's place: a scalar, or a tree of the token's structure.
 
     Example:
@@ -88,7 +89,7 @@ def replace(token: Any, value: Any) -> Any:
             "of the token's structure, or one number for all of it."
         )
 
-    def one(x: Any, new: Any) -> Any:
+    def one(x: Array, new: Array) -> Array:
         if _compat.is_extended(x.dtype):
             return jnp.broadcast_to(new, x.shape)
         return jnp.broadcast_to(_fitted("replace", "value", new, x), x.shape)
@@ -97,7 +98,7 @@ def replace(token: Any, value: Any) -> Any:
 
 
 @injector(factor=Param(0.5, -2.0, 2.0, "What the token is multiplied by."))
-def scale(token: Any, factor: Any) -> Any:
+def scale(token: PyTree, factor: Any) -> PyTree:
     """Multiply the token.
 
     Example:
@@ -110,7 +111,7 @@ def scale(token: Any, factor: Any) -> Any:
 
 
 @injector(value=Param(0.0, -10.0, 10.0, "What is added to the token."))
-def add(token: Any, value: Any) -> Any:
+def add(token: PyTree, value: Any) -> PyTree:
     """Add to the token.
 
     Example:
@@ -123,7 +124,7 @@ def add(token: Any, value: Any) -> Any:
 
 
 @injector()
-def zero(token: Any) -> Any:
+def zero(token: PyTree) -> PyTree:
     """Replace the token by zeros.
 
     Example:
@@ -172,7 +173,7 @@ def _bound(name: str, value: Any, x: Any) -> Any:
     high=Param(math.inf, -10.0, 10.0, "The largest value let through; inf: no bound."),
     check=_in_order,
 )
-def clip(token: Any, low: Any, high: Any) -> Any:
+def clip(token: PyTree, low: Any, high: Any) -> PyTree:
     """Hold the token between bounds; one not given is open.
 
     Example:
@@ -182,7 +183,7 @@ def clip(token: Any, low: Any, high: Any) -> Any:
         6.0 -18.0
     """
 
-    def one(x: Any) -> Any:
+    def one(x: Array) -> Array:
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
             raise InjectorError("clip: the token is complex, and complex numbers have no order.")
         return jnp.clip(x, _bound("low", low, x), _bound("high", high, x))
@@ -203,7 +204,7 @@ def _stream(site: Site) -> dict[str, Any]:
     key=Param(help="A PRNG key, or an integer for its seed.", is_key=True),
     stddev=Param(0.1, 0.0, 10.0, "The standard deviation."),
 )
-def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
+def noise(token: PyTree, state: PyTree, key: Any, stddev: Any) -> tuple[PyTree, PyTree]:
     """Add normal noise.
 
     The key must be given. Each firing draws with a key of its own, made of that key, the
@@ -224,7 +225,7 @@ def noise(token: Any, state: Any, key: Any, stddev: Any) -> tuple[Any, Any]:
     leaves, tree = jax.tree.flatten(token)
     keys = jax.tree.unflatten(tree, [jax.random.fold_in(key, k) for k in range(len(leaves))])
 
-    def one(x: Any, key: Any) -> Any:
+    def one(x: Array, key: Array) -> Array:
         if _compat.is_extended(x.dtype) or not jnp.issubdtype(x.dtype, jnp.inexact):
             raise InjectorError(f"noise: the token is {x.dtype}, and noise is a fraction.")
         for axis in sorted(_compat.varying(x)):
@@ -250,7 +251,7 @@ def _number_dtype(dtype: Any) -> Any:
 
 
 @injector(options={"dtype": jnp.bfloat16}, check=lambda dtype: _number_dtype(dtype))
-def cast(token: Any, dtype: Any) -> Any:
+def cast(token: PyTree, dtype: Any) -> PyTree:
     """Round the token to what another dtype can hold.
 
     It is converted there and back, as by ``astype``: float to integer cuts off, and what is
@@ -264,7 +265,7 @@ def cast(token: Any, dtype: Any) -> Any:
     """
     narrow = _number_dtype(dtype)
 
-    def one(x: Any) -> Any:
+    def one(x: Array) -> Array:
         if (_rank(x.dtype) == _COMPLEX) != (_rank(narrow) == _COMPLEX):
             raise InjectorError(
                 f"cast: the token is {x.dtype} and dtype is {narrow}. Complex numbers are cast to "
@@ -277,7 +278,7 @@ def cast(token: Any, dtype: Any) -> Any:
 
 
 @injector()
-def stop_gradient(token: Any) -> Any:
+def stop_gradient(token: PyTree) -> PyTree:
     """Let no gradient pass, in reverse and in forward mode; the value stays.
 
     Example:

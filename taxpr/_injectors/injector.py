@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._errors import InjectorError, TaxprError, name_of, say_where
 from taxpr._sites.site import Site
 
@@ -53,7 +54,7 @@ class Injector:
     values: Mapping[str, Any]
     fire: Callable[[dict[str, Any], Any, Any, dict[str, Any]], tuple[Any, Any]]
     new_state: Callable[[Site | None], Any]
-    report: Callable[[Any], dict[str, Any]]
+    report: Callable[[PyTree], dict[str, Any]]
     shared: bool = False
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adds_up: bool = True
@@ -112,7 +113,7 @@ class Injector:
         state = ctx["state"] if self.shared else ctx["state"][address]
         return {"values": ctx["values"], "state": state}
 
-    def __call__(self, ctx: Any, token: Any, params: dict[str, Any]) -> tuple[Any, Any]:
+    def __call__(self, ctx: PyTree, token: PyTree, params: dict[str, Any]) -> tuple[PyTree, PyTree]:
         """Inject at one site; ``ctx`` is the part of the context that the site sees."""
         result = self.fire(ctx["values"], ctx["state"], token, params)
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -120,7 +121,7 @@ class Injector:
         self.check_token(token, result[0])
         return result[0], {"values": ctx["values"], "state": result[1]}
 
-    def check_token(self, before: Any, after: Any) -> None:
+    def check_token(self, before: PyTree, after: PyTree) -> None:
         """Raise where it only observes, as it says, and has changed the token.
 
         Args:
@@ -169,7 +170,7 @@ class Injector:
                 raise
         return said
 
-    def _said(self, state: Any, before: Any) -> Any:
+    def _said(self, state: PyTree, before: PyTree) -> Any:
         leaves, tree = jax.tree.flatten(state)
         ranks = [jnp.ndim(leaf) for leaf in jax.tree.leaves(before)]
         more = [leaf.shape[: leaf.ndim - n] for leaf, n in zip(leaves, ranks, strict=True)]
@@ -219,7 +220,7 @@ class Injector:
 
 
 def from_function(
-    fn: Callable[..., Any], ctx: Any = (), *, observes: bool = False, **values: Any
+    fn: Callable[..., Any], ctx: PyTree = (), *, observes: bool = False, **values: Any
 ) -> Injector:
     """An `Injector` of a user's function ``(ctx, token, params) -> (token, ctx)``.
 
@@ -254,8 +255,8 @@ def from_function(
 
     @functools.wraps(fn)
     def fire(
-        values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        values: dict[str, Any], state: PyTree, token: PyTree, params: dict[str, Any]
+    ) -> tuple[PyTree, PyTree]:
         given = {k: _compat.with_weak_type(v, True) if k in weak else v for k, v in values.items()}
         result = fn(state, token, params, **given)
         trees = tuple(map(jax.tree.structure, (state, token)))

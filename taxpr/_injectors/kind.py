@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.core
 
+from taxpr._compat import PyTree
 from taxpr._errors import InjectorError, name_of
 from taxpr._injectors.injector import Injector
 from taxpr._sites.site import Site
@@ -69,7 +70,7 @@ class InjectorKind:
     params: Mapping[str, Param]
     _body: Callable[..., Any] = dataclasses.field(repr=False)
     _state: Callable[..., Any] | None = dataclasses.field(repr=False)
-    _report: Callable[[Any], dict[str, Any]] = dataclasses.field(repr=False)
+    _report: Callable[[PyTree], dict[str, Any]] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
     _adds_up: bool = dataclasses.field(repr=False)
     _observes: bool = dataclasses.field(repr=False)
@@ -124,8 +125,8 @@ class InjectorKind:
 
         @functools.wraps(self._body)
         def fire(
-            values: dict[str, Any], state: Any, token: Any, params: dict[str, Any]
-        ) -> tuple[Any, Any]:
+            values: dict[str, Any], state: PyTree, token: PyTree, params: dict[str, Any]
+        ) -> tuple[PyTree, PyTree]:
             given = {**values, **_taken(self._body, {**options, "params": params})}
             if self._state is None:
                 return self._body(token, **given), state
@@ -197,7 +198,7 @@ def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
 def injector(
     *,
     state: Callable[..., Any] | None = None,
-    report: Callable[[Any], dict[str, Any]] | None = None,
+    report: Callable[[PyTree], dict[str, Any]] | None = None,
     options: Mapping[str, Any] | None = None,
     adds_up: bool = False,
     observes: bool = False,

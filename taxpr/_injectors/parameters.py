@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError
 from taxpr._primitives.state import as_type
 
@@ -33,7 +34,7 @@ class Parameter(NamedTuple):
 
 
 def with_values(
-    ctx: Any, parameters: Sequence[Parameter], key: str | None, given: Mapping[str, Any]
+    ctx: PyTree, parameters: Sequence[Parameter], key: str | None, given: Mapping[str, Any]
 ) -> Any:
     """The context with other values of some parameters.
 
@@ -77,7 +78,7 @@ def with_values(
     return jax.tree.unflatten(tree, leaves)
 
 
-def _in_ctx(ctx: Any, parameter: Parameter) -> str:
+def _in_ctx(ctx: PyTree, parameter: Parameter) -> str:
     """Where a parameter is in a context, as Python writes it."""
     of_leaves = jax.tree_util.tree_flatten_with_path(ctx)[0]
     path, place = jax.tree_util.tree_flatten_with_path(parameter.leaves)[0][0]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.site_injector import SiteInjector
@@ -20,7 +21,7 @@ from taxpr._jaxprs.prng import one_key
 from taxpr._sites.site import Site
 
 
-def per_example(injector: Injector | Callable[..., Any], ctx: Any = ()) -> Injector:
+def per_example(injector: Injector | Callable[..., Any], ctx: PyTree = ()) -> Injector:
     """An injector that runs for each example of a batch by itself.
 
     Under a `jax.vmap` in the traced function a tag marks the whole batch, and an injector sees
@@ -92,21 +93,21 @@ class _PerExample(SiteInjector):
         ctx = self.one.initial([_example(site) for site in sites])
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)
 
-    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         if isinstance(self.one, SiteInjector):
             return self.one.counted(site, part)
         return super().counted(site, part)
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+    ) -> tuple[PyTree, PyTree]:
         one = self.one
         if isinstance(one, SiteInjector):
             one = functools.partial(one.fire_at, _example(site), index)
         leaves, tree = jax.tree.flatten(token)
         given, ctx = ctx, {**ctx, "values": self._with_own_keys(ctx["values"], _sizes(site))}
 
-        def call(ctx: Any, leaves: list[Any]) -> Any:
+        def call(ctx: PyTree, leaves: list[Any]) -> Any:
             result = one(ctx, jax.tree.unflatten(tree, leaves), params)
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise InjectorError(
@@ -149,7 +150,7 @@ class _PerExample(SiteInjector):
         return f"per_example({self.one!r})"
 
 
-def _reported(report: Callable[[Any], Any], sizes: tuple[int, ...], state: Any) -> Any:
+def _reported(report: Callable[[Any], Any], sizes: tuple[int, ...], state: PyTree) -> Any:
     """The reports of all examples, on the axes of the batch where that can be."""
     state = jax.tree.map(lambda x: _compat.whole_axes(x, len(sizes)), state)
     each = [report(jax.tree.map(lambda x, k=k: x[k], state)) for k in np.ndindex(sizes)]

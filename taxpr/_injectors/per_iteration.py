@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from taxpr._compat import PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector
@@ -78,13 +79,13 @@ class _PerIteration(SiteInjector):
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (*sizes, *x.shape)), first)
         return {"rows": rows, **({"beyond": 0} if _open_ended(site) else {})}
 
-    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         del part
         return [True] * len(loops_around(site))
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+    ) -> tuple[PyTree, PyTree]:
         state, place, sizes = ctx["state"], tuple(index), self._sizes(site)
         if 0 in sizes:  # a loop of no iterations is traced, too
             return token, ctx

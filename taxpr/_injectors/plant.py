@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Last, Masked, Steps
@@ -116,7 +117,7 @@ class _Plant(SiteInjector):
         numbers = {s.address: jnp.int32(k) if parts else () for k, s in enumerate(sites)}
         return {**super().initial(sites), "state": numbers}
 
-    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         n_parts = _n_parts(part["state"])
         axes = leading_axes(self.values["value"], site, n_parts)
         needed = set(axes)
@@ -129,8 +130,8 @@ class _Plant(SiteInjector):
         return [k in needed for k in range(len(loops_around(site)))]
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+    ) -> tuple[PyTree, PyTree]:
         values, number = ctx["values"], ctx["state"]
         n_parts = _n_parts(number)
         axes = leading_axes(values["value"], site, n_parts)
@@ -158,7 +159,7 @@ class _Plant(SiteInjector):
         return "plant(...)"
 
 
-def _n_parts(state: Any) -> int:
+def _n_parts(state: PyTree) -> int:
     """How many axes the parts of the tags have: one or none."""
     return 0 if isinstance(state, tuple) else 1
 

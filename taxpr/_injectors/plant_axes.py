@@ -15,6 +15,7 @@ import jax.core
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Steps
@@ -207,7 +208,7 @@ def _check_at(at: Any, site: Site) -> None:
             raise InjectorError(f"plant: at={outside[0]} is no iteration of {address}, {has}.")
 
 
-def _shown(tree: Any, leading: Sequence[Any] = ()) -> str:
+def _shown(tree: PyTree, leading: Sequence[Any] = ()) -> str:
     """The types of the leaves, with more axes in front."""
     leaves = [x if hasattr(x, "shape") else jnp.asarray(x) for x in jax.tree.leaves(tree)]
     each = [f"{x.dtype}[{','.join(map(str, (*leading, *x.shape)))}]" for x in leaves]

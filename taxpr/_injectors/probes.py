@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injectors.kind import injector
 from taxpr._injectors.nonfinite import NONE_FOUND, added, of_all, with_found
@@ -22,7 +23,7 @@ _RECORD_BYTES = 64 * 2**20
 
 @by_iteration
 @injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True, observes=True)
-def count(token: Any, state: Any) -> tuple[Any, Any]:
+def count(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Count how often the tag fires.
 
     With ``per="iteration"`` it counts for each iteration of the loops around the tag by itself:
@@ -80,7 +81,7 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
     return {"values": jax.tree.map(buffer, site.avals), "count": jnp.int32(0)}
 
 
-def _recorded(state: Any) -> dict[str, Any]:
+def _recorded(state: PyTree) -> dict[str, Any]:
     """The kept values in the order in which they came, and how many came."""
     if state["count"].ndim:
         raise ArgumentError(
@@ -100,7 +101,7 @@ def _recorded(state: Any) -> dict[str, Any]:
 @injector(
     state=_slots, report=_recorded, options={"slots": None}, check=_check_slots, observes=True
 )
-def record(token: Any, state: Any) -> tuple[Any, Any]:
+def record(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Keep the values of the token, the last ones where there are more than slots.
 
     With ``slots=None`` there is one for each time that the tag can fire, such as the iterations of
@@ -121,7 +122,7 @@ def record(token: Any, state: Any) -> tuple[Any, Any]:
         Array([4, 6], dtype=int32)
     """
 
-    def put(buffer: Any, x: Any) -> Any:
+    def put(buffer: Array, x: Array) -> Array:
         slot = jax.lax.rem(state["count"], jnp.int32(buffer.shape[0]))
         update = _compat.resharded(jnp.expand_dims(x, 0), buffer)
         buffer = _compat.on_mesh_of(buffer, update)
@@ -148,7 +149,7 @@ _NO_STATS = {
 }
 
 
-def _reported(state: Any) -> dict[str, Any]:
+def _reported(state: PyTree) -> dict[str, Any]:
     elements = jnp.maximum(_elements(state), 1)
     variance = state["squares"] / elements
     norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
@@ -163,7 +164,7 @@ def _elements(state: dict[str, Any]) -> Any:
 
 @by_iteration
 @injector(state=lambda site: dict(_NO_STATS), report=_reported, observes=True)
-def stats(token: Any, state: Any) -> tuple[Any, Any]:
+def stats(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
 
     With ``per="iteration"`` there is a row of these for each iteration of the loops around the
@@ -231,7 +232,7 @@ def _found(state: dict[str, Any]) -> dict[str, Any]:
 
 @by_iteration
 @injector(state=lambda site: dict(_ALL_FINITE), report=_found, observes=True)
-def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
+def check_finite(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Count values that are NaN or infinite, and remember when they came first.
 
     It raises nothing. Its report has ``count``, how often the tag fired; ``nan``, ``+inf`` and
@@ -275,7 +276,7 @@ def check_finite(token: Any, state: Any) -> tuple[Any, Any]:
 
 
 @injector(observes=True)
-def print(token: Any, params: dict[str, Any]) -> Any:
+def print(token: PyTree, params: dict[str, Any]) -> PyTree:
     """Print the token with the tag's name each time that it fires.
 
     It prints by `jax.debug.print`, also in compiled code, and for each lane of a `jax.vmap`

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import jax
 
+from taxpr._compat import PyTree
 from taxpr._engine.handler import Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters, loops_around
@@ -25,7 +26,7 @@ class SiteInjector(Injector):
     keeps_state: ClassVar[bool] = False
     of_examples: ClassVar[bool] = False
 
-    def counted(self, site: Site, part: Any) -> Sequence[bool]:
+    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         """For each loop around a site, outermost first, whether calls need its iteration.
 
         Args:
@@ -36,8 +37,8 @@ class SiteInjector(Injector):
         return [False] * len(loops_around(site))
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: Any, token: Any, params: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+    ) -> tuple[PyTree, PyTree]:
         """Inject at a site.
 
         Args:
@@ -65,7 +66,7 @@ def site_handler(injector: Injector, site: Site, indices: Any, counters: Counter
         return handler_for(injector, tree, tuple(own), injector.observes)
     loops = counters.of(site, injector.counted(site, part), injector.observes)
 
-    def run(ctx: Any, token: Any, params: dict[str, Any]) -> Any:
+    def run(ctx: PyTree, token: PyTree, params: dict[str, Any]) -> Any:
         mine, counts = ctx
         left = iter(counts)
         index = [loop and loop.index(next(left)) for loop in loops]

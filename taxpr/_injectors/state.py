@@ -6,11 +6,12 @@ from typing import Any
 
 import jax
 
+from taxpr._compat import PyTree
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector
 
 
-def state(initial: Any) -> Injector:
+def state(initial: PyTree) -> Injector:
     """An injector that gives the program a state: some tags read it, others write it.
 
     A tag with the param ``op="get"`` returns the state in place of its token, and one with
@@ -41,8 +42,8 @@ def state(initial: Any) -> Injector:
     """
 
     def fire(
-        values: dict[str, Any], held: Any, token: Any, params: dict[str, Any]
-    ) -> tuple[Any, Any]:
+        values: dict[str, Any], held: PyTree, token: PyTree, params: dict[str, Any]
+    ) -> tuple[PyTree, PyTree]:
         del values
         op = params.get("op")
         if op not in ("get", "set"):
@@ -63,6 +64,6 @@ def state(initial: Any) -> Injector:
     )
 
 
-def _shapes(tree: Any) -> tuple[Any, list[str]]:
+def _shapes(tree: PyTree) -> tuple[Any, list[str]]:
     leaves, structure = jax.tree.flatten(tree)
     return structure, [f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves]

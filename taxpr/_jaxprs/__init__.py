@@ -1,4 +1,4 @@
-"""General tools for jaxprs that know nothing about tags: splice, prune, differentiate, zeros.
+"""General tools for jaxprs and trees that know nothing about tags: splice, prune, differentiate.
 
 May import `_compat` and `_errors`, and no other room.
 """

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import partial_eval as pe
 
 from taxpr import _compat
+from taxpr._compat import Array, ClosedJaxpr, Jaxpr, StoredJaxpr, Typed
 
 
-def derivatives(jaxpr: Any) -> list[frozenset[int]]:
+def derivatives(jaxpr: ClosedJaxpr) -> list[frozenset[int]]:
     """For each result of a jaxpr, the inputs with respect to which it has a derivative.
 
     If JAX cannot differentiate the jaxpr: all inputs of inexact dtype on which the result depends.
@@ -29,7 +29,7 @@ def derivatives(jaxpr: Any) -> list[frozenset[int]]:
     return [frozenset(of_tangent[i] for i in used_by(tangents, j) if i >= n_in) for j in outs]
 
 
-def tangents_of(jaxpr: Any, group: Sequence[int]) -> Any:
+def tangents_of(jaxpr: ClosedJaxpr, group: Sequence[int]) -> ClosedJaxpr:
     """The jvp with respect to the inputs in ``group``, as a jaxpr.
 
     It goes from ``[*inputs, *tangents of the group]`` to the tangents of all results.
@@ -37,29 +37,29 @@ def tangents_of(jaxpr: Any, group: Sequence[int]) -> Any:
     run = _compat.jaxpr_as_fun(jaxpr)
     n_in = len(jaxpr.in_avals)
 
-    def tangents(*flat: Any) -> Any:
-        def of_group(*given: Any) -> Any:
+    def tangents(*flat: Array) -> list[Array]:
+        def of_group(*given: Array) -> list[Array]:
             now = dict(zip(group, given, strict=True))
             return run(*(now.get(i, x) for i, x in enumerate(flat[:n_in])))
 
         return jax.jvp(of_group, [flat[i] for i in group], list(flat[n_in:]))[1]
 
     avals = jaxpr.in_avals
-    return jax.make_jaxpr(tangents)(*avals, *(avals[i] for i in group))
+    return _compat.make_jaxpr(tangents)(*avals, *(avals[i] for i in group))
 
 
-def needed(jaxpr: Any, result: int) -> tuple[Any, list[bool]]:
+def needed(jaxpr: StoredJaxpr, result: int) -> tuple[Jaxpr, list[bool]]:
     """The part of a jaxpr that computes one result, and for each input whether it is used."""
     opened = _compat.open_jaxpr(jaxpr)
     return pe.dce_jaxpr(opened, [k == result for k in range(len(opened.outvars))], False)
 
 
-def used_by(jaxpr: Any, result: int) -> frozenset[int]:
+def used_by(jaxpr: StoredJaxpr, result: int) -> frozenset[int]:
     """The inputs on which a result depends."""
     return frozenset(i for i, used in enumerate(needed(jaxpr, result)[1]) if used)
 
 
-def inexact(avals: Sequence[Any]) -> list[int]:
+def inexact(avals: Sequence[Typed]) -> list[int]:
     """The indices of avals that can have a derivative: those of inexact dtype."""
     return [
         i

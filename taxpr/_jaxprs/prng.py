@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -11,7 +9,7 @@ from taxpr import _compat
 from taxpr._errors import InjectorError
 
 
-def one_key(name: str, key: Any) -> Any:
+def one_key(name: str, key: _compat.Array) -> _compat.Array:
     """A typed PRNG key, made of a typed key, a raw uint32 key or an integer seed.
 
     Raises:

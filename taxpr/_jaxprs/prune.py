@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jax.interpreters import partial_eval as pe
 
 from taxpr import _compat
 
 
-def pruned(jaxpr: Any, results: Sequence[int]) -> Any:
+def pruned(jaxpr: _compat.ClosedJaxpr, results: Sequence[int]) -> _compat.ClosedJaxpr:
     """The jaxpr with only these results, all inputs, and no equation after the last result.
 
     The cut removes later equations even if they have effects. From the others JAX's dead code
@@ -26,7 +25,7 @@ def pruned(jaxpr: Any, results: Sequence[int]) -> Any:
     return without_dead_code(cut, range(len(outvars)))
 
 
-def without_dead_code(jaxpr: Any, results: Sequence[int]) -> Any:
+def without_dead_code(jaxpr: _compat.ClosedJaxpr, results: Sequence[int]) -> _compat.ClosedJaxpr:
     """Like `pruned`, but keeps all equations with effects, also after the last result."""
     inner = _compat.open_jaxpr(jaxpr)
     outvars = [inner.outvars[k] for k in results]

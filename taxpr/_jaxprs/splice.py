@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from taxpr import _compat
+from taxpr._compat import Array, Atom, ClosedJaxpr, J, Jaxpr, JaxprEqn, Var
 
 
-def substituted(atoms: Sequence[Any], now: Mapping[Any, Any]) -> list[Any]:
+def substituted(atoms: Sequence[Atom], now: Mapping[Var, Atom]) -> list[Atom]:
     """The atoms with each variable replaced by its value in ``now``."""
     return [atom if isinstance(atom, _compat.Literal) else now.get(atom, atom) for atom in atoms]
 
 
-def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
+def rewired(eqn: JaxprEqn, now: Mapping[Var, Atom]) -> JaxprEqn:
     """The equation with its operands replaced by ``now``; the same object if none changes."""
     for atom in eqn.invars:
         if not isinstance(atom, _compat.Literal) and atom in now:
@@ -27,7 +27,7 @@ def rewired(eqn: _compat.JaxprEqn, now: Mapping[Any, Any]) -> _compat.JaxprEqn:
     return eqn
 
 
-def without(jaxpr: Any, kept: Callable[[int, _compat.JaxprEqn], _compat.JaxprEqn | None]) -> Any:
+def without(jaxpr: J, kept: Callable[[int, JaxprEqn], JaxprEqn | None]) -> J:
     """Remove or replace equations. A removed one acts as the identity on its operands.
 
     Args:
@@ -38,8 +38,8 @@ def without(jaxpr: Any, kept: Callable[[int, _compat.JaxprEqn], _compat.JaxprEqn
         A jaxpr of the same class; the same object if no equation changes.
     """
     inner = _compat.open_jaxpr(jaxpr)
-    now: dict[Any, Any] = {}
-    eqns = []
+    now: dict[Var, Atom] = {}
+    eqns: list[JaxprEqn] = []
     for position, eqn in enumerate(inner.eqns):
         new = kept(position, eqn)
         if new is None:
@@ -58,33 +58,33 @@ class Splice:
     must go through `rewired`, and every atom through `read`.
     """
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any]):
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Array]):
         self._jaxpr = jaxpr
-        self._eqns: list[Any] = []
+        self._eqns: list[JaxprEqn] = []
         self._constvars = list(jaxpr.constvars)
         self._consts = list(consts)
-        self._const_of: dict[int, Any] = {}
-        self._now: dict[Any, Any] = {}
+        self._const_of: dict[int, Var] = {}
+        self._now: dict[Var, Atom] = {}
 
-    def read(self, atoms: Sequence[Any]) -> list[Any]:
+    def read(self, atoms: Sequence[Atom]) -> list[Atom]:
         return substituted(atoms, self._now)
 
-    def write(self, variables: Sequence[Any], atoms: Sequence[Any]) -> None:
+    def write(self, variables: Sequence[Var], atoms: Sequence[Atom]) -> None:
         self._now.update(zip(variables, atoms, strict=True))
 
-    def keep(self, eqns: Sequence[Any]) -> None:
+    def keep(self, eqns: Sequence[JaxprEqn]) -> None:
         self._eqns += [rewired(eqn, self._now) for eqn in eqns]
 
-    def inline(self, piece: Any, atoms: Sequence[Any]) -> list[Any]:
+    def inline(self, piece: ClosedJaxpr, atoms: Sequence[Atom]) -> list[Atom]:
         inner = _compat.open_jaxpr(piece)
-        local = dict(zip(inner.invars, atoms, strict=True))
+        local: dict[Var, Atom] = dict(zip(inner.invars, atoms, strict=True))
         for var, value in zip(inner.constvars, _compat.consts_of(piece), strict=True):
             local[var] = self._const(var, value)
         for eqn in inner.eqns:
             self._eqns.append(rewired(eqn, local))
         return substituted(inner.outvars, local)
 
-    def _const(self, var: Any, value: Any) -> Any:
+    def _const(self, var: Var, value: Array) -> Var:
         # Injectors that close over the same value share one constvar.
         if id(value) not in self._const_of:
             self._const_of[id(value)] = var
@@ -92,7 +92,7 @@ class Splice:
             self._consts.append(value)
         return self._const_of[id(value)]
 
-    def finish(self, invars: Sequence[Any], outvars: Sequence[Any]) -> Any:
+    def finish(self, invars: Sequence[Var], outvars: Sequence[Atom]) -> ClosedJaxpr:
         # An open jaxpr, such as that of remat, becomes closed if an injector brought consts.
         base = _compat.closed(self._jaxpr, self._consts[: len(self._jaxpr.constvars)])
         return _compat.rebuilt(
@@ -105,7 +105,7 @@ class Splice:
         )
 
 
-def followed_by(jaxpr: Any, piece: Any) -> Any:
+def followed_by(jaxpr: ClosedJaxpr, piece: ClosedJaxpr) -> ClosedJaxpr:
     """The composition of two jaxprs: the results of ``jaxpr`` are the inputs of ``piece``."""
     inner = _compat.open_jaxpr(jaxpr)
     splice = Splice(inner, _compat.consts_of(jaxpr))

@@ -9,15 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, DType
 
 
-def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+def zeros(shape: tuple[int, ...], dtype: DType) -> Array:
     """An array of zeros; for a PRNG key dtype, keys whose data is zero.
 
     For float0, the dtype of tangents of integers, a NumPy array, as JAX itself uses.
     """
     if dtype == jax.dtypes.float0:
-        return np.zeros(shape, dtype)
+        none: Any = np.zeros(shape, dtype)
+        return none
     if not _compat.is_extended(dtype):
         return jnp.zeros(shape, dtype)
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
@@ -25,7 +27,7 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=impl)
 
 
-def zeros_of(aval: Any, *leading: int) -> Any:
+def zeros_of(aval: Array | Aval, *leading: int) -> Array:
     """Zeros of the type of an aval or array, with leading axes of the sizes ``leading``.
 
     The type includes the mesh axes over which the value varies in a shard_map, and the sharding

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
 from taxpr import _compat
-from taxpr._primitives.tag import batch_of, prepared, tag_p
+from taxpr._compat import Array, Primitive, PyTree, TreeDef
+from taxpr._primitives.tag import Batch, Dims, Series, Tangent, User, batch_of, prepared, tag_p
 
 T = TypeVar("T")
 
@@ -73,20 +74,20 @@ def tag_cotangent(token: T, /, **params: Any) -> T:
     return jax.tree.unflatten(tree, leaves)
 
 
-def mark_cotangent(token: Any, user: tuple[tuple[str, Any], ...], gate: Any = None) -> list[Any]:
+def mark_cotangent(token: PyTree, user: User, gate: Array | None = None) -> list[Array]:
     """Mark the leaves of inexact dtype. ``gate`` is the float scalar zero of `grad_at`, or None."""
     leaves, tree = jax.tree.flatten(token)
     gates = [] if gate is None else [gate]
     return marked_p.bind(*leaves, *gates, user=user, tree=tree, batch=())
 
 
-def _impl(*args: Any, tree: Any, **_: Any) -> list[Any]:
+def _impl(*args: T, tree: TreeDef, **_: Any) -> list[T]:
     return list(args[: tree.num_leaves])
 
 
 def _jvp_of_mark(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+    primals: Sequence[Array], tangents: Sequence[Tangent], **params: Any
+) -> tuple[list[Array], list[Tangent]]:
     out = marked_p.bind(*primals, **params)
     if all(isinstance(t, ad.Zero) for t in tangents):
         return out, list(tangents[: len(out)])
@@ -94,21 +95,23 @@ def _jvp_of_mark(
 
 
 def _jvp_of_tangent(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+    primals: Sequence[Array], tangents: Sequence[Tangent], **params: Any
+) -> tuple[list[Array], list[Tangent]]:
     out = tangent_p.bind(*primals, **params)
     return out, list(tangents[: len(out)])
 
 
-def _jet(primitive: Any, primals: Any, series: Any, **params: Any) -> tuple[Any, Any]:
+def _jet(
+    primitive: Primitive, primals: Sequence[Array], series: Sequence[Series], **params: Any
+) -> tuple[list[Array], list[Series]]:
     # Forward mode does not tag.
     out = primitive.bind(*primals, **params)
     return out, list(series[: len(out)])
 
 
 def _transpose(
-    cotangents: Sequence[Any], *args: Any, user: Any, tree: Any, batch: Any
-) -> list[Any]:
+    cotangents: Sequence[Tangent], *args: Any, user: User, tree: TreeDef, batch: Batch
+) -> list[Array | None]:
     linear = [ad.is_undefined_primal(arg) for arg in args]
     if all(isinstance(ct, ad.Zero) for ct in cotangents):
         return [None] * len(args)
@@ -122,8 +125,14 @@ def _transpose(
 
 
 def _batch(
-    primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, tree: Any, batch: Any, user: Any
-) -> Any:
+    primitive: Primitive,
+    args: Sequence[Array],
+    dims: Dims,
+    *,
+    tree: TreeDef,
+    batch: Batch,
+    user: User,
+) -> tuple[list[Array], Dims]:
     n = tree.num_leaves
     more = batch_of(args[:n], dims[:n], batch)
     return primitive.bind(*args, tree=tree, batch=more, user=user), list(dims[:n])

@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, Primitive
 from taxpr._errors import RefusedError
+from taxpr._primitives.tag import Dims, Series, Tangent
+
+T = TypeVar("T")
 
 guard_p = _compat.Primitive("guard")
 underived_p = _compat.Primitive("underived")
 refused_p = _compat.Primitive("refused_tangent")
 
 
-def guarded(leaves: Sequence[Any], message: str) -> list[Any]:
+def guarded(leaves: Sequence[Array], message: str) -> list[Array]:
     """The same values, but differentiating with respect to them raises an error.
 
     Costs nothing in a compiled program. A symbolic zero tangent passes, so derivatives with
@@ -58,7 +62,7 @@ def guarded(leaves: Sequence[Any], message: str) -> list[Any]:
     return [guard_p.bind(x, message=message) if _is_inexact(x) else x for x in leaves]
 
 
-def ended(leaves: Sequence[Any]) -> list[Any]:
+def ended(leaves: Sequence[Array]) -> list[Array]:
     """The same values, with zero tangents.
 
     Args:
@@ -76,7 +80,7 @@ def ended(leaves: Sequence[Any]) -> list[Any]:
     return [jax.lax.stop_gradient(x) if _is_inexact(x) else x for x in leaves]
 
 
-def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
+def underived(x: Array, sources: Sequence[Array], message: str) -> Array:
     """The same value, marked as having no known derivative with respect to ``sources``.
 
     For values that leave an equation whose derivative rule does not cover them. Unlike with
@@ -112,20 +116,20 @@ def underived(x: Any, sources: Sequence[Any], message: str) -> Any:
     return underived_p.bind(x, *sources, message=message) if _is_inexact(x) and sources else x
 
 
-def _is_inexact(x: Any) -> bool:
+def _is_inexact(x: Array) -> bool:
     # PRNG keys, integers, Booleans and Refs have no tangents.
     aval = jax.typeof(x)
     return isinstance(aval, _compat.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
 @guard_p.def_impl
-def _impl(x: Any, *, message: str) -> Any:
+def _impl(x: Array, *, message: str) -> Array:
     del message
     return x
 
 
 @guard_p.def_abstract_eval
-def _abstract_eval(aval: Any, *, message: str) -> Any:
+def _abstract_eval(aval: Aval, *, message: str) -> Aval:
     # The type is that of x, with its weak type, sharding and varying mesh axes.
     del message
     return aval
@@ -135,7 +139,7 @@ def _refuse(*_: Any, message: str) -> NoReturn:
     raise RefusedError(message)
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
+def _batch(args: Sequence[Array], dims: Dims, *, message: str) -> tuple[Array, int | None]:
     return guard_p.bind(*args, message=message), dims[0]
 
 
@@ -152,7 +156,7 @@ mlir.register_lowering(guard_p, lambda ctx, x, *, message: [x])
 
 
 @underived_p.def_impl
-def _first(x: Any, *sources: Any, message: str) -> Any:
+def _first(x: T, *sources: T, message: str) -> T:
     del sources, message
     return x
 
@@ -161,18 +165,20 @@ underived_p.def_abstract_eval(_first)
 
 
 @refused_p.def_impl
-def _nan(x: Any, *tangents: Any, message: str) -> Any:
+def _nan(x: Array, *tangents: Array, message: str) -> Array:
     del tangents, message
     return jnp.full_like(x, jnp.nan)
 
 
 @refused_p.def_abstract_eval
-def _tangent_aval(x: Any, *tangents: Any, message: str) -> Any:
+def _tangent_aval(x: Aval, *tangents: Aval, message: str) -> Aval:
     del tangents, message
     return _compat.tangent_aval(x)
 
 
-def _jvp_of_underived(primals: Any, tangents: Any, *, message: str) -> tuple[Any, Any]:
+def _jvp_of_underived(
+    primals: Sequence[Array], tangents: Sequence[Tangent], *, message: str
+) -> tuple[Array, Tangent]:
     out = underived_p.bind(*primals, message=message)
     if all(isinstance(t, ad.Zero) for t in tangents[1:]):
         return out, tangents[0]
@@ -180,32 +186,40 @@ def _jvp_of_underived(primals: Any, tangents: Any, *, message: str) -> tuple[Any
     return out, _refused(primals[0], tangents[1:], message)
 
 
-def _jvp_of_refused(primals: Any, tangents: Any, *, message: str) -> tuple[Any, Any]:
+def _jvp_of_refused(
+    primals: Sequence[Array], tangents: Sequence[Tangent], *, message: str
+) -> tuple[Array, Tangent]:
     out = refused_p.bind(*primals, message=message)
     return out, _refused(primals[0], tangents[1:], message)
 
 
-def _refused(x: Any, tangents: Sequence[Any], message: str) -> Any:
+def _refused(x: Array, tangents: Sequence[Tangent], message: str) -> Tangent:
     live = [t for t in tangents if not isinstance(t, ad.Zero)]
     if not live:
         return ad.Zero(_compat.tangent_aval(jax.typeof(x)))
     return refused_p.bind(x, *live, message=message)
 
 
-def _transpose_of_refused(ct: Any, x: Any, *tangents: Any, message: str) -> list[Any]:
+def _transpose_of_refused(
+    ct: Tangent, x: Array, *tangents: Any, message: str
+) -> list[Array | None]:
     # A cotangent that is an array of zeros is also fine, but only concrete values can be checked.
     if isinstance(ct, ad.Zero) or not (_compat.is_tracer(ct) or jnp.any(ct)):
         return [None] * (1 + len(tangents))
     raise RefusedError(message)
 
 
-def _jet(primitive: Any, primals: Any, series: Any, *, message: str) -> tuple[Any, Any]:
+def _jet(
+    primitive: Primitive, primals: Sequence[Array], series: Sequence[Series], *, message: str
+) -> tuple[Array, Series]:
     # jet has no symbolic zeros, so it is unknown which operands have a derivative.
     out = primitive.bind(*primals, message=message)
     return out, [refused_p.bind(primals[0], term, message=message) for term in series[0]]
 
 
-def _batch_first(primitive: Any, args: Sequence[Any], dims: Sequence[Any], *, message: str) -> Any:
+def _batch_first(
+    primitive: Primitive, args: Sequence[Array], dims: Dims, *, message: str
+) -> tuple[Array, int | None]:
     # The result is batched as the first operand is.
     return primitive.bind(*args, message=message), dims[0]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from taxpr._compat import PyTree, TreeDef
 from taxpr._errors import StateError
 
 
@@ -20,13 +21,13 @@ class Handed:
         value: The value, a PyTree.
     """
 
-    def __init__(self, value: Any):
+    def __init__(self, value: PyTree):
         self.value = value
-        self._before: Any = self._now()
+        self._before: tuple[list[Any], TreeDef] | None = self._now()
         if self.changed:  # a PyTree node that creates new leaves each time: cannot be compared
             self._before = None
 
-    def _now(self) -> tuple[list[Any], Any]:
+    def _now(self) -> tuple[list[Any], TreeDef]:
         return jax.tree.flatten(self.value)
 
     @property
@@ -37,7 +38,7 @@ class Handed:
         (before, old), (leaves, new) = self._before, self._now()
         return new != old or any(a is not b for a, b in zip(leaves, before, strict=True))
 
-    def written(self, value: Any) -> None:
+    def written(self, value: PyTree) -> None:
         """Record a write to the state. It covers earlier in-place changes of this value."""
         if value is self.value or self.changed:
             self._before = None

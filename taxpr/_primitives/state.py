@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, DType, PyTree, TreeDef
 from taxpr._errors import StateError
 from taxpr._primitives.handed_out import Handed, lost
 from taxpr._primitives.state_access import (
@@ -105,7 +106,7 @@ class State(Generic[T]):
         return f"the state {self._name!r}" if self._name else f"an unnamed {self._types()}"
 
     @property
-    def avals(self) -> tuple[Any, ...]:
+    def avals(self) -> tuple[Aval, ...]:
         """The types of the leaves of the value."""
         return self._avals
 
@@ -115,7 +116,7 @@ class State(Generic[T]):
         return self._made_in
 
     @property
-    def tree(self) -> Any:
+    def tree(self) -> TreeDef:
         """The treedef of the value."""
         return self._tree
 
@@ -142,7 +143,7 @@ class State(Generic[T]):
         """The value here: a traced read inside `uncurry`, otherwise the stored value."""
         return self.value if is_uncurrying() else self.stored
 
-    def fitted(self, value: Any, what: str) -> list[Any]:
+    def fitted(self, value: PyTree, what: str) -> list[Array]:
         """Convert a value to the types of this state; ``what`` names the value in errors."""
         leaves, tree = jax.tree.flatten(value)
         if tree != self._tree:
@@ -168,7 +169,7 @@ class State(Generic[T]):
         value = _tree_of_texts(self._tree, shown)
         return f"State({value}, name={self._name!r})" if self._name else f"State({value})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         # A copied or unpickled state is a new state with the same value.
         return State, (self.stored, self._name)
 
@@ -178,19 +179,19 @@ class _Text(str):
     __repr__ = str.__str__
 
 
-def _tree_of_texts(tree: Any, texts: Sequence[str]) -> str:
+def _tree_of_texts(tree: TreeDef, texts: Sequence[str]) -> str:
     return str(jax.tree.unflatten(tree, map(_Text, texts)))
 
 
-def _types(tree: Any, leaves: Sequence[Any]) -> str:
+def _types(tree: TreeDef, leaves: Sequence[Array | Aval]) -> str:
     return _tree_of_texts(tree, [_type(leaf) for leaf in leaves])
 
 
-def _type(leaf: Any) -> str:
+def _type(leaf: Array | Aval) -> str:
     return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
 
 
-def _with_value(leaf: Any) -> str:
+def _with_value(leaf: Array) -> str:
     plain = leaf.ndim == 0 and not _compat.is_extended(leaf.dtype)
     return f"{_type(leaf)}={leaf}" if plain else _type(leaf)
 
@@ -200,7 +201,7 @@ def _here() -> str:
     return f" ({source})" if source else ""
 
 
-def _as_array(leaf: Any, what: str) -> Any:
+def _as_array(leaf: Any, what: str) -> Array:
     try:
         return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
     except TypeError:
@@ -210,14 +211,14 @@ def _as_array(leaf: Any, what: str) -> Any:
         ) from None
 
 
-def as_type(array: Any, aval: Any) -> Any:
+def as_type(array: Array, aval: Aval) -> Array:
     """The array with a strong type. A weak one, such as a Python number, becomes ``aval.dtype``."""
     if jax.typeof(array).weak_type and _order(array.dtype) <= _order(aval.dtype):
         return array.astype(aval.dtype)
     return _compat.with_weak_type(array, False)
 
 
-def _order(dtype: Any) -> float:
+def _order(dtype: DType) -> float:
     """The rank of a dtype in promotion: integer, float, complex; NaN, as not comparable, else."""
     kinds = (jnp.integer, jnp.floating, jnp.complexfloating)
     return next((k for k, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind)), float("nan"))

@@ -23,8 +23,10 @@ from jax.interpreters import ad, batching, mlir
 from jax.tree_util import treedef_is_leaf
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, Effects, PyTree, TreeDef
 from taxpr._errors import StateError
 from taxpr._primitives.handed_out import Handed, lost
+from taxpr._primitives.tag import Dims, Tangent
 
 
 class _Primitive(_compat.Primitive):
@@ -76,7 +78,7 @@ class Access:
 
     state: Any
     op: str
-    tree: Any
+    tree: TreeDef
     source: _compat.Source | None
     place: tuple[frozenset[str], frozenset[str]] | None = None
     region: int | None = None
@@ -100,7 +102,7 @@ def access_of(eqn: _compat.JaxprEqn) -> Access:
     return eqn.params["access"]
 
 
-def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
+def bind_read(state: object, tree: TreeDef, avals: Sequence[Aval]) -> PyTree:
     """Read a state during tracing."""
     avals = tuple(_here.avals[-1].get(state, avals) if _here.avals else avals)
     access = Access(state, "read", tree, _compat.source_here())
@@ -114,7 +116,7 @@ def bind_read(state: Any, tree: Any, avals: Sequence[Any]) -> Any:
     return value
 
 
-def bind_write(state: Any, tree: Any, value: Any, leaves: Sequence[Any]) -> None:
+def bind_write(state: object, tree: TreeDef, value: PyTree, leaves: Sequence[Array]) -> None:
     """Write a state during tracing. ``leaves`` are the converted leaves of ``value``."""
     write_p.bind(*leaves, access=Access(state, "write", tree, _compat.source_here()))
     for access, handed in _here.handed[-1] if _here.handed else ():
@@ -137,7 +139,7 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.roots: list[Any] = []
-        self.avals: list[Mapping[Any, Sequence[Any]]] = []
+        self.avals: list[Mapping[Any, Sequence[Aval]]] = []
         self.handed: list[list[tuple[Access, Handed]]] = []
         self.numbers: list[int] = []  # a unique number for each trace
         self.key: tuple[int, int] = (next(_threads), 0)
@@ -156,7 +158,7 @@ _cache_key = jax.make_user_context(None)
 
 
 @contextlib.contextmanager
-def tracing(avals: Mapping[Any, Sequence[Any]]) -> Iterator[None]:
+def tracing(avals: Mapping[Any, Sequence[Aval]]) -> Iterator[None]:
     """The context in which `uncurry` traces a function.
 
     JAX must not reuse a cached trace that has an access: whether the access is allowed depends on
@@ -313,7 +315,7 @@ def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool])
         accesses: The accesses in program order.
         is_used: For the index of a read, whether anything but a write depends on it.
     """
-    by_rules: dict[Any, Access] = {}
+    by_rules: dict[tuple[int | None, object], Access] = {}
     for k, one in enumerate(accesses):
         if one.op == "write" and one.ruled and _has_derivatives(one.state):
             by_rules[one.region, one.state] = one
@@ -346,7 +348,9 @@ def _leaked(*_: Any, access: Access, **__: Any) -> NoReturn:
     )
 
 
-def _differentiated(primals: Any, tangents: Any, *, access: Access) -> tuple[Any, Any]:
+def _differentiated(
+    primals: Sequence[Array], tangents: Sequence[Tangent], *, access: Access
+) -> tuple[list[Array], list[Tangent]]:
     if all(isinstance(tangent, ad.Zero) for tangent in tangents):
         return write_p.bind(*primals, access=access), []
     _refuse_derivative(access=access)
@@ -360,7 +364,7 @@ def _refuse_derivative(*_: Any, access: Access) -> NoReturn:
     )
 
 
-def _batched(args: Any, dims: Any, *, access: Access) -> NoReturn:
+def _batched(args: Sequence[Array], dims: Dims, *, access: Access) -> NoReturn:
     del args, dims
     raise StateError(
         f"{access}: the value has a batch axis of jax.vmap, one for each lane, and the state has "
@@ -374,13 +378,13 @@ write_p.def_impl(_leaked)
 
 
 @read_p.def_effectful_abstract_eval
-def _read_avals(*, access: Access, avals: Any) -> tuple[list[Any], set[Any]]:
+def _read_avals(*, access: Access, avals: Sequence[Aval]) -> tuple[list[Aval], Effects]:
     del access
     return list(avals), {_compat.tag_effect}
 
 
 @write_p.def_effectful_abstract_eval
-def _written_avals(*avals: Any, access: Access) -> tuple[list[Any], set[Any]]:
+def _written_avals(*avals: Aval, access: Access) -> tuple[list[Aval], Effects]:
     del avals, access
     return [], {_compat.tag_effect}
 

@@ -10,9 +10,20 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
 from taxpr import _compat
+from taxpr._compat import Array, ArrayLike, Aval, Effects, JaxprEqn, PyTree, TreeDef
 from taxpr._errors import TagError
+from taxpr._jaxprs.trees import named_leaves
 
 T = TypeVar("T")
+# What `jax.jvp` and the like pass along: a symbolic zero where there is nothing to compute. And the
+# terms of `jax.experimental.jet`.
+Tangent = Array | ad.Zero
+Series = Sequence[Tangent]
+# For each leaf the axis that a vmap maps over; None where it maps over none.
+Dims = Sequence[int | None]
+# Params of a tag.
+User = tuple[tuple[str, Any], ...]
+Batch = tuple[tuple[Any, Dims], ...]
 
 # Keywords that callers use when they mean another function.
 _NO_PARAMS = {
@@ -110,7 +121,7 @@ def _bind_tag(token: T, params: dict[str, Any], *, keep: bool) -> T:
     return jax.tree.unflatten(tree, out)
 
 
-def prepared(what: str, token: Any, params: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+def prepared(what: str, token: PyTree, params: dict[str, Any]) -> tuple[list[Array], TreeDef, User]:
     """Check a token and its params. Returns the leaves as arrays, the treedef, and ``user``."""
     for name, value in params.items():
         if isinstance(value, bool) and name in _NO_PARAMS:
@@ -132,16 +143,13 @@ def prepared(what: str, token: Any, params: dict[str, Any]) -> tuple[list[Any], 
     return arrays, tree, tuple(sorted(params.items(), key=lambda item: item[0]))
 
 
-def _as_array(leaf: Any, index: int, tree: Any, shown: str) -> Any:
+def _as_array(leaf: Any, index: int, tree: TreeDef, shown: str) -> Array:
     try:
         aval = jax.typeof(leaf)
     except TypeError:
-        paths = jax.tree_util.tree_flatten_with_path(
-            jax.tree.unflatten(tree, range(tree.num_leaves))
-        )
-        path = jax.tree_util.keystr(paths[0][index][0])
+        leaves = named_leaves("token", jax.tree.unflatten(tree, range(tree.num_leaves)))
         raise TagError(
-            f"{shown}: the token{path} is a {type(leaf).__name__}, which is no "
+            f"{shown}: the {leaves[index][0]} is a {type(leaf).__name__}, which is no "
             "array. A token is a PyTree of arrays, numbers and PRNG keys."
         ) from None
     if isinstance(aval, _compat.AbstractRef):
@@ -156,7 +164,7 @@ def _shown(params: dict[str, Any]) -> str:
     return f"(name={params['name']!r})" if "name" in params else ""
 
 
-def is_tag(eqn: _compat.JaxprEqn) -> bool:
+def is_tag(eqn: JaxprEqn) -> bool:
     """Whether an equation is a tag.
 
     Args:
@@ -170,7 +178,7 @@ def is_tag(eqn: _compat.JaxprEqn) -> bool:
     return eqn.primitive is tag_p
 
 
-def tag_params(eqn: _compat.JaxprEqn) -> dict[str, Any]:
+def tag_params(eqn: JaxprEqn) -> dict[str, Any]:
     """The user's params of a tag equation, as a new dict.
 
     Args:
@@ -185,7 +193,7 @@ def tag_params(eqn: _compat.JaxprEqn) -> dict[str, Any]:
     return dict(eqn.params["user"])
 
 
-def tag_tree(eqn: _compat.JaxprEqn) -> Any:
+def tag_tree(eqn: JaxprEqn) -> TreeDef:
     """The treedef of a tag equation's token.
 
     Args:
@@ -200,7 +208,7 @@ def tag_tree(eqn: _compat.JaxprEqn) -> Any:
     return eqn.params["tree"]
 
 
-def tag_avals(eqn: _compat.JaxprEqn) -> Any:
+def tag_avals(eqn: JaxprEqn) -> PyTree:
     """The avals of a tag equation's token, in the token's own structure.
 
     Args:
@@ -216,43 +224,49 @@ def tag_avals(eqn: _compat.JaxprEqn) -> Any:
     return jax.tree.unflatten(eqn.params["tree"], [atom.aval for atom in eqn.invars])
 
 
-def is_differentiated(eqn: _compat.JaxprEqn) -> bool:
+def is_differentiated(eqn: JaxprEqn) -> bool:
     """Whether the program differentiated the tag's token, so that its tangent has no injectors."""
     return eqn.params.get("differentiated", False)
 
 
 @tag_p.def_impl
-def _impl(*leaves: Any, **_: Any) -> list[Any]:
+def _impl(*leaves: ArrayLike, **_: Any) -> list[Array]:
     return [leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf) for leaf in leaves]
 
 
 @tag_p.def_effectful_abstract_eval
-def _abstract_eval(*avals: Any, keep: bool, **_: Any) -> tuple[list[Any], set[Any]]:
+def _abstract_eval(*avals: Aval, keep: bool, **_: Any) -> tuple[list[Aval], Effects]:
     return list(avals), {_compat.tag_effect} if keep else set()
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+def _jvp(
+    primals: Sequence[Array], tangents: Sequence[Tangent], **params: Any
+) -> tuple[list[Array], list[Tangent]]:
     # The tag marks only the primal. Symbolic zero tangents stay symbolic.
     if not all(isinstance(tangent, ad.Zero) for tangent in tangents):
         params["differentiated"] = True
     return tag_p.bind(*primals, **params), list(tangents)
 
 
-def _jet(primals: Sequence[Any], series: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+def _jet(
+    primals: Sequence[Array], series: Sequence[Series], **params: Any
+) -> tuple[list[Array], list[Series]]:
     return tag_p.bind(*primals, **{**params, "differentiated": True}), list(series)
 
 
-def _transpose(cotangents: Sequence[Any], *_: Any, **__: Any) -> Sequence[Any]:
+def _transpose(cotangents: Sequence[Tangent], *_: Any, **__: Any) -> Sequence[Tangent]:
     # Only `jax.linear_transpose` of a function with a tag comes here.
     return cotangents
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], *, batch: Any, **params: Any) -> Any:
+def _batch(
+    args: Sequence[Array], dims: Dims, *, batch: Batch, **params: Any
+) -> tuple[list[Array], Dims]:
     out = tag_p.bind(*args, batch=batch_of(args, dims, batch), **params)
     return out, list(dims)
 
 
-def batch_of(args: Sequence[Any], dims: Sequence[Any], batch: Any) -> Any:
+def batch_of(args: Sequence[Array], dims: Dims, batch: Batch) -> Batch:
     """The param ``batch`` after another `jax.vmap` has inserted an axis at ``dims``."""
     sizes = {arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None}
     # `batch` records the axis positions in the data. A new batch axis shifts the axes of earlier
@@ -262,7 +276,7 @@ def batch_of(args: Sequence[Any], dims: Sequence[Any], batch: Any) -> Any:
     return (*moved, mapped)
 
 
-def _shifted(inner: Sequence[int | None], outer: Sequence[int | None]) -> tuple[int | None, ...]:
+def _shifted(inner: Dims, outer: Dims) -> tuple[int | None, ...]:
     return tuple(
         dim if dim is None or new is None or dim < new else dim + 1
         for dim, new in zip(inner, outer, strict=True)

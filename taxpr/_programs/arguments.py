@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import jax
-
+from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError
+from taxpr._jaxprs.trees import named_leaves
 
 _SHOWN = 5  # names in a message
 
@@ -34,7 +34,9 @@ class Arguments:
         """Those after an injection."""
         return dataclasses.replace(self, contexts=self.contexts + 1)
 
-    def arranged(self, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def arranged(
+        self, name: str, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> tuple[Any, Any]:
         """The arguments of a call, each given as it was when tracing.
 
         What was left out takes the function's default.
@@ -59,13 +61,13 @@ class Arguments:
         positional = [values[key] for key in self.positional]
         return (*args[:n], *positional), {key: values[key] for key in self.keywords}
 
-    def paths(self, args: Any, kwargs: Any) -> list[str]:
+    def paths(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[str]:
         """The names of the leaves of arguments that are given as they were when tracing."""
         named = zip([*["ctx"] * self.contexts, *self.positional], args, strict=True)
         return [
-            f"{key}{jax.tree_util.keystr(path)}"
+            name
             for key, one in [*named, *sorted(kwargs.items())]
-            for path, _ in jax.tree_util.tree_flatten_with_path(one)[0]
+            for name, _ in named_leaves(key, one)
         ]
 
     def _shown(self, name: str) -> str:

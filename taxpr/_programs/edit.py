@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import jax
 
 from taxpr import _compat
+from taxpr._compat import Atom, J, Jaxpr, JaxprEqn, PyTree, StoredJaxpr, Var
+from taxpr._engine.handler import NOTHING
 from taxpr._engine.inject import Predicate
 from taxpr._engine.plan import Plan, plan_key, plan_of, plan_of_rule
 from taxpr._errors import AddressError, RefusedError, TagError, refuse_function
+from taxpr._hops.protocol import Change
 from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.tag import tag
+from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, Step
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import select_values_to_tag
 from taxpr._sites.walk import find_sites
 
+K = TypeVar("K", bound=StoredJaxpr)
+_Slot = tuple[str, int, int | None]
 
-def iter_tags(jaxpr: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+
+class Dissolved(Protocol):
+    """Takes tags out of a jaxpr, whatever its class."""
+
+    def __call__(self, stored: J, plan: Plan, /) -> J: ...
+
+
+def iter_tags(jaxpr: StoredJaxpr) -> Iterator[tuple[dict[str, Any], PyTree]]:
     """The tags of a jaxpr, in program order, through every nested jaxpr.
 
     Args:
@@ -42,7 +56,7 @@ def iter_tags(jaxpr: Any) -> Iterator[tuple[dict[str, Any], Any]]:
         yield site.params, site.avals
 
 
-def dissolve_tags(jaxpr: Any, predicate: Predicate | None = None) -> Any:
+def dissolve_tags(jaxpr: J, predicate: Predicate | None = None) -> J:
     """Remove tags from a jaxpr and all of its nested jaxprs.
 
     Tags in the rules of `jax.custom_jvp` and in the forward rules of `jax.custom_vjp` go with
@@ -75,11 +89,11 @@ def dissolve_tags(jaxpr: Any, predicate: Predicate | None = None) -> Any:
     return dissolve_sites(jaxpr, sites)
 
 
-def dissolve_sites(jaxpr: Any, sites: Sequence[Site]) -> Any:
+def dissolve_sites(jaxpr: J, sites: Sequence[Site]) -> J:
     """Remove the given tags."""
-    done: dict[Any, Any] = {}
+    done: dict[Hashable, tuple[Any, Plan, Any]] = {}
 
-    def dissolved(stored: Any, plan: Plan) -> Any:
+    def dissolved(stored: K, plan: Plan) -> K:
         key = (id(stored), plan_key(plan))
         if key not in done:
             # With what its key has the ids of: rules are traced anew, and freed.
@@ -89,11 +103,11 @@ def dissolve_sites(jaxpr: Any, sites: Sequence[Site]) -> Any:
     for site in sites:
         for step in site.steps:
             _refuse_hidden("dissolve_tags", str(site), step)
-    return dissolved(jaxpr, plan_of([(site, None) for site in sites]))
+    return dissolved(jaxpr, plan_of((site, NOTHING) for site in sites))
 
 
-def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> Any:
-    def kept(position: int, eqn: Any) -> Any:
+def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
+    def kept(position: int, eqn: JaxprEqn) -> JaxprEqn | None:
         if position not in plan:
             return eqn
         below = plan[position]
@@ -107,8 +121,8 @@ def _without(stored: Any, plan: Plan, dissolved: Callable[[Any, Plan], Any]) -> 
 
 
 def tag_where(
-    jaxpr: Any, where: Any, params: dict[str, Any], names: Mapping[str, str] | None = None
-) -> tuple[Any, tuple[Skipped, ...]]:
+    jaxpr: J, where: Selector, params: dict[str, Any], names: Mapping[str, str] | None = None
+) -> tuple[J, tuple[Skipped, ...]]:
     """Put a tag on each value that is selected, the first after what makes it.
 
     ``names`` has addresses by other names for them. With the new jaxpr comes what was passed over.
@@ -116,18 +130,18 @@ def tag_where(
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
     values, skipped = select_values_to_tag(jaxpr, where, names or {})
-    plan: dict[Any, Any] = {}
+    plan = _Tags()
     for value in values:
         for step in value.steps:
             _refuse_hidden("tag_at", value.address, step)
         here = plan
         for step in value.steps:
-            here = here.setdefault(step.key, {})
-        here[value.place.kind, value.place.number, value.place.out] = value.address
-    done: dict[Any, Any] = {}
+            here = here.below.setdefault(step.key, _Tags())
+        here.at[value.place.kind, value.place.number, value.place.out] = value.address
+    done: dict[Hashable, Any] = {}
 
-    def tagged(stored: Any, plan: dict[Any, Any]) -> Any:
-        key = (id(stored), _frozen(plan))
+    def tagged(stored: K, plan: _Tags) -> K:
+        key = (id(stored), plan.key)
         if key not in done:
             done[key] = _with_tags(stored, plan, params, tagged)
         return done[key]
@@ -135,45 +149,55 @@ def tag_where(
     return tagged(jaxpr, plan), skipped
 
 
-def _frozen(plan: dict[Any, Any]) -> Any:
-    # Addresses are for messages; two calls of one jaxpr differ only in these.
-    return frozenset(
-        (key, _frozen(sub) if isinstance(sub, dict) else None) for key, sub in plan.items()
-    )
+@dataclasses.dataclass
+class _Tags:
+    """Which values of a jaxpr, and of those below it, are to be tagged.
+
+    Attributes:
+        at: Their addresses, by kind, number and result, as in a `Place`.
+        below: By the position of an equation and the label of one of its jaxprs.
+    """
+
+    at: dict[_Slot, str] = dataclasses.field(default_factory=dict)
+    below: dict[tuple[int, str], _Tags] = dataclasses.field(default_factory=dict)
+
+    @property
+    def key(self) -> Hashable:
+        """What is alike where the same is to be done. Addresses, for messages, are not."""
+        return frozenset(self.at), frozenset((key, sub.key) for key, sub in self.below.items())
 
 
 def _with_tags(
-    stored: Any,
-    plan: dict[Any, Any],
+    stored: J,
+    plan: _Tags,
     params: dict[str, Any],
-    tagged: Callable[[Any, dict[Any, Any]], Any],
-) -> Any:
+    tagged: Callable[[Any, _Tags], Any],
+) -> J:
     inner = _compat.open_jaxpr(stored)
-    now: dict[Any, Any] = {}
-    eqns: list[Any] = []
+    now: dict[Var, Atom] = {}
+    eqns: list[JaxprEqn] = []
 
-    def put(var: Any, slot: tuple[str, int, int | None], origin: Any) -> None:
-        if slot in plan:
-            eqns.append(_tag_eqn(inner, var, params, plan[slot], origin))
+    def put(var: Var, slot: _Slot, origin: JaxprEqn | None) -> None:
+        if slot in plan.at:
+            eqns.append(_tag_eqn(inner, var, params, plan.at[slot], origin))
             now[var] = eqns[-1].outvars[0]
 
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
         for k, var in enumerate(variables):
             put(var, (kind, k, None), None)
-    below: dict[int, dict[str, Any]] = {}
-    for key, sub in plan.items():
-        if isinstance(sub, dict):
-            below.setdefault(key[0], {})[key[1]] = sub
+    below: dict[int, dict[str, _Tags]] = {}
+    for (position, label), sub in plan.below.items():
+        below.setdefault(position, {})[label] = sub
     for position, eqn in enumerate(inner.eqns):
         eqn = rewired(eqn, now)
         if position in below:
             held = {nested.label: nested.stored for nested in nested_jaxprs(eqn)}
             new = {label: tagged(held[label], sub) for label, sub in below[position].items()}
             eqn = replace_nested(eqn, new)
-        slots = [("eqn", position, k) for k in range(len(eqn.outvars))]
+        slots: list[_Slot] = [("eqn", position, k) for k in range(len(eqn.outvars))]
         # A result that nothing uses has no variable; the tag needs one to read.
         outvars = [
-            _compat.fresh_var(var.aval) if slot in plan and _compat.is_dropped(var) else var
+            _compat.fresh_var(var.aval) if slot in plan.at and _compat.is_dropped(var) else var
             for var, slot in zip(eqn.outvars, slots, strict=True)
         ]
         if any(new is not old for new, old in zip(outvars, eqn.outvars, strict=True)):
@@ -185,8 +209,8 @@ def _with_tags(
 
 
 def _tag_eqn(
-    jaxpr: _compat.Jaxpr, var: Any, params: dict[str, Any], address: str, origin: Any
-) -> Any:
+    jaxpr: Jaxpr, var: Var, params: dict[str, Any], address: str, origin: JaxprEqn | None
+) -> JaxprEqn:
     """A tag equation that reads ``var``; it has the source and scope of what makes it."""
     if not isinstance(var.aval, _compat.ShapedArray):
         raise TagError(
@@ -202,9 +226,7 @@ def _tag_eqn(
     return tagged.replace(source_info=origin.source_info, ctx=origin.ctx)
 
 
-def _of_rules(
-    eqn: Any, plans: dict[str, Plan], dissolved: Callable[[Any, Plan], Any]
-) -> Callable[[Any], Any]:
+def _of_rules(eqn: JaxprEqn, plans: dict[str, Plan], dissolved: Dissolved) -> Change:
     return lambda rule: dissolved(rule, plan_of_rule(eqn, plans, rule)[0])
 
 

@@ -11,10 +11,13 @@ from typing import Any, TypeVar
 import jax
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, name_of, refuse_function, refuse_no_function
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.edit import tag_where
 from taxpr._programs.program import Program
+from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select
 from taxpr._sites.site import Site
 from taxpr._sites.values import Value, select_values
@@ -53,7 +56,7 @@ def trace(
     given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     nums, given = _static_both_ways(fn, nums, given)
 
-    def traced(*args: Any, **kwargs: Any) -> Program:
+    def traced(*args: PyTree, **kwargs: PyTree) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
         bound = functools.partial(fn, **statics) if statics else fn
         # As for `jax.jit`: an argument that is not given keeps its default.
@@ -66,7 +69,6 @@ def trace(
             )
         dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
         debug = _compat.open_jaxpr(jaxpr).debug_info
-        paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
         in_tree = jax.tree.structure((dynamic, kwargs))
         in_names = debug.arg_names or (None,) * in_tree.num_leaves
         return Program(
@@ -74,7 +76,7 @@ def trace(
             in_tree=in_tree,
             out_tree=jax.tree.structure(shapes),
             in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
-            out_names=tuple(f"out{jax.tree_util.keystr(path)}" for path, _ in paths),
+            out_names=tuple(name for name, _ in named_leaves("out", shapes)),
             name=name_of(fn),
             arguments=arguments_of(fn, dynamic, kwargs, given),
         )
@@ -94,7 +96,7 @@ class _ToTrace:
         self._name = name_of(fn)
         self._run = run
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Program:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> Program:
         return self._run(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -140,7 +142,7 @@ def _static_both_ways(
     return tuple({*nums, *more_nums}), tuple({*given, *more_names})
 
 
-def find_tags(program: Any, where: Any = None) -> list[Site]:
+def find_tags(program: Any, where: Selector = None) -> list[Site]:
     """The tags of a program or jaxpr, in program order, through every nested jaxpr.
 
     Args:
@@ -183,7 +185,7 @@ def find_tags(program: Any, where: Any = None) -> list[Site]:
     return sites if where is None else select(sites, where)
 
 
-def find_values(program: Any, where: Any = None) -> list[Value]:
+def find_values(program: Any, where: Selector = None) -> list[Value]:
     """The values of a program or jaxpr, in program order, tagged or not.
 
     Args:
@@ -213,7 +215,7 @@ def find_values(program: Any, where: Any = None) -> list[Value]:
     return select_values(program, where)
 
 
-def tag_at(program: Any, where: Any, /, **params: Any) -> Any:
+def tag_at(program: Any, where: Selector, /, **params: Any) -> Any:
     """Put tags on values of a traced program, with no edit of its source.
 
     Args:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._compat import Array, ClosedJaxpr, JaxprEqn, PyTree
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.inject import divided, options_of, sites_of
 from taxpr._engine.iterations import refuse_unless_plain
@@ -22,6 +23,7 @@ from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
+from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site, described
 
@@ -29,7 +31,7 @@ _MARK = "taxpr.grad_at"
 
 
 def grad_at(
-    target: Any, where: Any = None, *, stack: bool = False, custom_rules: str = "keep"
+    target: Any, where: Selector = None, *, stack: bool = False, custom_rules: str = "keep"
 ) -> Callable[..., dict[str, Any]]:
     """The gradient of a function's scalar result with respect to tagged values.
 
@@ -72,14 +74,19 @@ def grad_at(
     program_of = trace(target)
 
     @called_as(target)
-    def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def gradients(*args: PyTree, **kwargs: PyTree) -> dict[str, Any]:
         return _gradients(program_of(*args, **kwargs), where, stack, options, args, kwargs)
 
     return gradients
 
 
 def _gradients(
-    program: Program, where: Any, stack: bool, options: Options, args: Any, kwargs: Any
+    program: Program,
+    where: Selector,
+    stack: bool,
+    options: Options,
+    args: tuple[PyTree, ...],
+    kwargs: dict[str, PyTree],
 ) -> dict[str, Any]:
     """Mark the cotangents of the tokens, and collect these from the backward pass."""
     _check_result(program)
@@ -118,22 +125,22 @@ class _Backward:
     marked: bool
 
     @property
-    def jaxpr(self) -> Any:
+    def jaxpr(self) -> ClosedJaxpr:
         return self.program.jaxpr
 
-    def gradients(self, *flat: Any) -> dict[str, Any]:
+    def gradients(self, *flat: Array) -> dict[str, Any]:
         return self.program(*flat)[1] if self.marked else {}
 
 
 def _backward(
-    program: Program, sites: Sequence[Site], options: Options, gate: Any, flat: Sequence[Any]
+    program: Program, sites: Sequence[Site], options: Options, gate: Array, flat: Sequence[Array]
 ) -> _Backward:
     this = object()  # so that only the marks that are made here are found
     chosen = [(site, _marking(site.address, this)) for site in sites]
     options = dataclasses.replace(options, unchanged=frozenset({0}))
     threaded = thread(program.jaxpr, chosen, [jax.typeof(gate)], options)
 
-    def opened(gate: Any, *flat: Any) -> Any:
+    def opened(gate: Array, *flat: Array) -> Any:
         return _compat.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
 
     backward = trace(jax.grad(opened))(gate, *flat)
@@ -147,7 +154,7 @@ def _is_mark(site: Site, this: object) -> bool:
 
 
 def _marking(address: str, this: object) -> Handler:
-    def run(found_at: str, eqn: Any, ctx: list[Any], token: list[Any]) -> Handled:
+    def run(found_at: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         user = (("name", address), (_MARK, this))
         # Of what devices have parts of the gradient is that of what these make together.
         token, parts = [_compat.whole(leaf) for leaf in token], token

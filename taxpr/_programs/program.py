@@ -14,6 +14,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
 from taxpr._engine.donation import donates
 from taxpr._engine.inject import ctx_aval, options_of, sites_of
 from taxpr._engine.thread import thread
@@ -26,8 +27,10 @@ from taxpr._injectors.injector import Injector
 from taxpr._injectors.parameters import Parameter, with_values
 from taxpr._injectors.plant import plant
 from taxpr._jaxprs.prune import pruned
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
+from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
@@ -74,9 +77,9 @@ class Program:
         {'y': Array([0., 0., 0.], dtype=float32)}
     """
 
-    jaxpr: Any
-    in_tree: Any
-    out_tree: Any
+    jaxpr: ClosedJaxpr
+    in_tree: TreeDef
+    out_tree: TreeDef
     in_names: tuple[str, ...]
     out_names: tuple[str, ...]
     name: str
@@ -85,39 +88,39 @@ class Program:
     skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
 
     @property
-    def eqns(self) -> Sequence[_compat.JaxprEqn]:
+    def eqns(self) -> Sequence[JaxprEqn]:
         """The equations of the outermost jaxpr."""
         return _compat.open_jaxpr(self.jaxpr).eqns
 
     @property
-    def invars(self) -> Sequence[Any]:
+    def invars(self) -> Sequence[Var]:
         """The variables of the flat inputs."""
         return _compat.open_jaxpr(self.jaxpr).invars
 
     @property
-    def outvars(self) -> Sequence[Any]:
+    def outvars(self) -> Sequence[Atom]:
         """The variables or literals of the flat outputs."""
         return _compat.open_jaxpr(self.jaxpr).outvars
 
     @property
-    def constvars(self) -> Sequence[Any]:
+    def constvars(self) -> Sequence[Var]:
         """The variables of the values that the function closed over."""
         return _compat.open_jaxpr(self.jaxpr).constvars
 
     @property
-    def consts(self) -> Sequence[Any]:
+    def consts(self) -> Sequence[Array]:
         """The values that the function closed over."""
         return _compat.consts_of(self.jaxpr)
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[Aval]:
         """The avals of the flat inputs."""
-        return [var.aval for var in self.invars]
+        return [_compat.aval_of(var) for var in self.invars]
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[Aval]:
         """The avals of the flat outputs."""
-        return [atom.aval for atom in self.outvars]
+        return [_compat.aval_of(atom) for atom in self.outvars]
 
     def __repr__(self) -> str:
         tags = f"{len(find_sites(self.jaxpr))} tags"
@@ -129,7 +132,7 @@ class Program:
         )
         return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the program, without static arguments if it was traced with any.
 
         Arguments may be given by position or by name, and what is left out takes its default, as
@@ -146,10 +149,10 @@ class Program:
         return jax.tree.unflatten(self.out_tree, run(*flat))
 
     @functools.cached_property
-    def _compiled(self) -> Callable[..., list[Any]]:
+    def _compiled(self) -> Callable[..., list[Array]]:
         return _compat.compiled_for_mesh(self.jaxpr)
 
-    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+    def flat(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Array]:
         """The flat inputs of a call with these arguments, checked and converted.
 
         Args:
@@ -197,7 +200,7 @@ class Program:
     def _donates(self) -> bool:
         return donates(self.jaxpr)
 
-    def tags(self, where: Any = None) -> list[Site]:
+    def tags(self, where: Selector = None) -> list[Site]:
         """The tags, in program order.
 
         Args:
@@ -218,7 +221,7 @@ class Program:
             return sites if where is None else select(sites, where)
 
     @contextlib.contextmanager
-    def _knowing_used(self, *where: Any) -> Iterator[None]:
+    def _knowing_used(self, *where: Selector) -> Iterator[None]:
         """For the time in which something is selected: to say which tags are used up."""
         try:
             yield
@@ -231,7 +234,7 @@ class Program:
                 "injectors run in turn where they are given as a list: [scale(3.0), record()]."
             ) from None
 
-    def tag_at(self, where: Any, /, **params: Any) -> Program:
+    def tag_at(self, where: Selector, /, **params: Any) -> Program:
         """A program with a tag more on each value that is selected.
 
         Args:
@@ -260,7 +263,7 @@ class Program:
         named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
         return {name: address for name, address in named if not Address(name).kind}
 
-    def dissolve(self, where: Any = None) -> Program:
+    def dissolve(self, where: Selector = None) -> Program:
         """A program without some tags.
 
         Args:
@@ -281,9 +284,9 @@ class Program:
     def inject(
         self,
         injector: Injector | Callable[..., Any] | Sequence[Any] | Mapping[Any, Any],
-        ctx: Any = NO_CTX,
+        ctx: PyTree = NO_CTX,
         *,
-        where: Any = None,
+        where: Selector = None,
         custom_rules: str = "keep",
         shards: Shards = None,
     ) -> Injected:
@@ -376,13 +379,12 @@ class Program:
         threaded = thread(counting, [*chosen, *ends], avals, options)
         jaxpr = counters.closed(without_derivatives(threaded, chosen, options))
         args_tree, kwargs_tree = self.in_tree.children()
-        paths = jax.tree_util.tree_flatten_with_path(ctx)[0]
-        names = tuple(f"ctx{jax.tree_util.keystr(path)}" for path, _ in paths)
+        names = tuple(name for name, _ in named_leaves("ctx", ctx))
         args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
         kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
         out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
 
-        def said(final: Any) -> Any:
+        def said(final: PyTree) -> dict[str, Any]:
             if jax.tree.structure(final) != ctx_tree:
                 raise ArgumentError(
                     f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
@@ -456,7 +458,7 @@ class Program:
         )
         ctx, n_out = jax.tree.leaves(planted.ctx), self.out_tree.num_leaves
 
-        def run(*flat: Any) -> list[Any]:
+        def run(*flat: Array) -> list[Array]:
             return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
 
         jaxpr = jax.make_jaxpr(run)(*self.in_avals)
@@ -464,7 +466,7 @@ class Program:
 
     def collect(
         self,
-        where: Any = None,
+        where: Selector = None,
         *,
         max_steps: int | None = None,
         stack: bool = False,
@@ -520,8 +522,7 @@ class Program:
             Array([0., 1., 3., 6.], dtype=float32)
         """
         found, skipped = self._collection(where, max_steps, stack, custom_rules)
-        paths = jax.tree_util.tree_flatten_with_path(found.shapes[1])[0]
-        names = tuple(f"values{jax.tree_util.keystr(path)}" for path, _ in paths)
+        names = tuple(name for name, _ in named_leaves("values", found.shapes[1]))
         return dataclasses.replace(
             self,
             jaxpr=found.jaxpr,
@@ -531,7 +532,7 @@ class Program:
         )
 
     def _collection(
-        self, where: Any, max_steps: int | None, stack: bool, custom_rules: str
+        self, where: Selector, max_steps: int | None, stack: bool, custom_rules: str
     ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
         with self._knowing_used(where):
@@ -541,7 +542,7 @@ class Program:
 
     def until(
         self,
-        where: Any = None,
+        where: Selector = None,
         *,
         max_steps: int | None = None,
         stack: bool = False,
@@ -587,7 +588,7 @@ class Program:
 
     def axes(
         self,
-        where: Any = None,
+        where: Selector = None,
         *,
         max_steps: int | None = None,
         stack: bool = False,
@@ -638,16 +639,16 @@ class Injected(Program):
         {'y': {'t0': {'count': Array(1, dtype=int32)}}}
     """
 
-    first_ctx: Any
-    report: Callable[[Any], dict[str, Any]]
+    first_ctx: PyTree
+    report: Callable[[PyTree], dict[str, Any]]
     parameters: tuple[Parameter, ...] = ()
 
     @property
-    def ctx(self) -> Any:
+    def ctx(self) -> PyTree:
         """The context to begin with: each time a new PyTree, so that it may be changed."""
         return jax.tree.map(lambda leaf: leaf, self.first_ctx)
 
-    def ctx_with(self, key: str | None = None, /, **values: Any) -> Any:
+    def ctx_with(self, key: str | None = None, /, **values: Any) -> PyTree:
         """The context to begin with, with other values of the injectors' parameters.
 
         The program stays the same, so that nothing is traced or compiled again, and the values
@@ -674,7 +675,7 @@ class Injected(Program):
         """
         return with_values(self.ctx, self.parameters, key, values)
 
-    def flat(self, args: Any, kwargs: Any) -> list[Any]:
+    def flat(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Array]:
         """As for `Program`; the first argument is the context.
 
         Args:
@@ -688,7 +689,7 @@ class Injected(Program):
         return super().flat(args, kwargs)
 
 
-def _ref(program: str, name: str, leaf: Any, aval: Any) -> Any:
+def _ref(program: str, name: str, leaf: Any, aval: Aval) -> Array:
     """An argument that was a Ref when the program was traced."""
     try:
         found = jax.typeof(leaf)
@@ -703,7 +704,7 @@ def _ref(program: str, name: str, leaf: Any, aval: Any) -> Any:
     return leaf
 
 
-def check_ctx(name: str, args: Sequence[Any], ctx: Any, call: str) -> None:
+def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None:
     """Raise where the first of the arguments has not the structure of the context.
 
     Args:
@@ -744,7 +745,7 @@ def _strong_array(leaf: Any) -> Any:
     return _compat.with_weak_type(jnp.asarray(leaf), False)
 
 
-def _off_device(array: Any) -> Any:
+def _off_device(array: Array) -> Any:
     """The value in no buffer, so that each inner jit that donates it gets one of its own.
 
     As where the function itself is called with a number or an array of NumPy.

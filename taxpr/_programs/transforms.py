@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
 from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._hops.protocol import Shards
@@ -16,16 +17,17 @@ from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import NO_CTX, Injected, Program, check_ctx
+from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
 
 
 def inject(
     target: Any,
     injector: Any,
-    ctx: Any = NO_CTX,
+    ctx: PyTree = NO_CTX,
     predicate: Predicate | None = None,
     *,
-    where: Any = None,
+    where: Selector = None,
     custom_rules: str = "keep",
     shards: Shards = None,
 ) -> Any:
@@ -139,28 +141,28 @@ def inject(
 
 
 def _injected_function(
-    fn: Any, injector: Any, ctx: Any, more: dict[str, Any]
+    fn: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
 
     @called_as(fn)
-    def injected(now: Any, *args: Any, **kwargs: Any) -> Any:
+    def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
         _check_call(fn, args, kwargs)
         changed = at(ctx if own else now, args, kwargs)
         check_ctx(name_of(fn), [now], changed.ctx, "injected(injected.init(*args), *args)")
         return changed(now, *args, **kwargs)
 
-    def at(ctx: Any, args: Any, kwargs: Any) -> Injected:
+    def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
         _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
         return trace(fn)(*args, **kwargs).inject(injector, ctx, **more)
 
-    def init(*args: Any, **kwargs: Any) -> Any:
+    def init(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return at(ctx, args, kwargs).ctx
 
-    def report(final: Any, *args: Any, **kwargs: Any) -> Any:
+    def report(final: PyTree, *args: PyTree, **kwargs: PyTree) -> dict[str, Any]:
         return at(ctx if own else final, args, kwargs).report(final)
 
-    def skipped(*args: Any, **kwargs: Any) -> tuple[Skipped, ...]:
+    def skipped(*args: PyTree, **kwargs: PyTree) -> tuple[Skipped, ...]:
         return at(ctx, args, kwargs).skipped
 
     own_methods = {"init": init, "report": report, "skipped": skipped}
@@ -178,7 +180,7 @@ def _refuse_text(what: str, fn: Any, arguments: Any, cure: str) -> None:
             )
 
 
-def _check_call(fn: Any, args: Any, kwargs: Any) -> None:
+def _check_call(fn: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
     """Raise where arguments do not fit a function, as where the context was left out."""
     try:
         signature = inspect.signature(fn)
@@ -195,7 +197,7 @@ def _check_call(fn: Any, args: Any, kwargs: Any) -> None:
 
 def collect(
     target: Any,
-    where: Any = None,
+    where: Selector = None,
     *,
     max_steps: int | None = None,
     stack: bool = False,
@@ -233,14 +235,14 @@ def collect(
     program_of = trace(target)
 
     @called_as(target)
-    def collected(*args: Any, **kwargs: Any) -> Any:
+    def collected(*args: PyTree, **kwargs: PyTree) -> PyTree:
         _refuse_text("collect", target, (args, kwargs), "collect(fn, {!r})(*args)")
         return at(args, kwargs)(*args, **kwargs)
 
-    def at(args: Any, kwargs: Any) -> Program:
+    def at(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Program:
         return program_of(*args, **kwargs).collect(where, **more)
 
-    def skipped(*args: Any, **kwargs: Any) -> tuple[Skipped, ...]:
+    def skipped(*args: PyTree, **kwargs: PyTree) -> tuple[Skipped, ...]:
         return at(args, kwargs).skipped
 
     vars(collected)["skipped"] = skipped

@@ -1,5 +1,8 @@
 """What selectors of tags and of values have in common: scopes, lines, lists, `maybe`."""
 
+# What users give is checked, whatever its type says.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -7,7 +10,7 @@ import difflib
 import fnmatch
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import jax.core
@@ -37,6 +40,22 @@ class Selectable(Protocol):
 
 
 S = TypeVar("S", bound=Selectable)
+
+# What says which tags or values are meant: a name, a glob, an address; a tag; params; a scope or a
+# line; a primitive; a predicate; a `maybe`; a list of these. None means all.
+Selector: TypeAlias = """(
+    str
+    | Selectable
+    | dict[str, Any]
+    | Scope
+    | Line
+    | Maybe
+    | _compat.Primitive
+    | Callable[..., object]
+    | list[Selector]
+    | tuple[Selector, ...]
+    | None
+)"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +162,13 @@ def line(at: int | str) -> Line:
 class Maybe:
     """What `maybe` returns."""
 
-    where: Any
+    where: Selector
 
     def __repr__(self) -> str:
         return f"maybe({self.where!r})"
 
 
-def maybe(where: Any) -> Maybe:
+def maybe(where: Selector) -> Maybe:
     """A selector that may match nothing: then nothing is done, and it is no error.
 
     Args:
@@ -165,20 +184,32 @@ def maybe(where: Any) -> Maybe:
     return Maybe(where)
 
 
-def united(things: Sequence[S], where: Any, one: Callable[[Any, bool], Iterable[S]]) -> list[S]:
+def is_list(where: Selector) -> TypeGuard[list[Selector] | tuple[Selector, ...]]:
+    """Whether a selector is a list of others."""
+    return isinstance(where, (list, tuple))
+
+
+def is_params(where: Selector) -> TypeGuard[dict[str, Any]]:
+    """Whether a selector names params."""
+    return isinstance(where, dict)
+
+
+def united(
+    things: Sequence[S], where: Selector, one: Callable[[Selector, bool], Iterable[S]]
+) -> list[S]:
     """What a selector, a `maybe` or a list of these selects, in program order.
 
     ``one(where, may_be_empty)`` knows what a selector that is neither selects.
     """
 
-    def found(where: Any, may_be_empty: bool) -> dict[str, S]:
+    def found(where: Selector, may_be_empty: bool) -> dict[str, S]:
         if isinstance(where, Maybe):
             return found(where.where, True)
-        if isinstance(where, (dict, list, tuple)) and not where:
+        if (is_params(where) or is_list(where)) and not where:
             if may_be_empty:
                 return {}
             raise SelectorError(f"where={where!r} is empty and selects nothing.")
-        if isinstance(where, (list, tuple)):
+        if is_list(where):
             return {key: one for item in where for key, one in found(item, may_be_empty).items()}
         if isinstance(where, jax.core.Tracer):
             raise SelectorError(
@@ -191,7 +222,7 @@ def united(things: Sequence[S], where: Any, one: Callable[[Any, bool], Iterable[
     return sorted(found(where, False).values(), key=lambda one: order.get(one.address, len(order)))
 
 
-def answer(predicate: Callable[..., Any], *args: Any) -> bool:
+def answer(predicate: Callable[..., object], *args: object) -> bool:
     """What a predicate of the user says, which must be known while tracing.
 
     A text, or another selector, is true of each thing: then a selector was meant, not an answer.

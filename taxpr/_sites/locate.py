@@ -1,14 +1,18 @@
 """Finding what an address names in a program."""
 
+# What users give is checked, whatever its type says.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import difflib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._errors import AddressError
 from taxpr._hops.table import nested_jaxprs
 from taxpr._sites.site import Step, home_of
@@ -23,7 +27,7 @@ class Place(NamedTuple):
     """
 
     steps: tuple[Step, ...]
-    jaxpr: Any
+    jaxpr: StoredJaxpr
     kind: str
     number: int
     out: int | None
@@ -34,7 +38,7 @@ class Place(NamedTuple):
         return home_of(self.steps)
 
 
-def locate(jaxpr: Any, address: str) -> Place:
+def locate(jaxpr: StoredJaxpr, address: str) -> Place:
     """Find what an address names.
 
     Raises:
@@ -61,7 +65,7 @@ def locate(jaxpr: Any, address: str) -> Place:
     )
 
 
-def _primitive_hint(jaxpr: Any, text: str) -> str:
+def _primitive_hint(jaxpr: StoredJaxpr, text: str) -> str:
     """Where the text is the name of a primitive: how all of its equations are selected."""
     primitive = getattr(jax.lax, f"{text}_p", None)
     if primitive is None or all(eqn.primitive is not primitive for _, eqn in iter_eqns(jaxpr)):
@@ -69,7 +73,7 @@ def _primitive_hint(jaxpr: Any, text: str) -> str:
     return f" All that {text} makes is selected by the primitive: jax.lax.{text}_p, no string."
 
 
-def _nearest(jaxpr: Any, address: Address) -> list[str]:
+def _nearest(jaxpr: StoredJaxpr, address: Address) -> list[str]:
     """Addresses of equations like it, those of the same primitive first."""
     known = [known for known, _ in iter_eqns(jaxpr)]
     wanted = address.primitive or address.local  # of a name, its equations
@@ -79,9 +83,11 @@ def _nearest(jaxpr: Any, address: Address) -> list[str]:
     return list(dict.fromkeys(near))[:5]
 
 
-def _followed(jaxpr: Any, address: Address, home: Address) -> tuple[list[Step], Any]:
+def _followed(
+    jaxpr: StoredJaxpr, address: Address, home: Address
+) -> tuple[list[Step], StoredJaxpr]:
     """The steps down to a nested jaxpr, and that."""
-    here, steps, stored = Address(), [], jaxpr
+    here, stored, steps = Address(), jaxpr, list[Step]()
     way = home.parts if home else []
     for local, label in zip(way[::2], way[1::2], strict=True):
         position, eqn = _find_eqn(stored, local, here, address)
@@ -95,7 +101,7 @@ def _followed(jaxpr: Any, address: Address, home: Address) -> tuple[list[Step], 
     return steps, stored
 
 
-def _located(jaxpr: Any, address: Address) -> Place:
+def _located(jaxpr: StoredJaxpr, address: Address) -> Place:
     here = address.home
     steps, stored = _followed(jaxpr, address, here)
     inner, leaf = _compat.open_jaxpr(stored), Address(address.local)
@@ -115,7 +121,7 @@ def _located(jaxpr: Any, address: Address) -> Place:
     return Place(tuple(steps), stored, "eqn", position, leaf.result)
 
 
-def _local_of_output(inner: Any, address: Address) -> Address:
+def _local_of_output(inner: Jaxpr, address: Address) -> Address:
     """The local address of the value that a jaxpr returns."""
     number = address.number
     if number >= len(inner.outvars):
@@ -131,10 +137,13 @@ def _local_of_output(inner: Any, address: Address) -> Address:
         for k, one in enumerate(eqn.outvars):
             if one is var:
                 return Address(local).value(k)
+    assert isinstance(var, _compat.Literal), "all else is made somewhere"
     raise AddressError(f"{address!r} is the literal {var.val}, which no equation makes.")
 
 
-def _find_eqn(stored: Any, local: str, here: Address, address: Address) -> tuple[int, Any]:
+def _find_eqn(
+    stored: StoredJaxpr, local: str, here: Address, address: Address
+) -> tuple[int, JaxprEqn]:
     eqns = numbered(_compat.open_jaxpr(stored))
     for position, (name, eqn) in enumerate(eqns):
         if name == local:

@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._compat import Primitive
 from taxpr._errors import SelectorError
 from taxpr._sites.criteria import (
     Line,
     Scope,
+    Selector,
     answer,
+    is_params,
     nearest,
     nearest_lines,
     nearest_scopes,
@@ -28,7 +31,7 @@ class Selected(NamedTuple):
     skipped: tuple[Skipped, ...]
 
 
-def select(sites: Sequence[Site], where: Any) -> list[Site]:
+def select(sites: Sequence[Site], where: Selector) -> list[Site]:
     """The sites that a selector means, in program order; see `taxpr.find_tags`.
 
     Raises:
@@ -37,7 +40,7 @@ def select(sites: Sequence[Site], where: Any) -> list[Site]:
     return _selected(sites, where, lambda where, found, may_be_empty: found)
 
 
-def select_to_inject(sites: Sequence[Site], where: Any) -> Selected:
+def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
     """Those of the sites that a selector means that can be injected.
 
     What never fires is passed over unless its address is given. What is refused for another
@@ -48,7 +51,7 @@ def select_to_inject(sites: Sequence[Site], where: Any) -> Selected:
     """
     over: list[tuple[Site, Refusal]] = []
 
-    def left(where: Any, found: list[Site], may_be_empty: bool) -> list[Site]:
+    def left(where: Selector, found: list[Site], may_be_empty: bool) -> list[Site]:
         if isinstance(where, Site) or _is_address(sites, where):
             return found
         named = isinstance(where, dict) or any(site.name == where for site in sites)
@@ -66,11 +69,11 @@ def select_to_inject(sites: Sequence[Site], where: Any) -> Selected:
 
 
 def _selected(
-    sites: Sequence[Site], where: Any, left: Callable[[Any, list[Site], bool], list[Site]]
+    sites: Sequence[Site], where: Selector, left: Callable[[Selector, list[Site], bool], list[Site]]
 ) -> list[Site]:
     """What selectors find, and ``left(where, found, may_be_empty)`` leaves of it."""
 
-    def one(where: Any, may_be_empty: bool) -> list[Site]:
+    def one(where: Selector, may_be_empty: bool) -> list[Site]:
         fits = _test_of(sites, where)
         found = [site for site in sites if fits(site)]
         if not found and not may_be_empty:
@@ -88,14 +91,14 @@ def _selected(
         raise
 
 
-def _test_of(sites: Sequence[Site], where: Any) -> Callable[[Site], bool]:
+def _test_of(sites: Sequence[Site], where: Selector) -> Callable[[Site], bool]:
     if where is None:
         return lambda site: True
     if isinstance(where, str):
         return _test_of_text(sites, where)
     if isinstance(where, Site):
         return same_site(sites, where)
-    if isinstance(where, dict):
+    if is_params(where):
         return _test_of_params(where)
     if isinstance(where, (Scope, Line)):
         return where.fits
@@ -117,13 +120,13 @@ def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
     if any(where.is_same(site) for site in sites):
         return where.is_same
 
-    def place(site: Site) -> Any:
+    def place(site: Site) -> tuple[object, ...]:
         return site.address, site.params, site.value_address, site.source
 
     return lambda site: place(site) == place(where)
 
 
-def _is_address(sites: Sequence[Site], where: Any) -> bool:
+def _is_address(sites: Sequence[Site], where: Selector) -> bool:
     """Whether it is the address of a tag or of what it marks, and not a name."""
     if not isinstance(where, str) or any(site.name == where for site in sites):
         return False
@@ -156,7 +159,7 @@ def _test_of_params(where: dict[str, Any]) -> Callable[[Site], bool]:
     )
 
 
-def _nothing_found(sites: Sequence[Site], where: Any) -> str:
+def _nothing_found(sites: Sequence[Site], where: Selector) -> str:
     if not sites:
         return f"where={where!r}: the program has no tags. Put one with tag() or tag_at()."
     said = f"where={where!r} matches none of the {len(sites)} tags."
@@ -176,7 +179,7 @@ def _nothing_found(sites: Sequence[Site], where: Any) -> str:
     return said + nearest(where.address if isinstance(where, Site) else str(where), known)
 
 
-def _other_makers(sites: Sequence[Site], where: Any) -> str:
+def _other_makers(sites: Sequence[Site], where: Primitive) -> str:
     makers = {maker.primitive.name for site in sites for maker in site.makers if maker}
     inside = sum(any(step.eqn.primitive is where for step in site.steps) for site in sites)
     said = f" It selects tags on what {where.name} returns;"

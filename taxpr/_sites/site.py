@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import JaxprEqn, PyTree, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_loop
 from taxpr._primitives.state_access import access_of, is_access
-from taxpr._primitives.tag import tag_params
+from taxpr._primitives.tag import Batch, tag_params
 
 
 class Step(NamedTuple):
@@ -19,11 +20,11 @@ class Step(NamedTuple):
 
     position: int
     """Index among all equations of the jaxpr, tags included."""
-    eqn: _compat.JaxprEqn
+    eqn: JaxprEqn
     local: str
     """The equation's own part of the address, such as ``"3:scan"``."""
     nested: Nested
-    home: Any
+    home: StoredJaxpr
     """The jaxpr that holds the equation, as stored."""
 
     @property
@@ -79,13 +80,13 @@ class Site:
 
     address: Address
     params: dict[str, Any]
-    avals: Any
+    avals: PyTree
     value_address: Address | None
-    makers: tuple[_compat.JaxprEqn | None, ...] = dataclasses.field(repr=False)
-    batch: tuple[Any, ...]
+    makers: tuple[JaxprEqn | None, ...] = dataclasses.field(repr=False)
+    batch: Batch
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
     position: int = dataclasses.field(repr=False)
-    eqn: _compat.JaxprEqn = dataclasses.field(repr=False)
+    eqn: JaxprEqn = dataclasses.field(repr=False)
 
     @property
     def name(self) -> Any:
@@ -175,13 +176,13 @@ def home_of(steps: Iterable[Step]) -> Address:
     return Address("/".join(part for s in steps for part in (s.local, s.nested.label)))
 
 
-def described(address: str, eqn: _compat.JaxprEqn) -> str:
+def described(address: str, eqn: JaxprEqn) -> str:
     """A tag equation, or an access of a state, at an address, for messages."""
     source = _compat.source_of(eqn)
     return f"{_named(eqn)}, {address}" + (f" ({source})" if source else "")
 
 
-def _named(eqn: _compat.JaxprEqn) -> str:
+def _named(eqn: JaxprEqn) -> str:
     if is_access(eqn):
         access = access_of(eqn)
         return f"{access.op} of {access.state.shown}"

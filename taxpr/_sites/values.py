@@ -6,16 +6,18 @@ import dataclasses
 import fnmatch
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import AbstractValue, JaxprEqn, StoredJaxpr
 from taxpr._errors import AddressError, SelectorError
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._sites.criteria import (
     Line,
     Scope,
+    Selector,
     answer,
     nearest,
     nearest_lines,
@@ -48,8 +50,8 @@ class Value:
     """
 
     address: Address
-    aval: Any
-    eqn: _compat.JaxprEqn | None = dataclasses.field(repr=False)
+    aval: AbstractValue
+    eqn: JaxprEqn | None = dataclasses.field(repr=False)
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
     place: Place = dataclasses.field(repr=False)
 
@@ -65,12 +67,12 @@ class Value:
         return _compat.source_of(self.eqn) if self.eqn else None
 
 
-def values_of(jaxpr: Any) -> list[Value]:
+def values_of(jaxpr: StoredJaxpr) -> list[Value]:
     """All arrays of a jaxpr in program order; what tags return is not another value."""
     return [v for v in _walked(jaxpr, Address(), ()) if isinstance(v.aval, _compat.ShapedArray)]
 
 
-def _walked(stored: Any, home: Address, steps: tuple[Step, ...]) -> Iterator[Value]:
+def _walked(stored: StoredJaxpr, home: Address, steps: tuple[Step, ...]) -> Iterator[Value]:
     inner = _compat.open_jaxpr(stored)
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
         for k, var in enumerate(variables):
@@ -88,7 +90,7 @@ def _walked(stored: Any, home: Address, steps: tuple[Step, ...]) -> Iterator[Val
             yield Value(address.value(k), var.aval, eqn, steps, place)
 
 
-def value_at(jaxpr: Any, address: str) -> Value:
+def value_at(jaxpr: StoredJaxpr, address: str) -> Value:
     """The value at an address.
 
     Raises:
@@ -117,7 +119,9 @@ class SelectedValues(NamedTuple):
     skipped: tuple[Skipped, ...]
 
 
-def select_values_to_tag(jaxpr: Any, where: Any, names: Mapping[str, str]) -> SelectedValues:
+def select_values_to_tag(
+    jaxpr: StoredJaxpr, where: Selector, names: Mapping[str, str]
+) -> SelectedValues:
     """Those of the values that a selector means at which a tag can be injected.
 
     The others are passed over by a selector that describes values and does not name them.
@@ -143,8 +147,8 @@ _HIDDEN = "its jaxpr is hidden, and cannot be replaced by one with a tag"
 
 
 def select_values(
-    jaxpr: Any,
-    where: Any,
+    jaxpr: StoredJaxpr,
+    where: Selector,
     names: Mapping[str, str] = types.MappingProxyType({}),
     left: Callable[[list[Value], bool], list[Value]] = lambda found, may_be_empty: found,
 ) -> list[Value]:
@@ -167,7 +171,7 @@ def select_values(
         return [value_at(jaxpr, where)]
     values = values_of(jaxpr)
 
-    def one(where: Any, may_be_empty: bool) -> list[Value]:
+    def one(where: Selector, may_be_empty: bool) -> list[Value]:
         if isinstance(where, str):
             where = names.get(where, where)
         if isinstance(where, Site):
@@ -190,7 +194,7 @@ def select_values(
     return united(values, where, one)
 
 
-def _is_glob(jaxpr: Any, text: str) -> bool:
+def _is_glob(jaxpr: StoredJaxpr, text: str) -> bool:
     if "[" not in text or set("*?") & set(text):
         return bool(set("*?") & set(text))
     try:
@@ -200,7 +204,7 @@ def _is_glob(jaxpr: Any, text: str) -> bool:
     return False  # labels of nested jaxprs may have brackets
 
 
-def _address_of(jaxpr: Any, site: Site, may_be_empty: bool) -> str | None:
+def _address_of(jaxpr: StoredJaxpr, site: Site, may_be_empty: bool) -> str | None:
     sites = find_sites(jaxpr)
     same = same_site(sites, site)
     found = next((one.address for one in sites if same(one)), None)
@@ -212,7 +216,7 @@ def _address_of(jaxpr: Any, site: Site, may_be_empty: bool) -> str | None:
     return found
 
 
-def _test_of(where: Any) -> Callable[[Value], bool]:
+def _test_of(where: Selector) -> Callable[[Value], bool]:
     if where is None:
         return lambda value: True
     if isinstance(where, str):
@@ -230,7 +234,7 @@ def _test_of(where: Any) -> Callable[[Value], bool]:
     )
 
 
-def _nothing_found(values: Sequence[Value], where: Any) -> str:
+def _nothing_found(values: Sequence[Value], where: Selector) -> str:
     said = f"where={where!r} matches none of the {len(values)} values."
     if isinstance(where, Scope):
         return said + nearest_scopes(values, where)

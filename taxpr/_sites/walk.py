@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from taxpr import _compat, _hops  # noqa: F401  (importing _hops fills the table)
+from taxpr import _compat
+from taxpr import _hops as _hops  # importing it fills the table
 from taxpr._address import Address
+from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import is_tag, tag_avals, tag_params
 from taxpr._sites.site import Site, Step
 
 
-def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
+class HasEqns(Protocol):
+    """A jaxpr, or a `taxpr.Program`."""
+
+    @property
+    def eqns(self) -> Sequence[JaxprEqn]: ...
+
+
+def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
     """The equations of one jaxpr with their own part of the address.
 
     Args:
@@ -27,31 +36,32 @@ def numbered(jaxpr: Any) -> list[tuple[str, _compat.JaxprEqn]]:
         >>> [local for local, eqn in numbered(program)]
         ['0:sin', 't0', '1:mul']
     """
-    eqns = jaxpr.eqns if hasattr(jaxpr, "eqns") else _compat.open_jaxpr(jaxpr).eqns
+    given: Any = jaxpr
+    eqns: Sequence[JaxprEqn] = (given if hasattr(given, "eqns") else given.jaxpr).eqns
     at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
     return [(_local_name(eqn, position, at), eqn) for position, eqn in enumerate(eqns)]
 
 
-def local_names(jaxpr: Any, positions: Iterable[int]) -> dict[int, str]:
+def local_names(jaxpr: StoredJaxpr, positions: Iterable[int]) -> dict[int, str]:
     """The names that `numbered` gives, of the equations at some positions."""
     eqns = _compat.open_jaxpr(jaxpr).eqns
     at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
     return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
 
 
-def _local_name(eqn: _compat.JaxprEqn, position: int, at: list[int]) -> str:
+def _local_name(eqn: JaxprEqn, position: int, at: list[int]) -> str:
     """The name of an equation; ``at`` has the positions of all tags of its jaxpr."""
     tags = bisect.bisect_left(at, position)
     return f"t{tags}" if is_tag(eqn) else f"{position - tags}:{eqn.primitive.name}"
 
 
-def is_tag_or_access(eqn: _compat.JaxprEqn) -> bool:
+def is_tag_or_access(eqn: JaxprEqn) -> bool:
     """Whether an equation is what a program can be injected at."""
     return is_tag(eqn) or is_access(eqn)
 
 
 def find_sites(
-    jaxpr: Any, *, rules: bool = True, of: Callable[[_compat.JaxprEqn], bool] = is_tag
+    jaxpr: StoredJaxpr, *, rules: bool = True, of: Callable[[JaxprEqn], bool] = is_tag
 ) -> list[Site]:
     """All tags of a jaxpr, or accesses, in program order, through every nested jaxpr.
 
@@ -84,7 +94,7 @@ def firing(sites: Sequence[Site]) -> list[Site]:
 
 
 # Where a value of a jaxpr comes from: its local address, and the equation that made it.
-_Home = tuple[str, "_compat.JaxprEqn | None"]
+_Home = tuple[str, JaxprEqn | None]
 
 
 class _Found(NamedTuple):
@@ -92,16 +102,16 @@ class _Found(NamedTuple):
     steps: tuple[Step, ...]
     position: int
     local: str
-    eqn: _compat.JaxprEqn
-    homes: dict[Any, _Home]
+    eqn: JaxprEqn
+    homes: dict[Var, _Home]
 
 
 def _tags(
-    jaxpr: Any,
-    seen: dict[Any, tuple[Any, list[_Found]]],
+    jaxpr: StoredJaxpr,
+    seen: dict[tuple[int, bool], tuple[Jaxpr, list[_Found]]],
     *,
     rules: bool,
-    of: Callable[[_compat.JaxprEqn], bool],
+    of: Callable[[JaxprEqn], bool],
 ) -> list[_Found]:
     """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once.
 
@@ -146,24 +156,24 @@ def _below(step: Step, tags: list[_Found]) -> list[_Found]:
     return [tag._replace(home=home / tag.home, steps=(step, *tag.steps)) for tag in tags]
 
 
-def tag_key(eqn: _compat.JaxprEqn) -> Any:
+def tag_key(eqn: JaxprEqn) -> Hashable:
     """What tells by itself that a tag in a rule is a copy of one of the function's own.
 
     Not its source: what is traced while JAX evaluates an equation has the equation's.
     """
     if is_access(eqn):
         return access_of(eqn).op, access_of(eqn).state
-    avals: list[Any] = [atom.aval for atom in eqn.invars]
+    avals = map(_compat.aval_of, eqn.invars)
     types = tuple((aval.shape, aval.dtype) for aval in avals)
     return eqn.params["user"], eqn.params["tree"], types
 
 
-def _homes(jaxpr: Any, at: list[int], wanted: Iterable[int]) -> dict[Any, _Home]:
+def _homes(jaxpr: Jaxpr, at: list[int], wanted: Iterable[int]) -> dict[Var, _Home]:
     """Where the values come from that the equations at the positions ``wanted`` take.
 
     ``at`` has the positions of the tags. Other values may be left out.
     """
-    homes: dict[Any, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
+    homes: dict[Var, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
     homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
     atoms = [atom for position in wanted for atom in jaxpr.eqns[position].invars]
     tagged = {atom for atom in atoms if not isinstance(atom, _compat.Literal)}
@@ -176,19 +186,19 @@ def _homes(jaxpr: Any, at: list[int], wanted: Iterable[int]) -> dict[Any, _Home]
     return homes
 
 
-def _makers(eqn: _compat.JaxprEqn, home: dict[Any, _Home]) -> tuple[_compat.JaxprEqn | None, ...]:
+def _makers(eqn: JaxprEqn, home: dict[Var, _Home]) -> tuple[JaxprEqn | None, ...]:
     return tuple(
         None if isinstance(atom, _compat.Literal) else home[atom][1] for atom in eqn.invars
     )
 
 
-def _value_address(eqn: _compat.JaxprEqn, homes: dict[Any, _Home], home: Address) -> Address | None:
+def _value_address(eqn: JaxprEqn, homes: dict[Var, _Home], home: Address) -> Address | None:
     if len(eqn.invars) != 1 or isinstance(eqn.invars[0], _compat.Literal):
         return None
     return home / homes[eqn.invars[0]][0]
 
 
-def iter_eqns(jaxpr: Any, prefix: str = "") -> Iterator[tuple[Address, _compat.JaxprEqn]]:
+def iter_eqns(jaxpr: HasEqns, prefix: str = "") -> Iterator[tuple[Address, JaxprEqn]]:
     """Every equation of a program with its whole address, nested ones after their own.
 
     Args:

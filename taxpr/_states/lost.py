@@ -10,14 +10,14 @@ differentiate the marked results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from taxpr._compat import ClosedJaxpr, Primitive
 from taxpr._jaxprs.derived import derivatives, inexact, needed, tangents_of, used_by
 from taxpr._primitives.guard import refused_p, underived_p
 from taxpr._sites.walk import find_sites
 
 
-def lost(marked: Any) -> dict[tuple[int, int], set[int]]:
+def lost(marked: ClosedJaxpr) -> dict[tuple[int, int], set[int]]:
     """The lost derivatives of a program.
 
     Args:
@@ -32,7 +32,7 @@ def lost(marked: Any) -> dict[tuple[int, int], set[int]]:
         return {}
     # One forward pass serves all inputs on which the same results have a derivative.
     derived = derivatives(marked)
-    alike: dict[Any, list[int]] = {}
+    alike: dict[object, list[int]] = {}
     for i in every:
         alike.setdefault(tuple(i in inputs for inputs in derived), []).append(i)
     found: dict[tuple[int, int], set[int]] = {}
@@ -46,7 +46,7 @@ def lost(marked: Any) -> dict[tuple[int, int], set[int]]:
     return found
 
 
-def _lost_by(marked: Any, group: Sequence[int]) -> dict[int, set[int]] | None:
+def _lost_by(marked: ClosedJaxpr, group: Sequence[int]) -> dict[int, set[int]] | None:
     """For each result, the leaves at which it loses a derivative with respect to the group.
 
     None if JAX cannot differentiate the program with respect to the whole group.
@@ -61,10 +61,10 @@ def _lost_by(marked: Any, group: Sequence[int]) -> dict[int, set[int]] | None:
     return {j: leaves for j, leaves in each.items() if leaves}
 
 
-def _dependent(jaxpr: Any, i: int) -> list[int]:
+def _dependent(jaxpr: ClosedJaxpr, i: int) -> list[int]:
     return [j for j in range(len(jaxpr.out_avals)) if i in used_by(jaxpr, j)]
 
 
-def _marks(jaxpr: Any, primitive: Any) -> set[int]:
+def _marks(jaxpr: ClosedJaxpr, primitive: Primitive) -> set[int]:
     sites = find_sites(jaxpr, rules=False, of=lambda eqn: eqn.primitive is primitive)
     return {int(site.eqn.params["message"]) for site in sites}

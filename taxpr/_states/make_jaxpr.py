@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError
 from taxpr._programs.functions import called_as, trace
 from taxpr._states.stateful import stateful
@@ -64,7 +65,7 @@ def make_jaxpr(
     )
 
     @called_as(fun)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def made(*args: PyTree, **kwargs: PyTree) -> Any:
         with _compat.with_axes(axis_env or ()):
             done, states = stateful(fun, args, kwargs, traced)
             inner = _compat.open_jaxpr(done.jaxpr)

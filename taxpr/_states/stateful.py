@@ -14,16 +14,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._engine.handler import Handler
+from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, J, JaxprEqn, PyTree, StoredJaxpr
+from taxpr._engine.handler import Handled, Handler, Rewired
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import with_refusals
 from taxpr._errors import RefusedError, refuse_function
 from taxpr._hops.protocol import Options
 from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.state import State
 from taxpr._primitives.state_access import (
     Access,
@@ -40,7 +41,7 @@ from taxpr._sites.site import Site
 from taxpr._sites.walk import find_sites
 from taxpr._states.lost import lost
 
-Avals = Mapping[State[Any], Sequence[Any]]
+Avals = Mapping[State[Any], Sequence[Aval]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,22 +56,22 @@ class Stateful:
 
     program: Program
     accesses: Sequence[Access]
-    jaxpr: Any
+    jaxpr: ClosedJaxpr
 
-    def __call__(self, flat: Sequence[Any]) -> list[Any]:
+    def __call__(self, flat: Sequence[Array]) -> list[Array]:
         """Run the pure jaxpr."""
         run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
         return run(*flat)
 
     @functools.cached_property
-    def _compiled(self) -> Callable[..., list[Any]]:
+    def _compiled(self) -> Callable[..., list[Array]]:
         return _compat.compiled_for_mesh(self.jaxpr)
 
 
 def stateful(
     fn: Callable[..., Any],
-    args: Any,
-    kwargs: Any,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     traced: Callable[..., Any] = trace,
     known: Sequence[State] = (),
     avals: Avals | None = None,
@@ -87,7 +88,7 @@ def stateful(
 
     # A new function object, so that JAX finds no trace of it in its caches.
     @called_as(fn)
-    def afresh(*args: Any, **kwargs: Any) -> Any:
+    def afresh(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return fn(*args, **kwargs)
 
     with contextlib.suppress(TypeError, ValueError):  # some builtins have no signature
@@ -142,13 +143,13 @@ def stateful(
 
 def _written_in_rules(
     sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State, Sequence[int]]
-) -> dict[int, tuple[Site, Any]]:
+) -> dict[int, tuple[Site, JaxprEqn]]:
     """For each differentiable leaf that is written inside a function with a derivative rule.
 
     Returns:
         The first such write of each leaf, and the equation that has the rule.
     """
-    found: dict[int, tuple[Site, Any]] = {}
+    found: dict[int, tuple[Site, JaxprEqn]] = {}
     for site, access in zip(sites, accesses, strict=True):
         rules = [step.eqn for step in site.steps if has_rules(step.eqn)]
         if access.op == "write" and rules:
@@ -159,7 +160,9 @@ def _written_in_rules(
     return found
 
 
-def _without_lost(jaxpr: Any, marked: Any, kept: Mapping[int, tuple[Site, Any]]) -> Any:
+def _without_lost(
+    jaxpr: ClosedJaxpr, marked: ClosedJaxpr, kept: Mapping[int, tuple[Site, JaxprEqn]]
+) -> ClosedJaxpr:
     """The jaxpr with errors for derivatives that a kept rule would lose."""
     inner = _compat.open_jaxpr(jaxpr)
     inputs = [*inner.constvars, *inner.invars]
@@ -173,7 +176,7 @@ def _without_lost(jaxpr: Any, marked: Any, kept: Mapping[int, tuple[Site, Any]])
     return with_refusals(jaxpr, refused) if refused else jaxpr
 
 
-def _lost_text(site: Site, eqn: Any) -> str:
+def _lost_text(site: Site, eqn: JaxprEqn) -> str:
     access, source = access_of(site.eqn), _compat.source_of(eqn)
     return (
         f"uncurry: a derivative is taken of what depends on the {access}, which is in "
@@ -224,7 +227,7 @@ def names_of(states: Sequence[State]) -> list[str]:
     return names
 
 
-def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
+def _with_barred_rules(stored: J, done: dict[int, Any]) -> J:
     """The jaxpr with custom_vjp backward rules that raise when they use a state.
 
     JAX runs a backward rule after the whole function, when the state has no definite value.
@@ -238,7 +241,7 @@ def _with_barred_rules(stored: Any, done: dict[int, Any]) -> Any:
     return done[id(stored)][0]
 
 
-def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
+def _with_barred_rule(eqn: JaxprEqn, done: dict[int, Any]) -> JaxprEqn:
     new = {}
     for nested in nested_jaxprs(eqn):
         same = not nested.replaceable
@@ -253,7 +256,7 @@ def _with_barred_rule(eqn: Any, done: dict[int, Any]) -> Any:
     return eqn
 
 
-def _is_used(jaxpr: Any, site: Site) -> bool:
+def _is_used(jaxpr: StoredJaxpr, site: Site) -> bool:
     """Whether anything but a write depends on the value read at a site."""
     inner = site.steps[-1].nested.jaxpr if site.steps else _compat.open_jaxpr(jaxpr)
     reached = set(site.eqn.outvars)
@@ -263,7 +266,7 @@ def _is_used(jaxpr: Any, site: Site) -> bool:
     return any(not _compat.is_literal(atom) and atom in reached for atom in inner.outvars)
 
 
-def _refuse(jaxpr: Any, sites: Sequence[Site], accesses: Sequence[Access]) -> None:
+def _refuse(jaxpr: ClosedJaxpr, sites: Sequence[Site], accesses: Sequence[Access]) -> None:
     refuse_conflicts(accesses, lambda k: _is_used(jaxpr, sites[k]))
     for site in sites:
         if site.idle:
@@ -279,7 +282,7 @@ def _refuse(jaxpr: Any, sites: Sequence[Site], accesses: Sequence[Access]) -> No
             )
 
 
-def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+def _run(address: str, eqn: JaxprEqn, now: list[Array], leaves: list[Array]) -> Handled:
     """The handler of an access: a write replaces the context leaves, a read returns them."""
     access = access_of(eqn)
     if access.op == "write":
@@ -297,18 +300,20 @@ def _run(address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
     return now, values, None
 
 
-def _run_tagged(name: str, address: str, eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+def _run_tagged(
+    name: str, address: str, eqn: JaxprEqn, now: list[Array], leaves: list[Array]
+) -> Handled:
     """The handler of a write with ``tag_writes``: it tags each written leaf."""
     del address, now
-    paths = jax.tree_util.tree_flatten_with_path(access_of(eqn).state.stored)[0]
+    named = named_leaves(name, access_of(eqn).state.stored)
     tagged = [
-        tag(leaf, name=f"{name}{jax.tree_util.keystr(path)}", state=name, op="write")
-        for leaf, (path, _) in zip(leaves, paths, strict=True)
+        tag(leaf, name=of_leaf, state=name, op="write")
+        for leaf, (of_leaf, _) in zip(leaves, named, strict=True)
     ]
     return tagged, [], None
 
 
-def _rewire(eqn: Any, now: list[Any], leaves: list[Any]) -> Any:
+def _rewire(eqn: JaxprEqn, now: list[Atom], leaves: list[Atom]) -> Rewired | None:
     """Rewire an access without tracing `_run`; None if types differ from those traced."""
     if access_of(eqn).op == "write":
         return leaves, []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from taxpr import _compat
+from taxpr._compat import Array, ArrayLike, Aval, PyTree
 from taxpr._errors import StateError, name_of, refuse_no_function
 from taxpr._primitives.state import State
 from taxpr._primitives.state_access import Access
@@ -58,7 +59,14 @@ class Uncurried:
         True
     """
 
-    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, *, tag_writes: bool = False):
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[PyTree],
+        kwargs: Mapping[str, PyTree],
+        *,
+        tag_writes: bool = False,
+    ):
         self.__name__ = name_of(fn)
         self._fn = fn
         self._tag_writes = tag_writes
@@ -67,7 +75,7 @@ class Uncurried:
         self.uses = {
             name: _uses(state, first.accesses) for name, state in zip(names, states, strict=True)
         }
-        self._done: dict[Any, Stateful] = {}
+        self._done: dict[Hashable, Stateful] = {}
         initial = [leaf for state in states for leaf in jax.tree.leaves(state.stored)]
         self._remember(_key(initial, args, kwargs), first)
 
@@ -79,7 +87,7 @@ class Uncurried:
         shown = [f"{name} ({'written' if u.written else 'read'})" for name, u in self.uses.items()]
         return f"<pure {self.__name__}(states, ...); states: {', '.join(shown) or 'none'}>"
 
-    def __call__(self, states: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, states: Mapping[str, PyTree], /, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the function on state values, without changing the states themselves.
 
         Raises:
@@ -98,7 +106,7 @@ class Uncurried:
         out = jax.tree.unflatten(done.program.out_tree, outs[:n_out])
         return out, self._as_dict(outs[n_out:])
 
-    def write(self, states: Mapping[str, Any]) -> None:
+    def write(self, states: Mapping[str, PyTree]) -> None:
         """Set the states themselves to these values, such as those that a call returned.
 
         The states hold these arrays without a copy, so do not donate them afterwards.
@@ -111,7 +119,9 @@ class Uncurried:
             if self.uses[name].written:
                 self.uses[name].state.value = value
 
-    def _trace(self, leaves: Sequence[Any], args: Any, kwargs: Any) -> Stateful:
+    def _trace(
+        self, leaves: Sequence[ArrayLike], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> Stateful:
         rest = iter(leaves)
         avals = {state: [jax.typeof(next(rest)) for _ in state.avals] for state in self._states}
         done, states = stateful(
@@ -126,19 +136,19 @@ class Uncurried:
             )
         return done
 
-    def _remember(self, key: Any, done: Stateful) -> None:
+    def _remember(self, key: Hashable, done: Stateful) -> None:
         # A jaxpr that closes over tracers is useless outside of their trace.
         if not any(map(_compat.is_tracer, _compat.consts_of(done.program.jaxpr))):
             self._done[key] = done
 
-    def _as_dict(self, leaves: Sequence[Any]) -> dict[str, Any]:
+    def _as_dict(self, leaves: Sequence[ArrayLike]) -> dict[str, PyTree]:
         rest = iter(leaves)
         return {
             name: jax.tree.unflatten(uses.state.tree, [next(rest) for _ in uses.state.avals])
             for name, uses in self.uses.items()
         }
 
-    def _leaves(self, states: Any) -> list[Any]:
+    def _leaves(self, states: Mapping[str, PyTree]) -> list[Array]:
         """The flat values of the states, checked and converted."""
         if not isinstance(states, Mapping):
             raise StateError(
@@ -155,19 +165,19 @@ class Uncurried:
                     f"{self.__name__}: the states {what} {_listed(names)}. Give the dict that "
                     f"uncurry or a call returned, with a value for each of {_listed(self.uses)}."
                 )
-        out: list[Any] = []
+        out: list[Array] = []
         for name, uses in self.uses.items():
             out += uses.state.fitted(states[name], f"{self.__name__}: the value given for {name!r}")
         return out
 
 
-def _key(leaves: Sequence[Any], args: Any, kwargs: Any) -> Any:
+def _key(leaves: Sequence[ArrayLike], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Any:
     """The cache key of a traced function: argument structure, types, and JAX's settings."""
     flat, tree = jax.tree.flatten((args, kwargs))
     return tree, tuple(map(_aval, [*leaves, *flat])), _compat.trace_key()
 
 
-def _aval(x: Any) -> Any:
+def _aval(x: ArrayLike) -> Aval | None:
     if isinstance(x, jax.ShapeDtypeStruct):
         return _compat.ShapedArray(x.shape, x.dtype, weak_type=x.weak_type)
     try:
@@ -176,7 +186,7 @@ def _aval(x: Any) -> Any:
         return None  # not an array: JAX raises when it traces the function
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from taxpr import Address
 from taxpr_jupyter._errors import PanelError
@@ -51,19 +51,20 @@ ClusterKind = Literal[
 ]
 
 
-def checked_heat(kind: Any) -> HeatKind | None:
+def checked_heat(kind: object) -> HeatKind | None:
     """What to colour by.
 
     Raises:
         PanelError: It is nothing that nodes can be coloured by.
     """
-    if kind is not None and kind not in HEAT_KINDS:
+    found: HeatKind | None = next((one for one in HEAT_KINDS if one == kind), None)
+    if kind is not None and found is None:
         known = ", ".join(map(repr, HEAT_KINDS))
         raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
-    return kind
+    return found
 
 
-def checked_limits(budget: Any, timeout: Any) -> tuple[int, float]:
+def checked_limits(budget: object, timeout: object) -> tuple[int, float]:
     """About how many nodes to show, and the seconds that a layout may take.
 
     Raises:
@@ -256,11 +257,15 @@ class Picture:
     foldable: frozenset[str]
     note: str = ""
     heat: Heat | None = None
-    hidden: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _by_address: dict[str, Node | Cluster] = field(
-        default_factory=dict, init=False, repr=False, compare=False
+    hidden: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]], repr=False
     )
-    _hiders: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _by_address: dict[str, Node | Cluster] = field(
+        default_factory=dict[str, Node | Cluster], init=False, repr=False, compare=False
+    )
+    _hiders: dict[str, str] = field(
+        default_factory=dict[str, str], init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         elements = (*self.nodes, *self.clusters)

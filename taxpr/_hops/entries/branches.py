@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._hops.protocol import Emission, Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._compat import Array, Aval
+from taxpr._hops.protocol import Emission, Emits, Hop, Made, Nested, Thread, Threaded, plain
 from taxpr._hops.table import register
 from taxpr._jaxprs.zeros import zeros_of
 
@@ -42,10 +43,10 @@ def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     index, *rest = operands
     stored = eqn.params["branches"]
     branches = [thread(f"branch{i}") for i in range(len(stored))]
@@ -107,7 +108,7 @@ def _handing_out(
     slots: Sequence[Emission],
     placed: Mapping[str, int],
     n_ctx: int,
-    avals: list[Any],
+    avals: list[Aval],
 ) -> Any:
     """The branch as a jaxpr that also returns its number and a value for each slot.
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr import _compat
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._compat import Array, Params
+from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
 from taxpr._hops.table import register
 
 
@@ -42,12 +43,12 @@ def _nested_remat(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject_call(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
     *,
     pad: Callable[[dict[str, Any], int, int], dict[str, Any]] | None = None,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     inner = thread("call")
     jaxpr, consts = inner.hoisted
     param = _param(eqn)
@@ -60,7 +61,7 @@ def _inject_call(
     return inner.unpack(_compat.bind(eqn.primitive, [*consts, *ctx, *operands], params))
 
 
-def _pad_jit(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+def _pad_jit(params: Params, more_in: int, more_out: int) -> Params:
     """The context has no sharding or layout and is never donated."""
     return {
         **params,
@@ -72,14 +73,14 @@ def _pad_jit(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, A
     }
 
 
-def _pad_remat(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+def _pad_remat(params: Params, more_in: int, more_out: int) -> Params:
     del more_out
     if isinstance(params["prevent_cse"], tuple):  # from 0.11 there may be one for each operand
         return {**params, "prevent_cse": (True,) * more_in + params["prevent_cse"]}
     return params
 
 
-def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+def _pad_compute_on(params: Params, more_in: int, more_out: int) -> Params:
     """Each context leaf stays in its memory space."""
     del more_in
     outvars = _compat.open_jaxpr(params["jaxpr"]).outvars
@@ -87,7 +88,7 @@ def _pad_compute_on(params: dict[str, Any], more_in: int, more_out: int) -> dict
     return {**params, "out_memory_spaces": tuple(params["out_memory_spaces"]) + added}
 
 
-def _pad_fused(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+def _pad_fused(params: Params, more_in: int, more_out: int) -> Params:
     """The context comes out in device memory.
 
     Inside, values have the memory space ``any``. JAX combines these with scalars of another space
@@ -98,7 +99,7 @@ def _pad_fused(params: dict[str, Any], more_in: int, more_out: int) -> dict[str,
     return {**params, "out_spaces": tuple(params["out_spaces"]) + added}
 
 
-def _pad_program_order(params: dict[str, Any], more_in: int, more_out: int) -> dict[str, Any]:
+def _pad_program_order(params: Params, more_in: int, more_out: int) -> Params:
     """The context takes part in the program order: it is not excluded."""
     del more_out
     return {**params, "exclude_mask": (False,) * more_in + tuple(params["exclude_mask"])}
@@ -110,10 +111,10 @@ def _nested_remat_traced(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject_remat_traced(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Inject into the remat of the flag jax_remat3, a callable object instead of a primitive."""
     inner = thread("call")
     jaxpr, consts = inner.hoisted

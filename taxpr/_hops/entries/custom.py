@@ -15,8 +15,9 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, ClosedJaxpr
 from taxpr._hops.kept import entering, leaving
-from taxpr._hops.protocol import Beside, Emits, Hop, Nested, Thread, plain
+from taxpr._hops.protocol import Beside, Change, Emits, Hop, Made, Nested, Thread, plain
 from taxpr._hops.rebuild import counted, never, refuse_refs, tags_in
 from taxpr._hops.table import register, rule_jaxprs
 from taxpr._jaxprs.prune import without_dead_code
@@ -83,12 +84,14 @@ class _Call:
             self.of_rule = {k: counted(aval) for k, aval in rule.emitted().items()}
         self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
 
-    def primal(self, *operands: Any) -> list[Any]:
+    def primal(self, *operands: Array) -> list[Any]:
         ctx, outs, emits = self._primal(operands)
         nothing = {key: never(emission) for key, emission in self.of_rule.items()}
         return [*outs, *ctx, *jax.tree.leaves({**emits, **nothing})]
 
-    def rule(self, operands: Sequence[Any], rule: Any, args: Sequence[Any]) -> tuple[list, list]:
+    def rule(
+        self, operands: Sequence[Array], rule: ClosedJaxpr, args: Sequence[Array]
+    ) -> tuple[list, list]:
         """Run the rule on ``args``: its results, then the context and the emissions."""
         threaded, beside = self.thread.rule(self.label, rule)
         first = len(self.consts)
@@ -105,7 +108,7 @@ class _Call:
         return outs, [*ctx, *jax.tree.leaves({**own, **of_rule})]
 
     def _beside(
-        self, beside: Beside, ctx: list[Any], operands: Sequence[Any]
+        self, beside: Beside, ctx: list[Array], operands: Sequence[Array]
     ) -> tuple[list[Any], Emits]:
         """Run the function next to its rule, only for its context and emissions."""
         jaxpr, consts = beside.function.hoisted
@@ -121,17 +124,15 @@ class _Call:
         tree = jax.tree.structure(beside.function.emitted())
         return ctx, jax.tree.unflatten(tree, flat[len(beside.ctx) :])
 
-    def _given(self, consts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    def _given(self, consts: Sequence[Any], operands: Sequence[Array]) -> list[Any]:
         """The consts of an injector; a const that is also an operand becomes that operand."""
         given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
         return [given.get(id(const), const) for const in consts]
 
-    def _primal(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], Emits]:
+    def _primal(self, operands: Sequence[Array]) -> Made:
         return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
 
-    def results(
-        self, operands: Sequence[Any], flat: Sequence[Any]
-    ) -> tuple[list[Any], list[Any], Emits]:
+    def results(self, operands: Sequence[Array], flat: Sequence[Array]) -> Made:
         """``(ctx, outs, emits)``, where context and emissions have no derivative."""
         n_out = len(self.eqn.outvars)
         ctx, rest = flat[n_out : n_out + self.n_ctx], flat[n_out + self.n_ctx :]
@@ -152,13 +153,13 @@ def _apart(operand: Any) -> Any:
 
 def _inject(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
     *,
     label: str,
     keep: Callable[[_Call, list[Any]], dict[str, Any]],
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
     call = _Call(eqn, label, len(ctx), thread)
@@ -188,7 +189,7 @@ def _inject(
     every = [*own, *inside, *operands]
     avals = [jax.typeof(x) for x in every]
 
-    def primal(*every: Any) -> list[Any]:
+    def primal(*every: Array) -> list[Any]:
         return call.primal(*every)
 
     primal.__name__ = name  # JAX records it in the jaxpr
@@ -202,7 +203,7 @@ def _inject(
     return call.results([*call.consts, *ctx, *operands], _compat.bind(eqn.primitive, every, params))
 
 
-def _keep_jvp(call: _Call, avals: list[Any]) -> dict[str, Any]:
+def _keep_jvp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
     """The new rule uses symbolic zeros, so that the context can have a zero tangent."""
     n_out, n_lead, n_args = len(call.eqn.outvars), call.n_lead, len(avals) - call.n_lead
 
@@ -214,7 +215,7 @@ def _keep_jvp(call: _Call, avals: list[Any]) -> dict[str, Any]:
         given = [aval for aval, zero in zip(tangent_avals, zeros, strict=True) if not zero]
         ignored = zeros[:n_lead].count(False)
 
-        def run(*flat: Any) -> list[Any]:
+        def run(*flat: Array) -> list[Any]:
             values = flat[: len(avals)]
             tangents = list(flat[len(avals) + ignored :])
             if instantiated:
@@ -233,7 +234,7 @@ def _keep_jvp(call: _Call, avals: list[Any]) -> dict[str, Any]:
     return {**_compat.jvp_params(call.eqn.params, injected), "symbolic_zeros": True}
 
 
-def _keep_vjp(call: _Call, avals: list[Any]) -> dict[str, Any]:
+def _keep_vjp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
     n_lead = call.n_lead
 
     def injected(*nonzeros: bool) -> _compat.Rule:
@@ -241,7 +242,7 @@ def _keep_vjp(call: _Call, avals: list[Any]) -> dict[str, Any]:
             raise _compat.CustomVJPException
         rule = _compat.fwd_rule(call.eqn, nonzeros[n_lead:])
 
-        def run(*values: Any) -> list[Any]:
+        def run(*values: Array) -> list[Any]:
             outs, more = call.rule(values, rule.jaxpr, values[n_lead:])
             return [*outs, *more]
 
@@ -253,7 +254,7 @@ def _keep_vjp(call: _Call, avals: list[Any]) -> dict[str, Any]:
     return _compat.vjp_params(call.eqn.params, injected, more_in=lead, n_more_out=more_out)
 
 
-def _with_jvp_rule(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+def _with_jvp_rule(eqn: _compat.JaxprEqn, change: Change) -> _compat.JaxprEqn:
     def changed(*zeros: bool) -> _compat.Rule:
         rule = _compat.jvp_rule(eqn, zeros)
         return rule._replace(jaxpr=change(rule.jaxpr))
@@ -261,7 +262,7 @@ def _with_jvp_rule(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _comp
     return eqn.replace(params={**eqn.params, **_compat.jvp_params(eqn.params, changed)})
 
 
-def _with_fwd_rule(eqn: _compat.JaxprEqn, change: Callable[[Any], Any]) -> _compat.JaxprEqn:
+def _with_fwd_rule(eqn: _compat.JaxprEqn, change: Change) -> _compat.JaxprEqn:
     def changed(*nonzeros: bool) -> _compat.Rule:
         return _compat.Rule(change(_compat.fwd_rule(eqn, nonzeros).jaxpr))
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from taxpr import _compat
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._compat import Array
+from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
 from taxpr._hops.table import register
 
 
@@ -24,10 +24,10 @@ def _nested(eqn: _compat.JaxprEqn, *, params: tuple[str, ...]) -> tuple[Nested, 
 
 def _inject(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Evaluate the jaxpr in place of the equation."""
     return thread("call")(ctx, operands)
 

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread
+from taxpr._compat import Array
+from taxpr._hops.protocol import Emits, Hop, Made, Nested, Thread
 from taxpr._hops.rebuild import before_loop, later, select, slotted
 from taxpr._hops.table import register
 
@@ -48,10 +49,10 @@ def _nested_scan(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject_scan(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Scan with the context at the front of the carry.
 
     Context leaves that injectors only read stay outside the carry: reverse-mode differentiation
@@ -79,7 +80,7 @@ def _inject_scan(
     return merged(now), [*carry, *ys], emits
 
 
-def _changing(ctx: list[Any], thread: Thread) -> tuple[Any, Any]:
+def _changing(ctx: list[Array], thread: Thread) -> tuple[Any, Any]:
     """Two functions: one selects the context leaves that may change, one puts the rest back."""
     fixed = [k in thread.options.read_only for k in thread.used]
 
@@ -130,10 +131,10 @@ def _nested_while(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject_while(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Run the condition before the loop and at the end of each iteration, and carry the predicate.
 
     So the tags of the condition fire n + 1 times, as in the original loop, and can change the

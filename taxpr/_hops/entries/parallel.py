@@ -17,8 +17,9 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from taxpr import _compat
+from taxpr._compat import Array
 from taxpr._errors import InjectorError, RefusedError
-from taxpr._hops.protocol import Emission, Emits, Hop, Nested, Thread, plain
+from taxpr._hops.protocol import Emission, Hop, Made, Nested, Thread, plain
 from taxpr._hops.rebuild import tags_in
 from taxpr._hops.table import register
 from taxpr._hops.varying import varying_axes, waiting
@@ -44,8 +45,8 @@ def _nested_shard_map(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 def _inject_shard_map(
-    eqn: _compat.JaxprEqn, ctx: list[Any], operands: list[Any], thread: Thread
-) -> tuple[list[Any], list[Any], Emits]:
+    eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+) -> Made:
     """Map the body again. An emission gets a leading axis for each mesh axis it varies over."""
     params = eqn.params
     manual = _compat.manual_axes(eqn)
@@ -53,7 +54,7 @@ def _inject_shard_map(
     placed: list[tuple[str, ...]] = []
     tree: Any = None
 
-    def body(ctx: list[Any], operands: list[Any]) -> Any:
+    def body(ctx: list[Array], operands: list[Array]) -> Any:
         nonlocal tree
         threaded = thread("body", ctx=ctx)
         new, outs, emits = threaded(ctx, operands)

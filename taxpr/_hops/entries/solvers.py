@@ -17,8 +17,9 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
 from taxpr import _compat
+from taxpr._compat import Array, Aval, ClosedJaxpr
 from taxpr._hops.kept import entering, leaving
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread, Threaded, plain
+from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded, plain
 from taxpr._hops.rebuild import refuse_refs, untagged
 from taxpr._hops.table import register
 
@@ -43,7 +44,7 @@ _NO_DERIVATIVE_OF_STATES = (
 
 
 def _refusing(
-    name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Any]
+    name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Array]
 ) -> list[Any]:
     source = _compat.source_of(eqn)
     address = inner.address.home
@@ -77,10 +78,10 @@ def _nested_linear_solve(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject_linear_solve(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Thread the context through ``solve`` and keep the derivative of the original equation.
 
     The jaxprs ``matvec``, ``vecmat`` and ``transpose_solve`` stay as they are: they run only when
@@ -115,7 +116,7 @@ def _inject_linear_solve(
         moving = [k for k in range(lengths.matvec) if not _is_zero(consts_dot[k])]
         if moving:
 
-            def applied(*moved: Any) -> list[Any]:
+            def applied(*moved: Array) -> list[Any]:
                 now = dict(zip(moving, moved, strict=True))
                 return matvec(*(now.get(k, consts[k]) for k in range(lengths.matvec)), *x)
 
@@ -149,7 +150,7 @@ def _nested_root(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     return (plain("solve", "custom_root solve", None, jaxpr, rebuilt=_with_solve),)
 
 
-def _with_solve(eqn: _compat.JaxprEqn, jaxpr: Any) -> _compat.JaxprEqn:
+def _with_solve(eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr) -> _compat.JaxprEqn:
     old = eqn.params["_prim"]
 
     def solve(consts: Any, guess: Any) -> Any:
@@ -160,17 +161,17 @@ def _with_solve(eqn: _compat.JaxprEqn, jaxpr: Any) -> _compat.JaxprEqn:
     return eqn.replace(params={**eqn.params, "_prim": new}, effects=new.effects)
 
 
-def _with_another(old: Any, solve: Callable[..., Any], avals: Sequence[Any], has_aux: bool) -> Any:
+def _with_another(old: Any, solve: Callable[..., Any], avals: Sequence[Aval], has_aux: bool) -> Any:
     traced = jax.jit(solve).trace(*avals[:2])
     return type(old)(old.f, solve, old.tangent_solve, traced, avals, has_aux=has_aux)
 
 
 def _inject_root(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Rebuild the object with an injected solve, whose aux output has the context."""
     inner = thread("solve")
     if thread.options.custom_rules == "drop":

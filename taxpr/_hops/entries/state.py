@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._hops.protocol import Emits, Hop, Nested, Thread, plain
+from taxpr._compat import Array
+from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
 from taxpr._hops.table import register
 from taxpr._jaxprs.zeros import zeros_of
 
@@ -30,10 +31,10 @@ def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 def _inject(
     eqn: _compat.JaxprEqn,
-    ctx: list[Any],
-    operands: list[Any],
+    ctx: list[Array],
+    operands: list[Array],
     thread: Thread,
-) -> tuple[list[Any], list[Any], Emits]:
+) -> Made:
     """Add a leading Ref for each leaf of the context and of the emissions."""
     inner = thread("body")
     jaxpr, consts = inner.hoisted
@@ -41,7 +42,7 @@ def _inject(
     started = [*consts, *ctx, *map(zeros_of, emitted)]
     n_consts, n_ctx, n_more = len(consts), len(ctx), len(started)
 
-    def body(*refs: Any) -> list[Any]:
+    def body(*refs: Array) -> list[Any]:
         values = [ref[...] for ref in refs[: n_consts + n_ctx]]
         now, _, emits = inner.unpack(_compat.jaxpr_as_fun(jaxpr)(*values, *refs[n_more:]))
         for ref, value in zip(refs[n_consts:n_more], [*now, *jax.tree.leaves(emits)], strict=True):
