@@ -38,8 +38,13 @@ def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
     """
     given: Any = jaxpr
     eqns: Sequence[JaxprEqn] = (given if hasattr(given, "eqns") else given.jaxpr).eqns
-    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
-    return [(_local_name(eqn, position, at), eqn) for position, eqn in enumerate(eqns)]
+    found: list[tuple[str, JaxprEqn]] = []
+    tags = 0
+    for position, eqn in enumerate(eqns):
+        tag = is_tag(eqn)
+        found.append((f"t{tags}" if tag else f"{position - tags}:{eqn.primitive.name}", eqn))
+        tags += tag
+    return found
 
 
 def local_names(jaxpr: StoredJaxpr, positions: Iterable[int]) -> dict[int, str]:

@@ -1,86 +1,98 @@
-"""One jaxpr as a graph of equations: what feeds each, and who uses it, seen through tags."""
+"""The graph of one jaxpr: where its values are made, and where they are used.
+
+All that follows values within a jaxpr asks this graph. `dataflow` goes through the borders of
+nested jaxprs and connects the places of an index; a `Scope` of a drawing connects what is drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._analysis.structural_hash import EqnKeys, Keys
 
-# Where a value comes from: the position of an equation, or one of these, and a number. Of a literal
-# the number is that of `Keys`.
+# Where a value comes from: the position of an equation, or one of these, and a number.
 INPUT, CONST, LITERAL = -1, -2, -3
 Source = tuple[int, int]
 
 
 class Graph:
-    """One jaxpr.
+    """One jaxpr. What is asked for is found then, and once.
 
     Args:
         jaxpr: Something with eqns, invars, outvars and constvars.
-        keys: Gives out numbers.
 
     Attributes:
         jaxpr: The same.
-        names: The equations' own parts of their addresses.
         eqns: The equations.
-        keys: Their numbers.
-        is_tag: Which of them are tags.
-        operands: For each equation where each operand comes from, whatever tags it goes through.
-        through: For each equation the tags that each operand goes through, last first.
-        outs: Where the outputs come from.
-        out_through: The tags that they go through.
-        uses: For each value that is used the equations, tags left out, and the operands.
-        ends: For each value the outputs that it is.
     """
 
-    def __init__(self, jaxpr: Any, keys: Keys) -> None:
+    def __init__(self, jaxpr: Any) -> None:
         self.jaxpr = jaxpr
-        named = taxpr.numbered(jaxpr)
-        self.names = [name for name, _ in named]
-        self.eqns = [eqn for _, eqn in named]
-        self.is_tag = [taxpr.is_tag(eqn) for eqn in self.eqns]
-        self.keys: list[EqnKeys] = [keys.eqn(eqn) for eqn in self.eqns]
-        self._keys = keys
-        self._made: dict[Any, tuple[Source, tuple[int, ...]]] = {
-            var: ((INPUT, k), ()) for k, var in enumerate(jaxpr.invars)
-        }
-        self._made |= {var: ((CONST, k), ()) for k, var in enumerate(jaxpr.constvars)}
-        self.operands: list[list[Source]] = []
-        self.through: list[list[tuple[int, ...]]] = []
-        self.uses: dict[Source, list[tuple[int, int]]] = {}
+        self.eqns = jaxpr.eqns
+
+    @functools.cached_property
+    def positions(self) -> dict[str, int]:
+        """The positions of the equations, by their own parts of their addresses."""
+        return {local: i for i, (local, _) in enumerate(taxpr.numbered(self.jaxpr))}
+
+    @functools.cached_property
+    def made(self) -> dict[Any, Source]:
+        """Where each value is made."""
+        made: dict[Any, Source] = {var: (INPUT, k) for k, var in enumerate(self.jaxpr.invars)}
+        made |= {var: (CONST, k) for k, var in enumerate(self.jaxpr.constvars)}
         for i, eqn in enumerate(self.eqns):
-            operands, through = self._sources(eqn.invars)
-            self.operands.append(operands)
-            self.through.append(through)
-            if self.is_tag[i]:
-                for var, source, tags in zip(eqn.outvars, operands, through, strict=True):
-                    self._made[var] = source, (i, *tags)
-                continue
             for k, var in enumerate(eqn.outvars):
-                self._made[var] = (i, k), ()
-            for k, source in enumerate(operands):
-                if source[0] != LITERAL:
-                    self.uses.setdefault(source, []).append((i, k))
-        self.outs, self.out_through = self._sources(jaxpr.outvars)
-        self.ends: dict[Source, list[int]] = {}
-        for k, source in enumerate(self.outs):
-            self.ends.setdefault(source, []).append(k)
+                made[var] = i, k
+        return made
 
-    def results(self, i: int) -> int:
-        """How many results an equation has."""
-        return len(self.eqns[i].outvars)
+    @functools.cached_property
+    def used(self) -> dict[Any, list[int]]:
+        """For each value that is used the equations that take it, in order.
 
-    def is_hop(self, i: int) -> bool:
-        """Whether an equation holds jaxprs."""
-        return taxpr.is_hop(self.eqns[i])
+        What the jaxpr returns is used behind the last one.
+        """
+        used: dict[Any, list[int]] = {}
+        for i, eqn in enumerate((*self.eqns, None)):
+            for atom in eqn.invars if eqn is not None else self.jaxpr.outvars:
+                if not taxpr.is_literal(atom):
+                    used.setdefault(atom, []).append(i)
+        return used
 
-    def _sources(self, atoms: Sequence[Any]) -> tuple[list[Source], list[tuple[int, ...]]]:
-        found = [
-            ((LITERAL, self._keys.literal(atom)), ())
-            if taxpr.is_literal(atom)
-            else self._made[atom]
-            for atom in atoms
-        ]
-        return [source for source, _ in found], [tags for _, tags in found]
+    def sources(self, atoms: Iterable[Any]) -> tuple[Source, ...]:
+        """Where some operands or outputs come from."""
+        return tuple([self._source(atom) for atom in atoms])
+
+    def behind(self, atom: Any) -> tuple[Source, tuple[int, ...]]:
+        """Where a value comes from, whatever tags it goes through; and these tags, last first."""
+        source, tags = self._source(atom), ()
+        while source[0] >= 0 and taxpr.is_tag(self.eqns[source[0]]):
+            tags = (*tags, source[0])
+            source = self._source(self.eqns[source[0]].invars[source[1]])
+        return source, tags
+
+    def users(self, var: Any) -> Iterator[int]:
+        """The equations that take a value, whatever tags it goes through; as `used`."""
+        for i in self.used.get(var, ()):
+            if i == len(self.eqns) or not taxpr.is_tag(self.eqns[i]):
+                yield i
+                continue
+            for atom, tagged in zip(self.eqns[i].invars, self.eqns[i].outvars, strict=True):
+                if atom is var:
+                    yield from self.users(tagged)
+
+    def touching(self, wanted: Collection[Any]) -> list[int]:
+        """The equations that make or take one of these values, in order."""
+        last = len(self.eqns)
+        found = {self.made[var][0] for var in wanted}
+        found.update(i for var in wanted for i in self.used.get(var, ()) if i < last)
+        return sorted(i for i in found if i >= 0)
+
+    def _source(self, atom: Any) -> Source:
+        return (LITERAL, self.literal(atom)) if taxpr.is_literal(atom) else self.made[atom]
+
+    def literal(self, atom: Any) -> int:
+        """The number of a literal; those that are equal may have the same."""
+        del atom  # of which values is not asked here
+        return 0

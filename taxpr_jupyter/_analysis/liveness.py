@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.graph import Graph
 
-_END = 1 << 62  # where the jaxpr's results are used
 Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
 
 
@@ -37,15 +37,18 @@ class Ends:
 
 
 class Flow:
-    """The uses of the values of one jaxpr, found once.
+    """What goes in and out of rows of equations of one jaxpr, each found once.
 
     Args:
         jaxpr: The jaxpr.
         within_backward: Whether it is nested in an equation of a backward pass.
+
+    Attributes:
+        graph: Where the values of the jaxpr are made and used.
     """
 
     def __init__(self, jaxpr: Any, within_backward: bool) -> None:
-        self._jaxpr = jaxpr
+        self.graph = Graph(jaxpr)
         self._within_backward = within_backward
         # By id; the equations are kept, so that their id stays their own.
         self._known: dict[int, tuple[Eqns, Ends]] = {}
@@ -72,25 +75,24 @@ class Flow:
 
     @functools.cached_property
     def _between(self) -> set[int]:
-        passes = [pass_of(eqn) for eqn in self._jaxpr.eqns]
+        eqns, used = self.graph.eqns, self.graph.used
+        passes = [pass_of(eqn) for eqn in eqns]
         if self._within_backward or not {"forward", "backward"} <= set(passes):
             return set()
         start, end = passes.index("forward"), len(passes) - passes[::-1].index("backward")
-        eqns = list(zip(passes, self._jaxpr.eqns, strict=True))[start:end]
+
+        def is_taken_forward(eqn: Any) -> bool:
+            users = (i for var in eqn.outvars for i in used.get(var, ()) if i < end)
+            return any(passes[i] == "forward" for i in users)
+
         # What depends on nothing that is differentiated, such as a mask, has no pass, either.
-        used = {
-            atom
-            for name, eqn in eqns
-            if name == "forward"
-            for atom in eqn.invars
-            if not taxpr.is_literal(atom)
-        }
-        return {id(eqn) for name, eqn in eqns if not name and used.isdisjoint(eqn.outvars)}
+        found = (eqns[i] for i in range(start, end) if not passes[i])
+        return {id(eqn) for eqn in found if not is_taken_forward(eqn)}
 
     def is_unused(self, eqn: Any) -> bool:
         """Whether an equation makes something, and nothing uses it, and it does nothing else."""
-        last, _ = self._last_uses
-        return bool(eqn.outvars) and not eqn.effects and last.keys().isdisjoint(eqn.outvars)
+        unused = self.graph.used.keys().isdisjoint(eqn.outvars)
+        return unused and bool(eqn.outvars) and not eqn.effects
 
     def _ends(self, eqns: Eqns, stop: int, others: Iterable[Any]) -> Ends:
         made = {var for _, eqn in eqns for var in eqn.outvars}
@@ -101,36 +103,24 @@ class Flow:
             if not taxpr.is_literal(atom) and atom not in made
         )
         shown = {atom for eqn in others for atom in eqn.invars if not taxpr.is_literal(atom)}
-        last, kept = self._last_uses
-        outs = [
-            (address.value(k), var)
-            for address, eqn in eqns
-            for k, var in enumerate(eqn.outvars)
-            if last.get(var, -1) >= stop or var in shown
-        ]
-        results = [var for _, var in outs if kept.get(var, last.get(var, -1)) >= stop]
+        outs: list[tuple[taxpr.Address, Any]] = []
+        results: list[Any] = []
+        for address, eqn in eqns:
+            for k, var in enumerate(eqn.outvars):
+                uses = self.graph.used.get(var, ())
+                if var in shown or (uses and uses[-1] >= stop):
+                    outs.append((address.value(k), var))
+                    results += [var] if self._last_use(eqn, uses) >= stop else []
         return Ends(tuple(ins), outs, results)
 
-    @functools.cached_property
-    def _last_uses(self) -> tuple[dict[Any, int], dict[Any, int]]:
-        """The position of the last use of each variable.
+    def _last_use(self, eqn: Any, uses: Sequence[int]) -> int:
+        """The last use of what an equation makes, before those of which the forward pass keeps it.
 
-        And, of what the forward pass makes and the backward pass uses, of the last use before it.
+        -1 where there is none.
         """
-        last: dict[Any, int] = {}
-        before: dict[Any, int] = {}
-        eqns = () if self._within_backward else self._jaxpr.eqns
-        forward = {var for eqn in eqns if pass_of(eqn) == "forward" for var in eqn.outvars}
-        for i, eqn in enumerate(self._jaxpr.eqns):
-            backward = bool(forward) and pass_of(eqn) == "backward"
-            for atom in eqn.invars:
-                if taxpr.is_literal(atom):
-                    continue
-                if backward and atom in forward:
-                    before.setdefault(atom, last.get(atom, -1))
-                last[atom] = i
-        for atom in self._jaxpr.outvars:
-            if not taxpr.is_literal(atom):
-                last[atom] = _END
-                before.pop(atom, None)
-        return last, before
+        eqns, kept = self.graph.eqns, len(uses)
+        returned = bool(uses) and uses[-1] == len(eqns)
+        if not self._within_backward and not returned and pass_of(eqn) == "forward":
+            backward = (k for k, i in enumerate(uses) if pass_of(eqns[i]) == "backward")
+            kept = next(backward, kept)
+        return uses[kept - 1] if kept else -1

@@ -15,6 +15,7 @@ import jax.extend.core.primitives as p
 import jax.numpy as jnp
 
 import taxpr
+from taxpr_jupyter._analysis.graph import Graph, Source
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._text.short import scalar_text
 
@@ -40,11 +41,12 @@ class Loss(NamedTuple):
     firsts: tuple[Any, ...]
 
 
-def loss_of(jaxpr: Any) -> Loss | None:
+def loss_of(graph: Graph) -> Loss | None:
     """The loss of a jaxpr that holds a forward and a backward pass; None where it is not known."""
-    firsts: dict[taxpr.Source, list[Any]] = {}
+    eqns = graph.eqns
+    firsts: dict[taxpr.Source, list[int]] = {}
     factors: set[Any] = set()  # of the forward pass that are 1.0, too: transposed they are no less
-    for eqn in jaxpr.eqns:
+    for i, eqn in enumerate(eqns):
         name = pass_of(eqn) if any(map(is_one, eqn.invars)) else ""
         source = taxpr.source_of(eqn) if name else None
         if source is None:
@@ -53,41 +55,29 @@ def loss_of(jaxpr: Any) -> Loss | None:
         if name == "forward":
             factors.add(kind)
         elif kind not in factors:
-            firsts.setdefault(source, []).append(eqn)
+            firsts.setdefault(source, []).append(i)
     if not firsts:
         return None
-    makers: dict[Any, Any] = {}
-    tagged: dict[Any, Any] = {}  # what is a tag of what
-    used: set[Any] = set()
-    begins: dict[int, Any] = {}  # by the id of an equation the one that may be its transpose
-    finals: list[Any] = []
-    place = {id(eqn): k for k, eqn in enumerate(jaxpr.eqns)}
-    for eqn in jaxpr.eqns:
-        if taxpr.is_tag(eqn):
-            tagged |= zip(eqn.outvars, eqn.invars, strict=True)
+    scalars: dict[Source, Any] = {}  # that the forward pass makes
+    begins: dict[int, int] = {}  # for an equation the one that may be its transpose
+    for i, eqn in enumerate(eqns):
+        made = {(i, k): var for k, var in enumerate(eqn.outvars) if _is_scalar(var.aval)}
+        if not made or taxpr.is_tag(eqn) or pass_of(eqn) != "forward":
             continue
-        name = pass_of(eqn)
-        if name:
-            used.update(_values(eqn, tagged))
-        scalars = [var for var in eqn.outvars if name == "forward" and _is_scalar(var.aval)]
-        if not scalars:
-            continue
-        makers |= dict.fromkeys(scalars, eqn)
-        finals += scalars
+        scalars |= made
         source = taxpr.source_of(eqn)
         for first in firsts.get(source, ()) if source else ():
-            if place[id(first)] > place[id(eqn)] and _is_transpose(first, eqn):
-                begins.setdefault(id(eqn), first)
+            if first > i and _is_transpose(eqns[first], eqn):
+                begins.setdefault(i, first)
     found: list[Loss] = []
-    for var in finals:
-        summed = () if var in used else _summed(var, makers, tagged)
-        begun = [eqn for eqn in summed if id(eqn) in begins]
-        after = place[id(makers[var])]
-        if begun and all(place[id(begins[id(eqn)])] > after for eqn in begun):
-            begin = sorted({place[id(begins[id(eqn)])] for eqn in begun})
-            found.append(Loss(makers[var], var, tuple(jaxpr.eqns[k] for k in begin)))
+    for (i, k), var in scalars.items():
+        users = (eqns[user] for user in graph.users(var) if user < len(eqns))
+        summed = [] if any(map(pass_of, users)) else _summed(graph, (i, k), scalars)
+        begun = {term: begins[term] for term in summed if term in begins}
+        if begun and all(first > i for first in begun.values()):
+            found.append(Loss(eqns[i], var, tuple(eqns[k] for k in sorted({*begun.values()}))))
             # Another value at which it may begin makes all of this a guess.
-            if begins.keys() != set(map(id, begun)):
+            if begins.keys() != begun.keys():
                 return None
     return found[0] if len(found) == 1 else None
 
@@ -104,24 +94,16 @@ def _is_scalar(aval: Any) -> bool:
     return jnp.issubdtype(dtype, jnp.floating)
 
 
-def _values(eqn: Any, tagged: Mapping[Any, Any]) -> list[Any]:
-    """The variables that an equation takes, tags left out."""
-    found = []
-    for atom in eqn.invars:
-        while not taxpr.is_literal(atom) and atom in tagged:
-            atom = tagged[atom]
-        found += [] if taxpr.is_literal(atom) else [atom]
-    return found
-
-
-def _summed(var: Any, makers: Mapping[Any, Any], tagged: Mapping[Any, Any]) -> list[Any]:
+def _summed(graph: Graph, source: Source, scalars: Mapping[Source, Any]) -> list[int]:
     """The equation that makes a scalar and, of a sum, those that make its terms."""
-    todo, found = [var], []
+    todo, found = [source], []
     while todo and len(found) < _MOST:
-        eqn = makers.get(todo.pop())
-        if eqn is not None:
-            found.append(eqn)
-            todo += _values(eqn, tagged) if eqn.primitive in _PASSING else []
+        source = todo.pop()
+        if source in scalars:
+            found.append(source[0])
+            eqn = graph.eqns[source[0]]
+            terms = eqn.invars if eqn.primitive in _PASSING else ()
+            todo += [graph.behind(atom)[0] for atom in terms]
     return found
 
 

@@ -1,19 +1,20 @@
 """What a value depends on, and what depends on it, through the borders of nested jaxprs.
 
-Where `_dataflow` does not know which operands matter, all do, and `Slice.unsure` names the
+Where `dataflow` does not know which operands matter, all do, and `Slice.unsure` names the
 equation. What host callbacks tell each other is not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from taxpr import Address
 from taxpr_jupyter._analysis.dataflow import Dataflow, Edges
+from taxpr_jupyter._analysis.index import Index, Place
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +30,17 @@ class Slice:
 
     addresses: tuple[Address, ...]
     unsure: tuple[Address, ...]
-    _flow: Dataflow = field(repr=False)
-    _before: np.ndarray = field(repr=False)  # for each node how many before it are in the slice
+    _index: Index = field(repr=False)
+    _before: np.ndarray = field(repr=False)  # for each number how many before it are in the slice
 
     def touches(self, address: str) -> bool:
         """Whether any of what an address stands for is in the slice; also of groups and values."""
-        start, stop = self._flow.nodes_of(address)
+        start, stop = self._index.span(address)
         return bool(self._before[stop] > self._before[start])
 
     def places(self) -> frozenset[Address]:
         """All that is in it, with inputs and outputs of nested jaxprs."""
-        return frozenset(
-            address
-            for address, start, stop in self._flow.places
-            if self._before[stop] > self._before[start]
-        )
+        return frozenset(place.address for place in _touched(self._index, self._before))
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -53,11 +50,23 @@ class Slices:
     """Finds slices of one program; the graph is made once.
 
     Args:
-        program: The program.
+        index: The places of the program.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
+        >>> slices = Slices(Index(program))
+        >>> slices.upstream("1:cos").addresses
+        ('in1', '1:cos')
+        >>> slices.downstream("in1").addresses
+        ('in1', '1:cos', '2:mul', '3:add', 'out0')
+        >>> slices.between("0:sin", "2:mul").addresses
+        ('0:sin', '2:mul')
     """
 
-    def __init__(self, program: Any) -> None:
-        self._flow = Dataflow(program)
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._flow = Dataflow(index)
 
     def downstream(self, address: str) -> Slice:
         """What depends on a value, equation, nested jaxpr or group, itself included.
@@ -90,16 +99,16 @@ class Slices:
         Raises:
             PanelError: There is no such place.
         """
-        reached = np.zeros(self._flow.nodes, bool)
+        reached = np.zeros(self._index.size, bool)
         for address in addresses:
-            start, stop = self._flow.nodes_of(address)
+            start, stop = self._index.span(address)
             reached[start:stop] = True
         return self._slice(reached)
 
     def _reached(self, address: str, edges: Edges) -> np.ndarray:
         starts, neighbours = edges
-        seen = bytearray(self._flow.nodes)
-        todo = list(range(*self._flow.nodes_of(address)))
+        seen = bytearray(self._index.size)
+        todo = list(range(*self._index.span(address)))
         for node in todo:
             seen[node] = 1
         while todo:
@@ -113,45 +122,15 @@ class Slices:
     def _slice(self, reached: np.ndarray) -> Slice:
         before = np.concatenate(([0], np.cumsum(reached)))
         addresses = tuple(
-            address
-            for address, start, stop in self._flow.places
-            if before[stop] > before[start] and (not address.home or self._flow.is_eqn(address))
+            place.address
+            for place in _touched(self._index, before)
+            if place.eqn is not None or not place.home.address
         )
-        unsure = tuple(address for address, node in self._flow.unsure if reached[node])
-        return Slice(addresses, unsure, self._flow, before)
+        unsure = tuple(place.address for place in self._flow.unsure if reached[place.number])
+        return Slice(addresses, unsure, self._index, before)
 
 
-def upstream(program: Any, address: str) -> Slice:
-    """What a place of a program depends on; see `Slices.upstream`.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
-        >>> upstream(program, "1:cos").addresses
-        ('in1', '1:cos')
-    """
-    return Slices(program).upstream(address)
-
-
-def downstream(program: Any, address: str) -> Slice:
-    """What depends on a place of a program; see `Slices.downstream`.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
-        >>> downstream(program, "in1").addresses
-        ('in1', '1:cos', '2:mul', '3:add', 'out0')
-    """
-    return Slices(program).downstream(address)
-
-
-def between(program: Any, start: str, stop: str) -> Slice:
-    """All paths between two places of a program; see `Slices.between`.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)
-        >>> between(program, "0:sin", "2:mul").addresses
-        ('0:sin', '2:mul')
-    """
-    return Slices(program).between(start, stop)
+def _touched(index: Index, before: np.ndarray) -> Iterator[Place]:
+    """The places of which something is in a slice."""
+    starts, stops = index.spans
+    return itertools.compress(index.places, before[stops] > before[starts])

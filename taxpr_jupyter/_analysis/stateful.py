@@ -64,13 +64,6 @@ def shown_names(program: taxpr.Program) -> tuple[list[str], list[str]]:
     return ins, outs
 
 
-def places_of(program: Any) -> dict[str, StateEnds]:
-    """The states by the addresses of the inputs and outputs that are of them."""
-    states = states_of(program)
-    found = {f"in{i}": one for one in states for i in one.ins}
-    return found | {f"out{j}": one for one in states for j in one.outs}
-
-
 def state_leaves(program: Any) -> dict[str, str]:
     """The names of the arrays of states, by the addresses of the inputs and outputs they are."""
     found: dict[str, str] = {}

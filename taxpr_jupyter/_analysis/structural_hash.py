@@ -15,7 +15,7 @@ import functools
 import hashlib
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +25,7 @@ import numpy as np
 from jax.core import Tracer
 
 import taxpr
+from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._text.short import literal_text
 
 LARGE = 2**26  # bytes; of arrays beyond it the values are not looked at
@@ -250,23 +251,23 @@ class Keys:
 
     def _alike_jaxpr(self, number: int) -> int:
         if number not in self._alike:
-            inner = open_jaxpr(self._objects[number])
-            *operands, outs = _wiring(inner)
-            eqns = tuple(zip(map(self.alike, inner.eqns), operands, strict=True))
+            graph = Graph(open_jaxpr(self._objects[number]))
+            eqns = tuple((self.alike(eqn), graph.sources(eqn.invars)) for eqn in graph.eqns)
+            outs = graph.sources(graph.jaxpr.outvars)
             self._alike[number] = self.number(("alike", eqns, outs))
         return self._alike[number]
 
     def _of_jaxpr(self, jaxpr: Any) -> int:
         inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
-        *operands, outs = _wiring(inner)
+        graph = Graph(inner)
         parts: list[Any] = [
             tuple(self.aval(var.aval) for var in (*inner.constvars, *inner.invars)),
             len(inner.invars),
             tuple(map(self.value, consts)),
         ]
-        parts += [(self.eqn(e).own, at) for e, at in zip(inner.eqns, operands, strict=True)]
+        parts += [(self.eqn(eqn).own, graph.sources(eqn.invars)) for eqn in inner.eqns]
         literals = [self.literal(a) for a in inner.outvars if taxpr.is_literal(a)]
-        parts += [outs, tuple(literals)]
+        parts += [graph.sources(inner.outvars), tuple(literals)]
         return self.number(("jaxpr", tuple(parts)))
 
     def _function(self, function: Any) -> Any:
@@ -321,21 +322,6 @@ def is_jaxpr(value: Any) -> bool:
 def open_jaxpr(jaxpr: Any) -> Any:
     """The open view of a jaxpr."""
     return jaxpr if hasattr(jaxpr, "constvars") else jaxpr.jaxpr
-
-
-def _wiring(inner: Any) -> list[tuple[int, ...]]:
-    """For each equation, and last for the outputs, which values they take; -1 is a literal."""
-    known = {var: i for i, var in enumerate((*inner.constvars, *inner.invars))}
-
-    def taken(atoms: Iterable[Any]) -> tuple[int, ...]:
-        return tuple(-1 if taxpr.is_literal(atom) else known[atom] for atom in atoms)
-
-    wiring = []
-    for eqn in inner.eqns:
-        wiring.append(taken(eqn.invars))
-        for var in eqn.outvars:
-            known[var] = len(known)
-    return [*wiring, taken(inner.outvars)]
 
 
 def holds_jaxpr(key: Any) -> bool:

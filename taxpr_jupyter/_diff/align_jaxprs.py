@@ -16,13 +16,15 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import taxpr
-from taxpr_jupyter._analysis.graph import Graph, Source
+from taxpr_jupyter._analysis.graph import Source
+from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.changes import Difference, different
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.part import End, Inner, Part, Side, Status
+from taxpr_jupyter._diff.seen import Seen
 from taxpr_jupyter._diff.wiring import Wiring
 
 
@@ -30,17 +32,10 @@ class Recurse(Protocol):
     """The callbacks with which `Comparing` recurses into nested jaxprs; see `Differ`."""
 
     keys: Keys
+    sizes: Sizes
 
     def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
         """Compare two nested jaxprs."""
-        ...
-
-    def size(self, eqn: Any) -> int:
-        """The number of equations: the equation itself and all inside."""
-        ...
-
-    def size_of(self, jaxpr: Any) -> int:
-        """The number of equations in a jaxpr, with those of nested ones."""
         ...
 
 
@@ -71,7 +66,7 @@ class Comparing:
         top: bool,
     ) -> None:
         self._recurse, self._keys = recurse, recurse.keys
-        self._flows = Graph(jaxprs[0], self._keys), Graph(jaxprs[1], self._keys)
+        self._flows = Seen(jaxprs[0], self._keys), Seen(jaxprs[1], self._keys)
         values = [[self._keys.value(value) for value in side] for side in consts]
         types = [[self._keys.aval(var.aval) for var in jaxpr.constvars] for jaxpr in jaxprs]
         # Some equations have operands for their constvars. Then the values are unknown.
@@ -101,7 +96,7 @@ class Comparing:
             for i, partner in enumerate(side.partner):
                 if partner < 0:
                     side.status[i] = status
-                    part.counts[status] += self._recurse.size(side.eqns[i])
+                    part.counts[status] += self._recurse.sizes.of_eqn(side.eqns[i]).total
         for i, j in enumerate(before.partner):
             if j < 0:
                 continue
@@ -109,7 +104,7 @@ class Comparing:
             before.status[i] = after.status[j] = status
             part.counts[status] += 1
             if i not in part.inside:
-                part.counts["same"] += self._recurse.size(before.eqns[i]) - 1
+                part.counts["same"] += self._recurse.sizes.of_eqn(before.eqns[i]).total - 1
                 continue
             for nested, inner in zip(self._nested(i, j), part.inside[i], strict=True):
                 if inner.part is not None:
@@ -119,7 +114,7 @@ class Comparing:
                     held = ours or theirs
                     assert held is not None, "a pair has at least one"
                     name = "same" if ours and theirs else "removed" if ours else "added"
-                    part.counts[name] += self._recurse.size_of(held.jaxpr)
+                    part.counts[name] += self._recurse.sizes.of_jaxpr(held.jaxpr).total
 
     def _pair(self, i: int, j: int) -> Status:
         """The status of a pair of equations. Records the differences in `part`."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.align_jaxprs import Comparing
@@ -18,8 +19,8 @@ class Differ:
 
     def __init__(self) -> None:
         self.keys = Keys()
+        self.sizes = Sizes()
         self._known: dict[Any, tuple[Any, Part]] = {}
-        self._sizes: dict[int, tuple[Any, int]] = {}
 
     def programs(self, before: taxpr.Program, after: taxpr.Program) -> Part:
         """Compare two programs. Inputs and outputs are paired by name, then in order."""
@@ -52,17 +53,6 @@ class Differ:
             part = Comparing(self, jaxprs, consts, ins, outs, known, top=False).part
             self._known[key] = stored, part
         return self._known[key][1]
-
-    def size(self, eqn: Any) -> int:
-        """The number of equations: the equation itself and all inside."""
-        return 1 + sum(self.size_of(nested.jaxpr) for nested in taxpr.nested_jaxprs(eqn))
-
-    def size_of(self, jaxpr: Any) -> int:
-        """The number of equations in a jaxpr, with those of nested ones."""
-        known = self._sizes.get(id(jaxpr))
-        if known is None:
-            known = self._sizes[id(jaxpr)] = (jaxpr, sum(map(self.size, jaxpr.eqns)))
-        return known[1]
 
     def _nested_ins(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Pairs:
         fed = {k: i for i, k in enumerate(after.operands) if k is not None}

@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Graph, Source
+from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.pairing import Pairs, in_order
+from taxpr_jupyter._diff.seen import Seen
 
 _OWN, _LOOSE, _KIND = range(3)  # the field of `EqnKeys` that must be equal; later ones are weaker
 
@@ -45,7 +46,7 @@ class Matching:
     """
 
     def __init__(
-        self, before: Graph, after: Graph, ins: Pairs, consts: Pairs, outs: Pairs, keys: Keys
+        self, before: Seen, after: Seen, ins: Pairs, consts: Pairs, outs: Pairs, keys: Keys
     ) -> None:
         self.partner = [-1] * len(before.eqns)
         self.back = [-1] * len(after.eqns)
@@ -92,7 +93,7 @@ class Matching:
         self._equal(both[0], both[1], alone=False)
         self._equal(downs[0], downs[1], alone=True)
 
-    def _up(self, flow: Graph, after: bool) -> list[int]:
+    def _up(self, flow: Seen, after: bool) -> list[int]:
         """The "up" number of each equation: it and everything that feeds it."""
         partners = [dict(pairs) for pairs in self._ends]
         if after:
@@ -115,7 +116,7 @@ class Matching:
             ups.append(self._keys.number(key))
         return ups
 
-    def _down(self, flow: Graph, outs: Pairs) -> list[int]:
+    def _down(self, flow: Seen, outs: Pairs) -> list[int]:
         """The "down" number of each equation: it and everything that it feeds."""
         downs = [0] * len(flow.eqns)
         for i in range(len(flow.eqns) - 1, -1, -1):
@@ -296,7 +297,7 @@ class _Run:
         self.eqns: list[int] = []
 
 
-def _runs(partner: Sequence[int], flow: Graph) -> list[_Run]:
+def _runs(partner: Sequence[int], flow: Seen) -> list[_Run]:
     runs, run = [], _Run(-1)
     for i, other in enumerate(partner):
         if flow.is_tag[i]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Graph, Source
+from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
+from taxpr_jupyter._diff.seen import Seen
 
 
 class Wiring:
@@ -26,7 +27,7 @@ class Wiring:
     """
 
     def __init__(
-        self, flows: tuple[Graph, Graph], ends: tuple[Pairs, Pairs], match: Matching, keys: Keys
+        self, flows: tuple[Seen, Seen], ends: tuple[Pairs, Pairs], match: Matching, keys: Keys
     ) -> None:
         self.results: dict[int, Pairs] = {}
         self._flows, self._ends, self._match, self._keys = flows, ends, match, keys

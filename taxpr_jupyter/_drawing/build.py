@@ -156,8 +156,8 @@ class Builder:
         heat: HeatKind | None,
     ) -> Picture:
         program = self.program
-        eqns, tags = fold.size(program)
-        counts = Counts(len(drawing.drawn), drawing.folded, eqns + tags, tags)
+        size = fold.sizes.of_jaxpr(program)
+        counts = Counts(len(drawing.drawn), drawing.folded, size.total, size.tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
         annotator = Annotator(fold.root, self._facts)
         nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)

@@ -36,8 +36,6 @@ def ways_to_others(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> Iterator[Way
         for other, reads in blocks if carries else ():
             if other is block:
                 continue
-            atoms = [atom for eqn in other.jaxpr.eqns for atom in eqn.invars]
-            used = {a for a in (*atoms, *other.jaxpr.outvars) if not taxpr.is_literal(a)}
             for i, k in enumerate(reads.operands):
-                if k in carries and other.jaxpr.invars[i] in used:
+                if k in carries and other.jaxpr.invars[i] in other.flow.graph.used:
                     yield WayBack(block.address, carries[k], other.address, i)

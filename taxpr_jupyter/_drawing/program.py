@@ -165,10 +165,10 @@ class Drawing:
             lines += ["injected"] if kind == "injected" else []
         elif taxpr.is_hop(eqn):
             kind, fold = "hop", address
-            inside = self._fold.inside(eqn)
+            inside = self._fold.sizes.inside(eqn)
             self.foldable.add(address)
-            self.folded[address] = sum(inside)
-            lines = labels.hop_lines(eqn, *inside)
+            self.folded[address] = inside.total
+            lines = labels.hop_lines(eqn, inside)
         else:
             lines = labels.eqn_lines(eqn)
         tip = self._tips.eqn(address, eqn)
@@ -203,24 +203,24 @@ class Drawing:
         """Draws a run of equations, as one node or as a cluster."""
         address = item.address
         self.foldable.add(address)
-        eqns, tags = self._fold.of_item(item)
+        size = self._fold.of_item(item)
         marks = _marks(item)
         if item.open:
             self.unfolded.add(address)
             title = labels.group_title(item)
-            tip = short.tooltip([address, title, labels.content(eqns, tags)])
+            tip = short.tooltip([address, title, labels.content(size)])
             self.canvas.clusters.append(
                 Cluster(address, "group", (title,), tip, cluster, address, marks, item.pair)
             )
             self._items(scope, block, item.children, address)
             return
-        self.folded[address] = eqns + tags
+        self.folded[address] = size.total
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         if item.kind == "rest":
-            lines = [f"… {labels.content(eqns, tags)}", item.title]
+            lines = [f"… {labels.content(size)}", item.title]
         else:
-            lines = labels.group_lines(item, eqns, tags, ends.results)
+            lines = labels.group_lines(item, size, ends.results)
         tip = short.tooltip([address, *lines])
         node = Node(
             address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.program import Drawing
 from taxpr_jupyter._drawing.roles import Role
@@ -24,48 +25,27 @@ from taxpr_jupyter._tree.tree import Block, End, Item
 NOWHERE = Origin("", "", "")  # of what is not drawn
 
 
-class Uses:
-    """Where the values of one jaxpr are made and used, as positions of equations; found once."""
-
-    def __init__(self, jaxpr: Any) -> None:
-        self.positions: dict[str, int] = {}
-        self._touching: dict[Any, list[int]] = {}
-        for position, (local, eqn) in enumerate(taxpr.numbered(jaxpr)):
-            self.positions[local] = position
-            for var in _vars([eqn]):
-                self._touching.setdefault(var, []).append(position)
-
-    def touching(self, wanted: Collection[Any]) -> list[int]:
-        """The equations that make or use one of these, in order."""
-        return sorted({position for var in wanted for position in self._touching.get(var, ())})
-
-    def span(self, item: Item) -> tuple[int, int]:
-        """Where an item begins and ends."""
-        ends = [item.eqns[0], item.eqns[-1]] if item.eqns else []
-        ends += [tag.eqns[0] for tag in item.tags]
-        found = [self.positions[address.local] for address, _ in ends]
-        return min(found), max(found)
-
-
 @dataclasses.dataclass(frozen=True)
 class Touched:
     """What of a jaxpr around a part has to do with it.
 
     Attributes:
         wanted: Values that go in or out, and others that do no harm.
-        uses: Of the jaxpr.
+        graph: Of the jaxpr.
         at: The positions of the equations that touch one of these values.
     """
 
     wanted: Collection[Any]
-    uses: Uses
+    graph: Graph
     at: Sequence[int]
 
     def has(self, item: Item) -> bool:
         """Whether an item is, holds, or is next to the part."""
-        first, last = self.uses.span(item)
-        at = bisect.bisect_left(self.at, first)
-        return at < len(self.at) and self.at[at] <= last
+        ends = [item.eqns[0], item.eqns[-1]] if item.eqns else []
+        ends += [tag.eqns[0] for tag in item.tags]
+        positions = [self.graph.positions[address.local] for address, _ in ends]
+        at = bisect.bisect_left(self.at, min(positions))
+        return at < len(self.at) and self.at[at] <= max(positions)
 
 
 class PartScope(Scope):
@@ -191,7 +171,6 @@ class Parts:
     def __init__(self, fold: Fold, tooltips: Tooltips) -> None:
         self._fold = fold
         self._tips = tooltips
-        self._uses: dict[str, Uses] = {}
 
     def drawn(
         self,
@@ -230,10 +209,8 @@ class Parts:
                 in_ends = False
             else:
                 wanted = dict.fromkeys(part.eqn.outvars)
-            uses = self._uses.get(block.address)
-            if uses is None:
-                uses = self._uses[block.address] = Uses(block.jaxpr)
-            found[block.address] = Touched(wanted, uses, uses.touching(wanted))
+            graph = block.flow.graph
+            found[block.address] = Touched(wanted, graph, graph.touching(wanted))
         return found
 
 

@@ -10,17 +10,18 @@ lost tag but not one at a wrong value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import taxpr
-from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.graph import INPUT
+from taxpr_jupyter._analysis.index import Index, Place
 from taxpr_jupyter._tracing.sources import source_line
 
 _NUMBER = re.compile(r"\d+:")
 
 
-class Place(NamedTuple):
+class Known(NamedTuple):
     """The properties that identify an equation.
 
     Attributes:
@@ -36,8 +37,8 @@ class Place(NamedTuple):
 
 def line_text(index: Index, key: str) -> str:
     """The text of the source line that makes a value, to remember before the user edits it."""
-    eqn = index.eqns.get(taxpr.Address(key).eqn)
-    return _squeezed(taxpr.source_of(eqn)) if eqn is not None else ""
+    maker = index.eqn(taxpr.Address(key).eqn)
+    return _squeezed(taxpr.source_of(maker.eqn)) if maker is not None else ""
 
 
 def carried(old: Index, new: Index, key: str, text: str) -> str | None:
@@ -49,42 +50,41 @@ def carried(old: Index, new: Index, key: str, text: str) -> str | None:
         key: The address of the value in the old program.
         text: Its line, as `line_text` gave it.
     """
-    owner, result = taxpr.Address(key).eqn, taxpr.Address(key).result
-    eqn = old.eqns.get(owner)
-    if eqn is None or result is None:
+    owner, result = old.eqn(taxpr.Address(key).eqn), taxpr.Address(key).result
+    if owner is None or result is None:
         return _input(old, new, key)
-    place = _place(old, owner, eqn)._replace(text=text)
-    before = [at for at, one in _alike(old, place) if one.line == place.line]
-    places = list(_alike(new, place))
+    known = _known(owner)._replace(text=text)
+    before = [at for at, one in _alike(old, known) if one.line == known.line]
+    places = list(_alike(new, known))
     after = [at for at, one in places if one.text == text]
     if after and len(after) == len(before):
-        return after[before.index(owner)].value(result)
+        return after[before.index(owner)].address.value(result)
     if after or not text:  # the numbers differ, so order does not decide
-        found = _nearest(old, new, owner, after)
+        found = _nearest(owner, after)
     else:
-        known = {_squeezed(taxpr.source_of(one)) for one in old.eqns.values()}
-        found = _nearest(old, new, owner, [at for at, one in places if one.text not in known])
-    return found.value(result) if found else None
+        texts = {_squeezed(taxpr.source_of(one.eqn)) for one in old.eqns()}
+        found = _nearest(owner, [at for at, one in places if one.text not in texts])
+    return found.address.value(result) if found else None
 
 
 def _squeezed(source: taxpr.Source | None) -> str:
     return "".join(source_line(source).split())
 
 
-def _place(index: Index, address: str, eqn: Any) -> Place:
-    source = taxpr.source_of(eqn)
-    home = _NUMBER.sub("", index.inside[address].address)
-    types = tuple(str(getattr(var.aval, "dtype", "")) for var in eqn.outvars)
-    kind = eqn.primitive, home, source.function if source else "", types
-    return Place(kind, (source.file, source.line) if source else None, _squeezed(source))
+def _known(place: Place) -> Known:
+    source = taxpr.source_of(place.eqn)
+    home = _NUMBER.sub("", place.home.address)
+    types = tuple(str(getattr(var.aval, "dtype", "")) for var in place.made)
+    kind = place.eqn.primitive, home, source.function if source else "", types
+    return Known(kind, (source.file, source.line) if source else None, _squeezed(source))
 
 
-def _alike(index: Index, place: Place) -> Iterator[tuple[taxpr.Address, Place]]:
-    for address, eqn in index.eqns.items():
-        if eqn.primitive is place.kind[0]:
-            one = _place(index, address, eqn)
-            if one.kind == place.kind:
-                yield taxpr.Address(address), one
+def _alike(index: Index, known: Known) -> Iterator[tuple[Place, Known]]:
+    for place in index.eqns():
+        if place.eqn.primitive is known.kind[0]:
+            one = _known(place)
+            if one.kind == known.kind:
+                yield place, one
 
 
 def _input(old: Index, new: Index, key: str) -> str | None:
@@ -98,8 +98,7 @@ def _input(old: Index, new: Index, key: str) -> str | None:
 
 
 def _inputs(index: Index) -> dict[str, str]:
-    names = getattr(index.homes[""].jaxpr, "in_names", ())
-    return {f"in{k}": name for k, name in enumerate(names)}
+    return {f"in{k}": name for k, name in enumerate(index.program.in_names)}
 
 
 class _Around(NamedTuple):
@@ -107,14 +106,12 @@ class _Around(NamedTuple):
     users: Sequence[str]  # in no order
 
 
-def _nearest(
-    old: Index, new: Index, owner: str, candidates: Sequence[taxpr.Address]
-) -> taxpr.Address | None:
+def _nearest(owner: Place, candidates: Sequence[Place]) -> Place | None:
     """The candidate whose neighbours are most similar to those of an equation; None if tied."""
-    own = _around(old, owner)
-    found = [(_likeness(own, _around(new, at)), at) for at in candidates]
+    own = _around(owner)
+    found = [(_likeness(own, _around(place)), place) for place in candidates]
     best = max((likeness for likeness, _ in found), default=0)
-    at_best = [at for likeness, at in found if likeness == best]
+    at_best = [place for likeness, place in found if likeness == best]
     return at_best[0] if best and len(at_best) == 1 else None
 
 
@@ -131,36 +128,18 @@ def _likeness(one: _Around, other: _Around) -> int:
     return shared + 2 * users + 1
 
 
-def _around(index: Index, address: str) -> _Around:
-    jaxpr, eqn = index.inside[address].jaxpr, index.eqns[address]
-    makers: dict[Any, str] = {}
-    names = getattr(jaxpr, "in_names", None)
-    for k, var in enumerate(jaxpr.invars):
-        makers[var] = f"in {names[k] if names else k}"
-    for one in jaxpr.eqns:
-        seen = one.invars[0] if taxpr.is_tag(one) and len(one.invars) == 1 else None
-        name = makers.get(seen, "") if _hashable(seen) else ""
-        makers |= dict.fromkeys(one.outvars, name or one.primitive.name)
-    results = _through_tags(jaxpr, eqn)
-    users = [
-        one.primitive.name
-        for one in jaxpr.eqns
-        if not taxpr.is_tag(one) and any(_hashable(v) and v in results for v in one.invars)
-    ]
-    users += ["out"] * any(_hashable(var) and var in results for var in jaxpr.outvars)
-    operands = [makers.get(atom, "const") if _hashable(atom) else str(atom) for atom in eqn.invars]
-    return _Around(operands, sorted(users))
+def _around(place: Place) -> _Around:
+    graph = place.home.graph
+    names = getattr(graph.jaxpr, "in_names", None)
 
+    def maker(atom: Any) -> str:
+        (i, k), _ = graph.behind(atom)
+        if i >= 0:
+            return graph.eqns[i].primitive.name
+        if i == INPUT:
+            return f"in {names[k] if names else k}"
+        return str(atom) if taxpr.is_literal(atom) else "const"
 
-def _through_tags(jaxpr: Any, eqn: Any) -> Mapping[Any, None]:
-    """The results of an equation, and the results of tags on them."""
-    results = dict.fromkeys(eqn.outvars)
-    for one in jaxpr.eqns:
-        if taxpr.is_tag(one) and any(_hashable(v) and v in results for v in one.invars):
-            results |= dict.fromkeys(one.outvars)
-    return results
-
-
-def _hashable(atom: Any) -> bool:
-    """Whether an operand is a variable: a literal has no hash in any JAX."""
-    return atom is not None and not taxpr.is_literal(atom)
+    users = {user for var in place.made for user in graph.users(var)}
+    taking = ["out" if i == len(graph.eqns) else graph.eqns[i].primitive.name for i in users]
+    return _Around([maker(atom) for atom in place.eqn.invars], sorted(taking))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._analysis.stateful import injected_program
 from taxpr_jupyter._edits import outline
@@ -22,7 +23,7 @@ from taxpr_jupyter._edits.carried import carried, line_text
 from taxpr_jupyter._edits.inspect import Inspector
 from taxpr_jupyter._edits.sites import SiteRow, site_rows
 from taxpr_jupyter._errors import PanelError, nearest
-from taxpr_jupyter._lines.listing import Line, Lines, length_of
+from taxpr_jupyter._lines.listing import Line, Lines
 from taxpr_jupyter._search.find import Finder
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.focus import Only
@@ -83,7 +84,7 @@ class Edited:
         self.edits = edits
         if before is not None and before.edits.tags == edits.tags:
             self.program = before.program
-            kept = ("index", "finder", "slices", "_rows", "_letters", "_length")
+            kept = ("index", "finder", "slices", "_rows", "_letters", "_size")
             known = dict(vars(before))  # a copy, as another thread may add to it
             self.__dict__.update((name, known[name]) for name in kept if name in known)
             return
@@ -111,12 +112,12 @@ class Edited:
     @functools.cached_property
     def finder(self) -> Finder:
         """Searches the program."""
-        return Finder(self.program)
+        return Finder(self.index)
 
     @functools.cached_property
     def slices(self) -> Slices:
         """Computes upstream and downstream slices of the program."""
-        return Slices(self.program)
+        return Slices(self.index)
 
     @functools.cached_property
     def sites(self) -> tuple[SiteRow, ...]:
@@ -175,8 +176,8 @@ class Edited:
         return taxpr.var_names(self.program)
 
     @functools.cached_property
-    def _length(self) -> tuple[int, int]:
-        return length_of(self.program)
+    def _size(self) -> Size:
+        return Sizes().of_jaxpr(self.program)
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
         """The lines of the program as text, each with its address.
@@ -187,10 +188,9 @@ class Edited:
             color: Whether to use the colours of a terminal.
         """
         lines = self.lines(limit)
-        total, eqns = self._length
-        return outline.rows(
-            lines, self.sites, call=call, color=color, eqns=eqns, more=total - len(lines)
-        )
+        size = self._size
+        more = size.total + size.others - len(lines)
+        return outline.rows(lines, self.sites, call=call, color=color, eqns=size.eqns, more=more)
 
     def site(self, address: str) -> SiteRow | None:
         """The tag with this key, address or name; None if there is none.

@@ -114,24 +114,24 @@ class Inspector:
     def look(self, address: str) -> Inspection | None:
         """The inspection of an address; None if the program has no such place."""
         index = self._index
-        if address in index.eqns:
-            return self._equation(address, index.eqns[address], index.inside[address])
+        if (place := index.eqn(address)) is not None:
+            return self._equation(address, place.eqn, place.home)
         if address in index.homes:
             return self._jaxpr(index.homes[address])
         home = index.home_of(address)
         if home is None:
             return None
-        place = taxpr.Address(address)
-        kind = _KINDS.get(place.kind)
+        value = taxpr.Address(address)
+        kind = _KINDS.get(value.kind)
         if kind == "output":
-            return self._output(place, home)
+            return self._output(value, home)
         variable = index.variable(address)
         if variable is None:
             return None
         return Inspection(
             address=address,
             kind="state" if address in self._states else kind or "eqn",
-            title=self._input_title(place, home) if kind else address,
+            title=self._input_title(value, home) if kind else address,
             outputs=(self._text(variable),),
             values=self._values(address, home),
             refused=home.refused,
@@ -165,15 +165,16 @@ class Inspector:
 
     def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
         """The source line of the value that a tag marks."""
-        eqn = self._index.eqns.get(taxpr.Address(site.key).eqn)
-        return taxpr.source_of(eqn) if eqn is not None and not taxpr.is_tag(eqn) else None
+        maker = self._index.eqn(taxpr.Address(site.key).eqn)
+        return taxpr.source_of(maker.eqn) if maker and not taxpr.is_tag(maker.eqn) else None
 
     def _jaxpr(self, home: Home) -> Inspection:
+        facts = home.nested.facts if home.nested else {}
         return Inspection(
             address=home.address,
             kind="jaxpr",
             title=home.title or self._program.name,
-            params=tuple((key, _param(value)) for key, value in home.facts.items()),
+            params=tuple((key, _param(value)) for key, value in facts.items()),
             inputs=tuple(self._text(var) for var in home.jaxpr.invars),
             outputs=tuple(self._text(atom) for atom in home.jaxpr.outvars),
             values=self._values(home.address, home),

@@ -79,7 +79,7 @@ def site_rows(
                 added=is_added,
                 injector=None,
                 trips=site.trips,
-                where=_where(home, index),
+                where=_where(home),
                 source=source_text(site.source),
                 refused=home.refused if home else None,
                 site=site,
@@ -112,10 +112,10 @@ def _keyed(
         yield site, key, is_added
 
 
-def _where(home: Home | None, index: Index) -> str:
+def _where(home: Home | None) -> str:
     """``scan body (3:scan) › true branch (4:cond)``."""
     words: list[str] = []
-    while home is not None and home.owner is not None:
-        words.append(f"{home.title} ({home.owner.local})")
-        home = index.inside[home.owner]
+    while home is not None and home.steps:
+        words.append(f"{home.title} ({home.steps[-1].local})")
+        home = home.steps[-1].home
     return " › ".join(reversed(words))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import taxpr
-from taxpr_jupyter._analysis.liveness import Flow
-from taxpr_jupyter._analysis.names import Names, names_inside, names_of
-from taxpr_jupyter._analysis.stateful import places_of
+from taxpr_jupyter._analysis.sizes import Size
+from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
+from taxpr_jupyter._tree.grow import Tree
 from taxpr_jupyter._tree.tree import Block, End, Item
 
 LineKind = Literal[
@@ -98,10 +98,8 @@ class Lines:
 
     def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
         """Every equation of a program, without groups; at most `limit` lines."""
-        lines = self.folded(
-            _plain(taxpr.Address(), program, None, names_of(program), limit), program
-        )
-        return itertools.islice(lines, limit)
+        tree = Tree(None, Keys(), limit=limit)
+        return itertools.islice(self.folded(tree.open(tree.root(program)), program), limit)
 
     # --- jaxprs -----------------------------------------------------------------------------------
 
@@ -121,7 +119,7 @@ class Lines:
         yield from self._block(block, nested.consts, depth + 1)
 
     def _content(self, nested: taxpr.Nested) -> list[str]:
-        return [labels.content(*self._fold.size(nested.jaxpr))] if self._fold else []
+        return [labels.content(self._fold.sizes.of_jaxpr(nested.jaxpr))] if self._fold else []
 
     def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[Line]:
         # Some equations have operands for their constvars. Then the values are unknown.
@@ -193,7 +191,7 @@ class Lines:
                     yield from self._nested(inner, nested, item.address, depth + 1)
 
     def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
-        eqns, tags = self._fold.of_item(item) if self._fold else (0, 0)
+        size = self._fold.of_item(item) if self._fold else Size()
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         own = {var for tag in item.tags for var in tag.eqn.outvars}  # shown in later lines
         yield Line(
@@ -204,11 +202,11 @@ class Lines:
             made=tuple(self._names.typed(var) for _, var in ends.outs),
             used=tuple(self._names.operand(var) for var in ends.ins if var not in own),
             types=short.avals_text([var.aval for var in ends.results]),
-            note=labels.content(eqns, tags),
+            note=labels.content(size),
             marks=_marks(item),
             fold=item.address,
             open=item.open,
-            hidden=0 if item.open else eqns + tags,
+            hidden=0 if item.open else size.total,
         )
         if item.open:
             yield from self._items(block, item.children, depth + 1)
@@ -228,8 +226,8 @@ class Lines:
         elif taxpr.is_hop(eqn):
             kind, fold, text = "hop", address, labels.hop_title(eqn)
             if self._fold:
-                inside = self._fold.inside(eqn)
-                note, hidden = labels.content(*inside), 0 if item.open else sum(inside)
+                inside = self._fold.sizes.inside(eqn)
+                note, hidden = labels.content(inside), 0 if item.open else inside.total
         return Line(
             address,
             depth,
@@ -248,67 +246,8 @@ class Lines:
         )
 
 
-def length_of(jaxpr: Any) -> tuple[int, int]:
-    """The numbers of lines and of equations that `Lines.all` makes of a jaxpr."""
-    known: dict[int, tuple[int, int]] = {}
-
-    def of(jaxpr: Any) -> tuple[int, int]:
-        ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
-        lines, eqns = ends + len(jaxpr.eqns), 0
-        for eqn in jaxpr.eqns:
-            eqns += not taxpr.is_tag(eqn)
-            for nested in taxpr.nested_jaxprs(eqn):
-                if id(nested.jaxpr) not in known:
-                    known[id(nested.jaxpr)] = of(nested.jaxpr)
-                inside = known[id(nested.jaxpr)]
-                lines, eqns = lines + 1 + inside[0], eqns + inside[1]
-        return lines, eqns
-
-    return of(jaxpr)
-
-
 def _marks(item: Item) -> tuple[str, ...]:
     return ("backward",) if item.is_backward else ()
-
-
-def _plain(
-    address: taxpr.Address,
-    jaxpr: Any,
-    nested: taxpr.Nested | None,
-    names: Names,
-    limit: int | None = None,
-    backward: bool = False,
-) -> Block:
-    """A jaxpr, or its first `limit` equations, with everything open and without groups."""
-    items = []
-    for local, eqn in itertools.islice(taxpr.numbered(jaxpr), limit):
-        place = address / local
-        item = Item(place, [(place, eqn)], within_backward=backward)
-        item.blocks = blocks = [
-            (
-                _plain(
-                    place / inner.label,
-                    inner.jaxpr,
-                    inner,
-                    names_inside(names, eqn, inner),
-                    limit,
-                    item.is_backward,
-                ),
-                inner,
-            )
-            for inner in taxpr.nested_jaxprs(eqn)
-        ]
-        item.open = bool(blocks)
-        items.append(item)
-    states = {} if nested else places_of(jaxpr)
-    ins, outs = (
-        [
-            End(address / f"{word}{k}", range(k, k + 1), state=states.get(f"{word}{k}"))
-            for k in range(len(atoms))
-        ]
-        for word, atoms in (("in", jaxpr.invars), ("out", jaxpr.outvars))
-    )
-    return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr, backward), names)
 
 
 def _of_state(line: Line, end: End) -> Line:

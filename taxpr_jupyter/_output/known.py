@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._search.searched import Searched
 from taxpr_jupyter._text.short import Where, visible
 
@@ -26,7 +27,7 @@ def known(program: taxpr.Program, where: Where, room: int) -> dict[str, Any]:
         in it the last part of the address and the numbers of its types, source, scope and name
         among the texts, without zeros at the end; and ``total``, the number of all equations.
     """
-    searched = Searched(program)
+    searched = Searched(Index(program))
     rows, scopes, sources = searched.rows, searched.scopes, searched.sources
     names, types, tags = searched.columns["name"](), searched.types, searched.columns["tag"]()
     numbers = {"": 0}

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._search.searched import Searched
 from taxpr_jupyter._search.types import DTYPE, TYPE, fits_sizes, shape_of, sizes_of
@@ -57,12 +58,18 @@ class Finder:
     """Searches one program. What a search needs to know is found when it is needed, and once.
 
     Args:
-        program: The program.
+        index: The places of the program.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> program = taxpr.trace(lambda x: jnp.sin(x) * jnp.cos(x))(jnp.ones(3))
+        >>> Finder(Index(program)).find("cos f32[*]")
+        [Hit(address='1:cos', why=('primitive cos', 'type f32[3]'))]
     """
 
-    def __init__(self, program: Any) -> None:
-        self._program = program
-        self._searched = Searched(program)
+    def __init__(self, index: Index) -> None:
+        self._program = index.program
+        self._searched = Searched(index)
 
     def find(self, text: str) -> list[Hit]:
         """What matches all words, in program order; nothing where there are no words.
@@ -200,7 +207,7 @@ class Finder:
         return {
             k: f"variable {letter}"
             for k, row in enumerate(self._searched.rows)
-            if not variables.isdisjoint(row.vars)
+            if not variables.isdisjoint(row.made)
         }
 
     def _address(self, word: str) -> _Found:
@@ -225,15 +232,3 @@ def _words(text: str) -> Iterable[str]:
 
 def _bare(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
-
-
-def find(program: Any, text: str) -> list[Hit]:
-    """Searches a program once; see `Finder.find`.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> program = taxpr.trace(lambda x: jnp.sin(x) * jnp.cos(x))(jnp.ones(3))
-        >>> find(program, "cos f32[*]")
-        [Hit(address='1:cos', why=('primitive cos', 'type f32[3]'))]
-    """
-    return Finder(program).find(text)

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import taxpr
-from taxpr import Address
+from taxpr_jupyter._analysis.index import Index, Place
 from taxpr_jupyter._search.types import TYPE
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
-
-
-class Around(NamedTuple):
-    """A step on the way to a place, of which selectors look at the equation only."""
-
-    eqn: Any
-
-
-class Row(NamedTuple):
-    """A place; also what selectors of taxpr choose from.
-
-    Attributes:
-        address: Its address.
-        eqn: The equation; None for an input or a constant.
-        steps: The equations around it, outermost first.
-        vars: The variables that it makes.
-        name: Of an input or output its name.
-    """
-
-    address: Address
-    eqn: Any
-    steps: Any
-    vars: Sequence[Any]
-    name: str
 
 
 class Searched:
@@ -43,38 +19,21 @@ class Searched:
     What is known of them is in lists of the same order, each found once.
 
     Args:
-        program: The program.
+        index: The places of the program.
     """
 
-    def __init__(self, program: Any) -> None:
-        self._program = program
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._program = index.program
 
     @functools.cached_property
-    def rows(self) -> Sequence[Row]:
-        """The places."""
-        rows: list[Row] = []
-
-        def walk(
-            home: Address, jaxpr: Any, names: Sequence[str], steps: tuple[Around, ...]
-        ) -> None:
-            for k, var in enumerate(jaxpr.constvars):
-                rows.append(Row(home / f"const{k}", None, steps, (var,), ""))
-            for k, (var, name) in enumerate(zip(jaxpr.invars, names, strict=True)):
-                # The roles in a nested jaxpr, such as "carry", are no names.
-                rows.append(Row(home / f"in{k}", None, steps, (var,), "" if steps else name))
-            for local, eqn in taxpr.numbered(jaxpr):
-                address = home / local
-                rows.append(Row(address, eqn, steps, eqn.outvars, ""))
-                for nested in taxpr.nested_jaxprs(eqn):
-                    inside = (*steps, Around(eqn))
-                    walk(address / nested.label, nested.jaxpr, nested.in_roles, inside)
-
-        walk(Address(), self._program, self._program.in_names, ())
-        # What an output is, the equation that makes it says.
-        rows += [
-            Row(Address(f"out{k}"), None, (), (), n) for k, n in enumerate(self._program.out_names)
+    def rows(self) -> Sequence[Place]:
+        """The places; of nested jaxprs without the outputs, which the equations make."""
+        return [
+            place
+            for place in self._index.places
+            if place.made or place.eqn is not None or not place.home.steps
         ]
-        return rows
 
     @functools.cached_property
     def at(self) -> dict[str, int]:
@@ -99,7 +58,7 @@ class Searched:
     @functools.cached_property
     def _avals(self) -> dict[int, tuple[Any, str]]:
         """Avals with their texts, by id: their hash takes long, and many are one object."""
-        avals = {id(var.aval): var.aval for row in self.rows for var in row.vars}
+        avals = {id(var.aval): var.aval for row in self.rows for var in row.made}
         texts: dict[Any, str] = {}
         for aval in avals.values():
             if aval not in texts:
@@ -110,19 +69,20 @@ class Searched:
     def types(self) -> Sequence[Sequence[str]]:
         """The types that each row makes."""
         known = self._avals
-        return [[known[id(var.aval)][1] for var in row.vars] for row in self.rows]
+        return [[known[id(var.aval)][1] for var in row.made] for row in self.rows]
 
     @functools.cached_property
     def scopes(self) -> Sequence[str]:
         """The whole scope of each equation; that of its name stack is relative to those around."""
-        around: dict[int, str] = {}
+        around = {
+            id(home): "/".join(_scope_of(step.eqn) for step in home.steps)
+            for home in self._index.homes.values()
+        }
 
-        def scope(row: Row) -> str:
+        def scope(row: Place) -> str:
             if row.eqn is None:
                 return ""
-            if id(row.steps) not in around:
-                around[id(row.steps)] = "/".join(_scope_of(step.eqn) for step in row.steps)
-            return "/".join(filter(None, (around[id(row.steps)], _scope_of(row.eqn))))
+            return "/".join(filter(None, (around[id(row.home)], _scope_of(row.eqn))))
 
         return [scope(row) for row in self.rows]
 
@@ -140,29 +100,28 @@ class Searched:
     def columns(self) -> dict[str, Callable[[], Sequence[str]]]:
         """The texts of each row by what they are, "" where there is none."""
 
-        def of_eqns(text: Callable[[Any], str]) -> Callable[[], Sequence[str]]:
-            return functools.cache(
-                lambda: [short.visible(text(row.eqn)) if row.eqn else "" for row in self.rows]
-            )
+        def texts(things: Iterable[Any], text: Callable[[Any], str]) -> Sequence[str]:
+            return [short.visible(text(thing)) if thing else "" for thing in things]
 
+        def of_eqns(text: Callable[[Any], str]) -> Callable[[], Sequence[str]]:
+            return functools.cache(lambda: texts((row.eqn for row in self.rows), text))
+
+        def of_sources(text: Callable[[taxpr.Source], str]) -> Callable[[], Sequence[str]]:
+            return functools.cache(lambda: texts(self.sources, text))
+
+        # The roles of the inputs of a nested jaxpr, such as "carry", are no names.
+        ends = ("in", self._program.in_names), ("out", self._program.out_names)
+        names = {f"{word}{k}": name for word, own in ends for k, name in enumerate(own)}
         return {
             "primitive": of_eqns(lambda eqn: "" if taxpr.is_tag(eqn) else eqn.primitive.name),
             "tag": of_eqns(lambda eqn: _tag_text(eqn) if taxpr.is_tag(eqn) else ""),
             "label": of_eqns(_label),
             "scope": lambda: self.scopes,
-            "function": functools.cache(
-                lambda: [
-                    short.visible(short.function_name(source)) if source else ""
-                    for source in self.sources
-                ]
+            "function": of_sources(short.function_name),
+            "source": of_sources(lambda source: f"{source.file}:{source.line}"),
+            "name": functools.cache(
+                lambda: texts((names.get(row.address) for row in self.rows), str)
             ),
-            "source": functools.cache(
-                lambda: [
-                    short.visible(f"{source.file}:{source.line}") if source else ""
-                    for source in self.sources
-                ]
-            ),
-            "name": functools.cache(lambda: [short.visible(row.name) for row in self.rows]),
         }
 
 

@@ -464,7 +464,7 @@ class Session(WithStates):
 
     def __repr__(self) -> str:
         with self._lock:
-            equations = len(self._edited.index.eqns) - len(self._edited.sites)
+            equations = sum(1 for _ in self._edited.index.eqns()) - len(self._edited.sites)
             parts = [count_of(equations, "equation"), count_of(len(self._edited.sites), "tag")]
         parts.append(count_of(len(self.injectors), "injector"))
         if self.runs:

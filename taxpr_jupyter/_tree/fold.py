@@ -8,14 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._analysis.liveness import Flow
-from taxpr_jupyter._analysis.names import Names, names_inside, names_of
-from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._analysis.sizes import Size, Sizes, total
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
-from taxpr_jupyter._tree.groups import Groups
+from taxpr_jupyter._tree.grow import Tree
 from taxpr_jupyter._tree.labels import takes_part
-from taxpr_jupyter._tree.ports import ends_of
 from taxpr_jupyter._tree.tree import Block, End, Item
 
 BUDGET = 60  # nodes, unless the reader asks for more or fewer
@@ -48,6 +45,7 @@ class Fold:
 
     Attributes:
         root: The program.
+        sizes: Counts equations.
         budget: The number of nodes to aim at.
         visible: About how many nodes there are in the picture, `extra` ones included.
         most: How many there may be.
@@ -55,52 +53,25 @@ class Fold:
     """
 
     def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
-        self._sizes: dict[int, tuple[Any, int, int]] = {}
-        self._eqn_sizes: dict[int, tuple[int, int]] = {}
-        self._item_sizes: dict[int, tuple[int, int]] = {}
+        self.sizes = Sizes()
+        self._item_sizes: dict[int, Size] = {}
         self._addresses: dict[int, tuple[str, ...]] = {}
         self.budget = budget
         self.visible = 0
         self.most: float = budget
         self._only = only
-        self._few = max(4, budget * 2 // 5)
-        self._keys = keys
         self.note = ""
-        self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
-        self.root = self._block(taxpr.Address(), program, None, names_of(program))
+        self._tree = Tree(max(4, budget * 2 // 5), keys, only)
+        self.root = self._tree.root(program)
         self._opened: list[Item | End] = []
 
     # --- counting ---------------------------------------------------------------------------------
 
-    def size(self, jaxpr: Any) -> tuple[int, int]:
-        """How many equations, and besides how many tags, a jaxpr and all in it hold."""
-        known = self._sizes.get(id(jaxpr))
-        if known is None:
-            sizes = [self.of_eqn(eqn) for eqn in jaxpr.eqns]
-            eqns, tags = sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
-            # The jaxpr is kept, so that its id stays its own.
-            known = self._sizes[id(jaxpr)] = (jaxpr, eqns, tags)
-        return known[1:]
-
-    def of_eqn(self, eqn: Any) -> tuple[int, int]:
-        """The same for one equation, itself included."""
-        known = self._eqn_sizes.get(id(eqn))  # the program keeps the equation
-        if known is None:
-            eqns, tags = (-1, 1) if taxpr.is_tag(eqn) else self.inside(eqn)
-            known = self._eqn_sizes[id(eqn)] = 1 + eqns, tags
-        return known
-
-    def inside(self, eqn: Any) -> tuple[int, int]:
-        """The same for the nested jaxprs of an equation."""
-        sizes = [self.size(nested.jaxpr) for nested in taxpr.nested_jaxprs(eqn)]
-        return sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
-
-    def of_item(self, item: Item) -> tuple[int, int]:
-        """The same for an item."""
+    def of_item(self, item: Item) -> Size:
+        """How many equations, and besides how many tags, an item and all in it hold."""
         known = self._item_sizes.get(id(item))
         if known is None:
-            sizes = [self.of_eqn(eqn) for _, eqn in item.eqns]
-            known = sum(eqns for eqns, _ in sizes), sum(tags for _, tags in sizes)
+            known = total([self.sizes.of_eqn(eqn) for _, eqn in item.eqns])
             self._item_sizes[id(item)] = known
         return known
 
@@ -113,48 +84,11 @@ class Fold:
 
     # --- the tree ---------------------------------------------------------------------------------
 
-    def _block(
-        self,
-        address: taxpr.Address,
-        jaxpr: Any,
-        nested: taxpr.Nested | None,
-        names: Names,
-        backward: bool = False,
-    ) -> Block:
-        self._names[address] = names
-        states = () if nested else states_of(jaxpr)
-        ins = ends_of(names.ins, "in", address, states, nested=nested is not None)
-        outs = ends_of(names.outs, "out", address, states, nested=nested is not None)
-        items = [
-            Item(address / local, [(address / local, eqn)], within_backward=backward)
-            for local, eqn in taxpr.numbered(jaxpr)
-        ]
-        grouped = Groups(items, address, self._few, self._keys).items()
-        if self._only:
-            ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
-            grouped = self._only.items(grouped, items, address)
-        return Block(address, jaxpr, nested, ins, outs, grouped, Flow(jaxpr, backward), names)
-
     def unfolded_cost(self, item: Item) -> int:
         """How many nodes more there are when an item is open; makes its blocks."""
         if item.is_group:
             return sum(child.nodes for child in item.children) - item.nodes
-        if not item.blocks:
-            names = self._names[item.address.home]
-            item.blocks = [
-                (
-                    self._block(
-                        item.address / nested.label,
-                        nested.jaxpr,
-                        nested,
-                        names_inside(names, item.eqn, nested),
-                        item.is_backward,
-                    ),
-                    nested,
-                )
-                for nested in taxpr.nested_jaxprs(item.eqn)
-            ]
-        return sum(block.nodes for block, _ in item.blocks) - 1
+        return sum(block.nodes for block, _ in self._tree.inside(item)) - 1
 
     def choose(
         self,
@@ -247,7 +181,7 @@ class Fold:
 
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""
-        hidden = sum(self.of_item(item))
+        hidden = self.of_item(item).total
         # A reader wants to see the model before its derivative, and modules before functions.
         function = item.kind == "function"
         backward = _BACKWARD if item.is_backward else 1

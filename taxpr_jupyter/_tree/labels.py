@@ -9,6 +9,7 @@ from typing import Any
 import jax.extend.core.primitives as p
 
 import taxpr
+from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.paths import path_parts
@@ -158,27 +159,27 @@ def _counted(items: Sequence[Any]) -> str:
     return ", ".join(f"{number}×{text}" if number > 1 else text for text, number in runs)
 
 
-def content(eqns: int, tags: int) -> str:
+def content(size: Size) -> str:
     """`23 equations · 2 tags`."""
-    texts = [count_of(eqns, "equation")] if eqns or not tags else []
-    texts += [count_of(tags, "tag")] if tags else []
+    texts = [count_of(size.eqns, "equation")] if size.eqns or not size.tags else []
+    texts += [count_of(size.tags, "tag")] if size.tags else []
     return " · ".join(texts)
 
 
-def hop_lines(eqn: Any, eqns: int, tags: int) -> list[str]:
+def hop_lines(eqn: Any, size: Size) -> list[str]:
     """The label of a folded equation that holds so much."""
     title = short.shortened(hop_title(eqn), short.LINE)
     facts = [nested.facts for nested in taxpr.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    return [title, *rules, content(eqns, tags), *_result_lines(eqn)]
+    return [title, *rules, content(size), *_result_lines(eqn)]
 
 
-def group_lines(item: Item, eqns: int, tags: int, leaving: Sequence[Any]) -> list[str]:
+def group_lines(item: Item, size: Size, leaving: Sequence[Any]) -> list[str]:
     """The label of a folded group: its title, what it is, how much, and what leaves it."""
     lines = [item.title, item.note]
     types = short.avals_text([var.aval for var in leaving], most=1)
-    lines = [*filter(None, lines), content(eqns, tags), *([types] if types else [])]
+    lines = [*filter(None, lines), content(size), *([types] if types else [])]
     return [short.shortened(line, short.LINE) for line in lines]
 
 

@@ -25,6 +25,7 @@ def ends_of(
     home: Address,
     states: Sequence[StateEnds] = (),
     nested: bool = False,
+    grouped: bool = True,
 ) -> list[End]:
     """The ends of a jaxpr, in order.
 
@@ -36,15 +37,24 @@ def ends_of(
         states: What enters or leaves as the value of a state: one end for each, or where they are
             many for those whose names begin alike.
         nested: Whether the jaxpr is nested.
+        grouped: Whether any may share one.
     """
-    most, small = (_FEW_INSIDE, _SMALL_INSIDE) if nested else (_FEW, _SMALL)
-    paths = [path_parts(name) for name in names]
-    for state in states:  # its name may look like a path
-        for i, leaf in zip(state.ins if word == "in" else state.outs, state.leaves, strict=True):
-            paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
 
     def one(i: int) -> End:
         return End(home / f"{word}{i}", range(i, i + 1))
+
+    places = [(state, state.ins if word == "in" else state.outs) for state in states]
+    if not grouped:
+        ends = [one(i) for i in range(len(names))]
+        for state, indices in places:
+            for i in indices:
+                ends[i].state = state
+        return ends
+    most, small = (_FEW_INSIDE, _SMALL_INSIDE) if nested else (_FEW, _SMALL)
+    paths = [path_parts(name) for name in names]
+    for state, indices in places:  # its name may look like a path
+        for i, leaf in zip(indices, state.leaves, strict=True):
+            paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
 
     def several(indices: range, children: Sequence[End]) -> End:
         address = Row(home, "group", word, indices[0], indices[-1]).address
@@ -96,8 +106,7 @@ def ends_of(
         return [part for child in end.children for part in parts_of(child)]
 
     of_states: list[End] = []
-    for state in states:
-        indices = state.ins if word == "in" else state.outs
+    for state, indices in places:
         if len(indices) > 1:
             of_states.append(several(indices, inside(indices, 1)))
             of_states[-1].title = state.name

@@ -168,7 +168,7 @@ class _Places:
             if on_way:
                 self._target = start
             if not item.open:
-                self._count += sum(self._fold.of_item(item))
+                self._count += self._fold.of_item(item).total
                 continue
             below = self._walk(item.children, depth + 1)
             for block, _ in item.blocks:

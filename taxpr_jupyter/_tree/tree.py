@@ -153,7 +153,7 @@ class Block:
     @functools.cached_property
     def loss(self) -> Loss | None:
         """Where the backward pass of a gradient begins; None where there is none."""
-        return loss_of(self.jaxpr)
+        return loss_of(self.flow.graph)
 
     def turns_in(self, item: Item) -> list[Any]:
         """The equations of an item that make the loss, or take its derivative first."""

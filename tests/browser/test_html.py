@@ -11,6 +11,7 @@ from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
 from taxpr_jupyter import draw
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._model.legend import KINDS
 from taxpr_jupyter._search.find import Finder
 
@@ -333,7 +334,7 @@ def unseen(**more):
 )
 def test_search_finds_what_no_picture_shows(opened, words):
     drawing, options = unseen()
-    number = len(Finder(drawing.program).find(words))
+    number = len(Finder(Index(drawing.program)).find(words))
     assert number
     page = opened(drawing, **options)
     page.page.get_by_role("searchbox").fill(words)
@@ -350,7 +351,7 @@ def test_search_counts_each_equation_of_the_program_once(opened, open_):
     page = opened(drawing)
     field = page.page.get_by_role("searchbox")
     for words in ("scope:outer", "scope:inner", "fn:hidden", "prim:scan", "tag:far"):
-        number = len(Finder(drawing.program).find(words))
+        number = len(Finder(Index(drawing.program)).find(words))
         assert number
         field.fill(words)
         expect(page.found).to_have_text(f"1 of {number}")

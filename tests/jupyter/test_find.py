@@ -9,10 +9,11 @@ from jax import lax
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._drawing.build import Builder, build_picture
-from taxpr_jupyter._search.find import find
+from taxpr_jupyter._search.find import Finder
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.fold import HARD_LIMIT
 from taxpr_jupyter._view.widget import view_for
@@ -41,6 +42,10 @@ LINE = model.__code__.co_firstlineno
 @pytest.fixture(scope="module")
 def program():
     return taxpr.trace(model)({"w": jnp.ones((3, 4))}, jnp.ones((5, 3)))
+
+
+def find(program, text):
+    return Finder(Index(program)).find(text)
 
 
 def addresses(program, text):
@@ -312,11 +317,11 @@ def test_what_is_not_there_cannot_be_revealed(address):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_that_is_left_out_is_counted_and_can_be_unfolded(name):
     program = PROGRAMS[name]()
-    slices, builder = Slices(program), Builder(program)
-    places = [a for a, *_ in slices._flow.places]
+    index, builder = Index(program), Builder(program)
+    places = [place.address for place in index.places]
     total = builder.picture().counts.total
     for place in places[:: max(1, len(places) // 3)]:
-        part = slices.upstream(place)
+        part = Slices(index).upstream(place)
         only = Only(part.places())
         picture = builder.picture(only=only)
         assert picture.counts.total == total
@@ -390,7 +395,7 @@ def test_what_cannot_be_shown_is_refused():
 
 def test_a_picture_of_a_part_is_the_same_each_time():
     program = PROGRAMS["deep"]()
-    only = Only(Slices(program).upstream("out0").places())
+    only = Only(Slices(Index(program)).upstream("out0").places())
     one, two = (Builder(PROGRAMS["deep"]()).picture(only=only) for _ in range(2))
     assert one == two
     assert build_picture(program) == Builder(program).picture()

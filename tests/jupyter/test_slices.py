@@ -16,7 +16,8 @@ from reference import Reference
 
 import taxpr
 from taxpr_jupyter import PanelError
-from taxpr_jupyter._analysis.slices import Slices, between, downstream, upstream
+from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.slices import Slices
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
 X = np.float32(0.7)
@@ -65,7 +66,7 @@ def _same(before, after):
 
 def check(program, args, targets):
     """Whether all that changes is downstream, and upstream is the inverse of that."""
-    slices = Slices(program)
+    slices = Slices(Index(program))
     for target, changed in changes(program, args, targets):
         below = slices.downstream(target)
         assert {a for a in changed if not below.touches(a)} == set(), target
@@ -145,8 +146,9 @@ def test_what_changes_is_downstream_in_random_programs(steps, inside, which, bac
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_upstream_is_the_inverse_of_downstream(name):
-    slices = Slices(PROGRAMS[name]())
-    places = [address for address, *_ in slices._flow.places]
+    index = Index(PROGRAMS[name]())
+    slices = Slices(index)
+    places = [place.address for place in index.places]
     places = random.Random(name).sample(places, min(len(places), 12))
     below = {place: slices.downstream(place) for place in places}
     above = {place: slices.upstream(place) for place in places}
@@ -160,11 +162,11 @@ def test_upstream_is_the_inverse_of_downstream(name):
 
 def test_a_slice_is_no_larger_than_it_must_be():
     program = taxpr.trace(lambda x, y: (jnp.sin(x) * 2, jnp.cos(y) + x))(X, X)
-    assert downstream(program, "in1").addresses == ("in1", "2:cos", "3:add", "out1")
-    assert upstream(program, "out0").addresses == ("in0", "0:sin", "1:mul", "out0")
-    assert between(program, "in0", "3:add").addresses == ("in0", "3:add")
-    assert between(program, "in1", "out0").addresses == ()
-    assert upstream(program, "2:cos.0").addresses == ("in1", "2:cos")
+    assert Slices(Index(program)).downstream("in1").addresses == ("in1", "2:cos", "3:add", "out1")
+    assert Slices(Index(program)).upstream("out0").addresses == ("in0", "0:sin", "1:mul", "out0")
+    assert Slices(Index(program)).between("in0", "3:add").addresses == ("in0", "3:add")
+    assert Slices(Index(program)).between("in1", "out0").addresses == ()
+    assert Slices(Index(program)).upstream("2:cos.0").addresses == ("in1", "2:cos")
 
 
 def test_values_that_a_scan_carries_side_by_side_stay_apart():
@@ -172,10 +174,16 @@ def test_values_that_a_scan_carries_side_by_side_stay_apart():
         return lax.scan(lambda c, x: ((c[0] * 2, c[1] + x), c[0]), (a, b), w)
 
     program = taxpr.trace(f)(X, X, V)
-    assert [a for a in downstream(program, "in0").addresses if "out" in a] == ["out0", "out2"]
-    assert [a for a in upstream(program, "out1").addresses if "in" in a][:2] == ["in1", "in2"]
+    assert [a for a in Slices(Index(program)).downstream("in0").addresses if "out" in a] == [
+        "out0",
+        "out2",
+    ]
+    assert [a for a in Slices(Index(program)).upstream("out1").addresses if "in" in a][:2] == [
+        "in1",
+        "in2",
+    ]
     # The way back: what is added now is in the carry of the next iteration.
-    assert downstream(program, "0:scan/body/1:add").touches("0:scan/body/in1")
+    assert Slices(Index(program)).downstream("0:scan/body/1:add").touches("0:scan/body/in1")
 
 
 def test_what_a_predicate_or_an_index_decides_is_downstream_of_it():
@@ -185,31 +193,33 @@ def test_what_a_predicate_or_an_index_decides_is_downstream_of_it():
 
     program = taxpr.trace(f)(X, X, X)
     (loop,) = [a for a, eqn in taxpr.iter_eqns(program.jaxpr) if a.endswith(":while")]
-    slice_ = downstream(program, "in0")
+    slice_ = Slices(Index(program)).downstream("in0")
     assert slice_.touches(f"{loop}/body/1:mul")
     assert [a for a in slice_.addresses if a.startswith("out")] == ["out0"]
-    assert [a for a in downstream(program, "in1").addresses if a.startswith("out")] == ["out0"]
+    assert [
+        a for a in Slices(Index(program)).downstream("in1").addresses if a.startswith("out")
+    ] == ["out0"]
     assert slice_.unsure == ()
 
 
 def test_what_is_written_to_a_reference_is_seen_by_who_reads_it():
     program = PROGRAMS["refs"]()
-    assert downstream(program, "in0").touches("out0")
-    assert upstream(program, "out0").touches("in0")
+    assert Slices(Index(program)).downstream("in0").touches("out0")
+    assert Slices(Index(program)).upstream("out0").touches("in0")
 
 
 def test_it_says_where_it_cannot_know():
     program = PROGRAMS["kernel"]()
     (call,) = [a for a, e in taxpr.iter_eqns(program.jaxpr) if e.primitive.name == "pallas_call"]
-    assert downstream(program, "in0").unsure == (call,)
-    assert downstream(program, "in0").touches("out0")
+    assert Slices(Index(program)).downstream("in0").unsure == (call,)
+    assert Slices(Index(program)).downstream("in0").touches("out0")
 
 
 def test_groups_and_jaxprs_stand_for_what_is_in_them():
     def f(x):
         return lax.scan(lambda c, _: (jnp.sin(c) + 1, None), jnp.cos(x), None, 3)[0] * 2
 
-    slices = Slices(taxpr.trace(f)(X))
+    slices = Slices(Index(taxpr.trace(f)(X)))
     assert slices.downstream("group:1-2").addresses[0] == "1:scan"
     assert slices.upstream("1:scan/body").addresses == slices.upstream("1:scan").addresses
     assert slices.downstream("0:cos").touches("1:scan/body/group:0-1")
@@ -223,4 +233,4 @@ def test_groups_and_jaxprs_stand_for_what_is_in_them():
 def test_an_address_that_is_not_there(address):
     program = taxpr.trace(lambda x: jnp.sin(x) * 2)(X)
     with pytest.raises(PanelError, match="There is no"):
-        downstream(program, address)
+        Slices(Index(program)).downstream(address)
