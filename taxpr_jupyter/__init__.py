@@ -39,7 +39,7 @@ def load_ipython_extension(shell: Any) -> None:
     Args:
         shell: The running IPython shell.
     """
-    from taxpr_jupyter._ipython import magic
+    from taxpr_jupyter._ipython import magic  # heavy: IPython
 
     magic.load(shell)
 
@@ -50,6 +50,6 @@ def unload_ipython_extension(shell: Any) -> None:
     Args:
         shell: The running IPython shell.
     """
-    from taxpr_jupyter._ipython import magic
+    from taxpr_jupyter._ipython import magic  # heavy: IPython
 
     magic.unload(shell)

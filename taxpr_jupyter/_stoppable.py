@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import taxpr
 
 POLL = 0.05  # seconds between two looks at who wants it to stop
-PATIENCE = 0.7  # seconds in which it may end
+GRACE = 0.7  # seconds in which it may end, once it is told to stop
 AGAIN = 0.2  # seconds after which it is told once more, since code may pass over an exception
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class _Worker(Generic[T]):
 
     def stop(self) -> bool:
         """Tells the thread to stop; returns whether it has ended."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + GRACE
         while time.monotonic() < end and self._thread.is_alive():
             _raise_in(self._thread, _Stop)
             self.ended.wait(AGAIN)

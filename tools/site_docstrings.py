@@ -1,12 +1,26 @@
 """How the site shows docstrings: an extension of griffe, which reads them; see mkdocs.yml."""
 
+import copy
+
 import griffe
 
 import taxpr
 
 
 class Docstrings(griffe.Extension):
-    """Shows examples as code, and ready injectors as they are called."""
+    """Shows examples as code, ready injectors as they are called, and methods of parts."""
+
+    def on_package(self, *, pkg, loader, **kwargs):
+        """A session shows what it has `of` its parts as methods, which they are."""
+        if pkg.path != "taxpr_jupyter":
+            return
+        session = pkg["_session.session.Session"]
+        for name, attribute in session.attributes.items():
+            call = attribute.value
+            if isinstance(call, griffe.ExprCall) and str(call.function) == "of":
+                method = copy.copy(loader.modules_collection[call.arguments[1].canonical_path])
+                method.parent = session
+                session.members[name] = method
 
     def on_object(self, *, obj, loader, **kwargs):
         if obj.docstring is not None:

@@ -14,17 +14,15 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.index import Index
-from taxpr_jupyter._analysis.sizes import Size, Sizes
-from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._analysis.stateful import injected_program
 from taxpr_jupyter._edits import outline
 from taxpr_jupyter._edits.attach import Attached, noted_already, refreshed, tried
 from taxpr_jupyter._edits.carried import carried, line_text
 from taxpr_jupyter._edits.inspect import Inspector
-from taxpr_jupyter._edits.sites import SiteRow, site_rows
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._lines.listing import Line, Lines
-from taxpr_jupyter._search.find import Finder
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.focus import Only
 
@@ -83,14 +81,19 @@ class Edited:
         self.base = program
         self.edits = edits
         if before is not None and before.edits.tags == edits.tags:
-            self.program = before.program
-            kept = ("index", "finder", "slices", "_rows", "_letters", "_size")
-            known = dict(vars(before))  # a copy, as another thread may add to it
-            self.__dict__.update((name, known[name]) for name in kept if name in known)
-            return
-        for address, params in edits.tags.items():
-            program = program.tag_at(address, **params)
-        self.program = program
+            self.tagged = before.tagged
+        else:
+            self.tagged = Tagged(program, edits.tags)
+
+    @property
+    def program(self) -> taxpr.Program:
+        """The program with the added tags."""
+        return self.tagged.program
+
+    @property
+    def index(self) -> Index:
+        """The places of that program."""
+        return self.tagged.index
 
     def changed(self, **changes: Any) -> Edited:
         """The program with other edits. Raises if they are impossible."""
@@ -105,32 +108,11 @@ class Edited:
         return new
 
     @functools.cached_property
-    def index(self) -> Index:
-        """The places of the program."""
-        return Index(self.program)
-
-    @functools.cached_property
-    def finder(self) -> Finder:
-        """Searches the program."""
-        return Finder(self.index)
-
-    @functools.cached_property
-    def slices(self) -> Slices:
-        """Computes upstream and downstream slices of the program."""
-        return Slices(self.index)
-
-    @functools.cached_property
     def sites(self) -> tuple[SiteRow, ...]:
         """All tags, in program order."""
         attached = self.edits.attached
-        return tuple(dataclasses.replace(row, injector=attached.get(row.key)) for row in self._rows)
-
-    @functools.cached_property
-    def _rows(self) -> tuple[SiteRow, ...]:
-        """The tags without their injectors."""
-        if not self.program.tags():  # avoids computing the index
-            return ()
-        return site_rows(self.program, self.index, self.edits.tags)
+        rows = self.tagged.rows
+        return tuple(dataclasses.replace(row, injector=attached.get(row.key)) for row in rows)
 
     @functools.cached_property
     def passed_over(self) -> str:
@@ -168,16 +150,8 @@ class Edited:
         """Every equation as a line, regardless of folding; at most `limit` lines."""
         injected = {site.address for site in self.sites if site.injector}
         added = {site.address for site in self.sites if site.added}
-        names = Tooltips(self._letters)
+        names = Tooltips(self.tagged.letters)
         return list(Lines(names, injected=injected, added=added).all(self.program, limit))
-
-    @functools.cached_property
-    def _letters(self) -> Mapping[Any, str]:
-        return taxpr.var_names(self.program)
-
-    @functools.cached_property
-    def _size(self) -> Size:
-        return Sizes().of_jaxpr(self.program)
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
         """The lines of the program as text, each with its address.
@@ -188,7 +162,7 @@ class Edited:
             color: Whether to use the colours of a terminal.
         """
         lines = self.lines(limit)
-        size = self._size
+        size = self.tagged.size
         more = size.total + size.others - len(lines)
         return outline.rows(lines, self.sites, call=call, color=color, eqns=size.eqns, more=more)
 

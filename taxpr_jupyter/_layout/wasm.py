@@ -24,7 +24,7 @@ def svg_of(dot: str, deadline: Deadline) -> str:
         LayoutStopped: It was time to stop.
     """
     try:
-        import wasmtime
+        import wasmtime  # optional: there are other engines
 
         compiled = _compiled()
     except ImportError as error:
@@ -73,7 +73,7 @@ def _compiled() -> bytes:
 
 @functools.cache
 def _compile() -> bytes:
-    import wasmtime
+    import wasmtime  # optional: there are other engines
 
     config = _config()
     # Without a home directory there is no cache, and every process compiles again.
@@ -84,7 +84,7 @@ def _compile() -> bytes:
 
 
 def _config() -> Any:
-    import wasmtime
+    import wasmtime  # optional: there are other engines
 
     config = wasmtime.Config()
     config.epoch_interruption = True
@@ -99,7 +99,7 @@ def _call_graphviz(module: Any, engine: Any, dot: str) -> str:
     `graphviz_last_error` and `malloc`, and imports WASI, without any files. Nothing is freed: the
     memory goes away with the store.
     """
-    import wasmtime
+    import wasmtime  # optional: there are other engines
 
     store = wasmtime.Store(engine)
     store.set_epoch_deadline(1)

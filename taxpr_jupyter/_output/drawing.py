@@ -273,7 +273,7 @@ class Drawing:
             PanelError: If the package `graphviz` is not installed.
         """
         try:
-            import graphviz
+            import graphviz  # optional: only for this
         except ImportError:
             raise PanelError(
                 "The package graphviz is not installed: `pip install graphviz`. "

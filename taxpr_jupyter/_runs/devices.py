@@ -8,6 +8,8 @@ from typing import Any
 import jax
 from jax.extend import backend
 
+from taxpr_jupyter._errors import PanelError
+
 
 def devices() -> dict[str, Any]:
     """The devices of this process by name, such as ``cpu:0``, JAX's default first.
@@ -23,6 +25,18 @@ def devices() -> dict[str, Any]:
         with contextlib.suppress(RuntimeError):  # a platform without devices in this process
             found += jax.local_devices(backend=platform)
     return {device_name(device): device for device in found}
+
+
+def device_named(name: str) -> Any:
+    """The device with this name.
+
+    Raises:
+        PanelError: There is none.
+    """
+    known = devices()
+    if name not in known:
+        raise PanelError(f"There is no device {name!r}. There are {', '.join(known)}")
+    return known[name]
 
 
 def device_name(device: Any) -> str:

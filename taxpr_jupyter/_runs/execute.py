@@ -23,10 +23,11 @@ from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
-from taxpr_jupyter._runs.devices import device_name, devices, placed_on
+from taxpr_jupyter._runs.devices import device_name, device_named, devices, placed_on
 from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
+from taxpr_jupyter._tracing.hints import hint
 
 _KEPT = 8  # cached compiled programs of one session
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,
@@ -197,11 +198,9 @@ class Executor:
         """The device to move everything to; None to leave everything where it is."""
         if device is None:
             return None
-        known = devices()
-        if device not in known:
-            raise PanelError(f"There is no device {device!r}. There are {', '.join(known)}")
+        found = device_named(device)
         spread = any(len(placed_on(leaf)) > 1 for leaf in jax.tree.leaves(self._inputs))
-        return None if spread and device == next(iter(known)) else known[device]
+        return None if spread and device == next(iter(devices())) else found
 
     def _ready(
         self,
@@ -365,7 +364,5 @@ def _options(attached: Attached) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    from taxpr_jupyter._tracing.hints import hint
-
     cure = hint(error)
     return f"{one_line(error)} Hint: {cure}" if cure else one_line(error)

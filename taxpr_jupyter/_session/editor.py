@@ -1,90 +1,33 @@
-"""The part of a session that is changed: tags, injectors, their values, folding."""
+"""The part of a session that changes the program: tags, injectors, their values."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import taxpr
 from taxpr_jupyter._edits import attach as _attach
-from taxpr_jupyter._edits.attach import Attached
-from taxpr_jupyter._edits.drawn import Drawn
-from taxpr_jupyter._edits.edits import adopted
+from taxpr_jupyter._edits.attach import Attached, Choice
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.model import HeatKind, checked_heat, count_of
-from taxpr_jupyter._session.changing import Changing, without
-from taxpr_jupyter._text.short import visible
-from taxpr_jupyter._tree.refold import refolded
+from taxpr_jupyter._session.store import Store, without
+from taxpr_jupyter._session.trials import Trials
 
 
-class Editor(Changing):
-    """A program and the changes made to it, which any thread may make.
+class Editor:
+    """Adds and removes tags and injectors."""
 
-    Every method takes addresses as the picture has them, and also keys and names of tags; what
-    is an address is not looked up as a name. An equation with one result stands for that
-    result. A method that cannot do what it was asked for raises `PanelError` and changes nothing.
+    def __init__(self, store: Store, trials: Trials) -> None:
+        self._store = store
+        self._trials = trials
 
-    Args:
-        program: The program as traced.
-        namespace: Where functions to inject are looked up.
-        drawn: Draws the program.
-
-    Attributes:
-        program: The program as traced.
-        namespace: Where functions to inject are looked up.
-        notes: Remarks for the user.
-        view_state: A place for views to keep what a cell that is run again should show again.
-    """
-
-    def __init__(self, program: taxpr.Program, namespace: Mapping[str, Any], drawn: Drawn) -> None:
-        super().__init__(program)
-        self.program = program
-        self.namespace = namespace
-        self.notes: tuple[str, ...] = ()
-        self.view_state: dict[str, Any] = {}
-        self._drawn = drawn
-
-    @property
-    def edited(self) -> taxpr.Program:
-        """The program with the added tags."""
-        return self._edited.program
-
-    @property
-    def tags(self) -> dict[str, dict[str, Any]]:
-        """The params of the added tags, by the address of the value that they mark."""
-        return {address: dict(params) for address, params in self._edited.edits.tags.items()}
-
-    @property
-    def injectors(self) -> dict[str, Attached]:
-        """The injectors, by the key of their site."""
-        return dict(self._edited.edits.attached)
-
-    @property
-    def unfolded(self) -> frozenset[str] | None:
-        """The addresses drawn open; None where the picture chooses."""
-        return self._edited.edits.unfolded
-
-    @property
-    def heat(self) -> HeatKind | None:
-        """What nodes are coloured by: ``"flops"``, ``"bytes"``, or None for their kinds."""
-        return self._drawn.heat
-
-    @heat.setter
-    def heat(self, kind: HeatKind | None) -> None:
-        with self._change("folding"):
-            self._drawn.heat = checked_heat(kind)
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
+    def choices(self) -> dict[str, Choice]:
+        """What `attach` takes by name: ready injectors, and functions of the namespace."""
+        return _attach.choices(self._store.namespace)
 
     def sites(self) -> tuple[SiteRow, ...]:
         """All tags in program order, those of the source and those added."""
-        with self._lock:
-            return self._edited.sites
+        with self._store.lock:
+            return self._store.edited.sites
 
     def tag(self, address: str, name: str | None = None, **params: Any) -> str:
         """Tags a value.
@@ -109,13 +52,13 @@ class Editor(Changing):
             >>> session.tag("0:sin", name="s")
             '0:sin.0'
         """
-        with self._change("tags"):
-            site = self._edited.site(address)
+        with self._store.change("tags"):
+            site = self._store.edited.site(address)
             if site is not None and site.added and site.params == {"name": name, **params}:
                 return site.key
-            key = self._edited.untagged_value(address)
-            params = {"name": self._edited.new_name(name), **params}
-            self._set(tags={**self._edited.edits.tags, key: params})
+            key = self._store.edited.untagged_value(address)
+            params = {"name": self._store.edited.new_name(name), **params}
+            self._store.put(tags={**self._store.edits.tags, key: params})
             return key
 
     def untag(self, address: str) -> None:
@@ -127,10 +70,10 @@ class Editor(Changing):
         Raises:
             PanelError: If there is no such tag, or it is in the source.
         """
-        with self._change("tags"):
+        with self._store.change("tags"):
             site = self._added(address, "removed")
-            edits = self._edited.edits
-            self._set(
+            edits = self._store.edits
+            self._store.put(
                 tags=without(edits.tags, site.key), attached=without(edits.attached, site.key)
             )
 
@@ -144,11 +87,11 @@ class Editor(Changing):
         Raises:
             PanelError: If there is no such tag, it is in the source, or the name is taken.
         """
-        with self._change("tags"):
+        with self._store.change("tags"):
             site = self._added(address, "renamed")
             if name != site.name:
-                params = {**site.params, "name": self._edited.new_name(name)}
-                self._set(tags={**self._edited.edits.tags, site.key: params})
+                params = {**site.params, "name": self._store.edited.new_name(name)}
+                self._store.put(tags={**self._store.edits.tags, site.key: params})
 
     def attach(self, address: str, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
         """Attaches an injector to a tag; a value without a tag is tagged first.
@@ -185,20 +128,20 @@ class Editor(Changing):
         """
 
         def place() -> Attached:
-            edited, tag = self._edited, None
+            edited, tag = self._store.edited, None
             site = edited.site(address)
             if site is None:
                 key, tag = edited.untagged_value(address), {"name": edited.new_name(None)}
                 edited = edited.changed(tags={**edited.edits.tags, key: tag})
                 site = edited.the_site(key)
-            made = _attach.make(site.key, injector, ctx, values, self.namespace)
-            made = self._untried(made, tag)
-            self._edited = edited.changed(attached={**edited.edits.attached, site.key: made})
+            made = _attach.make(site.key, injector, ctx, values, self._store.namespace)
+            made = self._trials.pending(made, tag)
+            self._store.edited = edited.changed(attached={**edited.edits.attached, site.key: made})
             return made
 
-        made = self._attach_tried("injectors", place)
+        made = self._trials.attach("injectors", place)
         for warning in made.warned:
-            warnings.warn(warning, stacklevel=2)
+            warnings.warn(warning, stacklevel=3)  # the caller of the session
         return made
 
     def detach(self, address: str) -> None:
@@ -210,9 +153,9 @@ class Editor(Changing):
         Raises:
             PanelError: If it has none.
         """
-        with self._change("injectors"):
-            site = self._attached(address)
-            self._set(attached=without(self._edited.edits.attached, site.key))
+        with self._store.change("injectors"):
+            gone = self._injector(address).key
+            self._store.put(attached=without(self._store.edits.attached, gone))
 
     def set_value(self, address: str, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
@@ -233,9 +176,9 @@ class Editor(Changing):
             now = self._injector(address)
             new = now.with_value(param, value)
             traced_anew = new.error or new.injector.options != now.injector.options
-            return self._placed(self._untried(new) if traced_anew else new)
+            return self._store.place(self._trials.pending(new) if traced_anew else new)
 
-        self._attach_tried("values", place)
+        self._trials.attach("values", place)
 
     def set_ctx(self, address: str, ctx: Any) -> None:
         """Sets the first context of a function that is attached.
@@ -247,93 +190,15 @@ class Editor(Changing):
         Raises:
             PanelError: If there is no such function.
         """
-        self._attach_tried(
+        self._trials.attach(
             "injectors",
-            lambda: self._placed(self._untried(self._injector(address).with_ctx(ctx))),
+            lambda: self._store.place(self._trials.pending(self._injector(address).with_ctx(ctx))),
         )
-
-    def fold(self, address: str) -> None:
-        """Draws an equation, or a group of equations, closed.
-
-        Args:
-            address: Of the equation or group.
-
-        Raises:
-            PanelError: If it holds nothing that could be open.
-        """
-        self._refold(address, opened=False)
-
-    def unfold(self, address: str) -> None:
-        """Draws an equation, or a group of equations, open.
-
-        Args:
-            address: Of the equation or group.
-
-        Raises:
-            PanelError: If it holds nothing that could be open.
-        """
-        self._refold(address, opened=True)
-
-    def fold_default(self) -> None:
-        """Lets the picture choose again what it draws open."""
-        with self._change("folding"):
-            self._set(unfolded=None, by_hand=frozenset(), note="")
-
-    def take_over(self, old: Editor) -> None:
-        """Takes over what an older session has, where its values are found again.
-
-        These are tags, injectors, folding, and the initial values of states that were set. What
-        was taken over, what is elsewhere now, and what could not be found, is said in `notes`.
-
-        Args:
-            old: The older session.
-        """
-        with self._change("tags"):
-            self._edited, moved, dropped = adopted(self._edited, old._edited, self.namespace)
-            self.view_state = dict(old.view_state)
-            self._drawn.heat = self._drawn.heat or old.heat
-            kept, ways = self._kept(self._take_states(old))
-            if kept:
-                self.notes += (
-                    f"Kept from the last run of this cell: {'; '.join(kept)}. "
-                    f"{_listed(ways)}, or the panel, {'drops' if len(ways) == 1 else 'drop'} them.",
-                )
-            if moved:
-                self.notes += (f"Moved, since the program has changed: {', '.join(moved)}.",)
-            if dropped:
-                self.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
-
-    def _take_states(self, old: Editor) -> list[str]:
-        """Takes over what was set of states; returns their names."""
-        del old  # an editor knows no states
-        return []
-
-    def _kept(self, states: Sequence[str]) -> tuple[list[str], list[str]]:
-        """What was taken over of an older session, in words, and the calls that drop it."""
-        sites = self._edited.sites
-        added = [_called(site) for site in sites if site.added]
-        attached = [f"{s.injector.name} at {_called(s)}" for s in sites if s.injector]
-        kept, ways = [], []
-        if added:
-            kept.append(f"{count_of(len(added), 'added tag')} ({_few(added)})")
-            ways.append("`session.untag(name)`")
-        if attached:
-            kept.append(f"{count_of(len(attached), 'injector')} ({_few(attached)})")
-            ways.append("`session.detach(name)`")
-        if states:
-            kept.append(f"{count_of(len(states), 'initial value')} ({_few(states)})")
-            ways.append("`session.reset_state(name)`")
-        return kept, ways
-
-    def close(self) -> None:
-        """Takes the views away; the session itself stays usable."""
-        with self._change("closed"):
-            self._closed = True
 
     # ---- within ------------------------------------------------------------------
 
     def _added(self, address: str, verb: str) -> SiteRow:
-        site = self._edited.the_site(address)
+        site = self._store.edited.the_site(address)
         if not site.added:
             place = f" ({site.source})" if site.source else ""
             raise PanelError(
@@ -341,51 +206,8 @@ class Editor(Changing):
             )
         return site
 
-    def _attached(self, address: str) -> SiteRow:
-        site = self._edited.the_site(address)
+    def _injector(self, address: str) -> Attached:
+        site = self._store.edited.the_site(address)
         if site.injector is None:
             raise PanelError(f"The tag {site.title} has no injector")
-        return site
-
-    def _refold(self, address: str, *, opened: bool) -> None:
-        with self._change("folding"):
-            picture = self._drawn.picture(self._edited)
-            now, by_hand = picture.unfolded, self._edited.edits.by_hand
-            then = refolded(picture, address, opened)
-            by_hand = by_hand | (then - now) if opened else by_hand - (now - then)
-            self._set(unfolded=then, by_hand=by_hand, note="")
-
-    def _injector(self, address: str) -> Attached:
-        injector = self._attached(address).injector
-        assert injector is not None
-        return injector
-
-    def _placed(self, attached: Attached) -> Attached:
-        self._set(attached={**self._edited.edits.attached, attached.key: attached})
-        return attached
-
-    def _refresh(self) -> None:
-        """Takes up functions that were defined anew, and globals that mend an injector.
-
-        Marks them as untried; `settle` tries them.
-        """
-        with self._lock:
-            for one in self.injectors.values():
-                new = _attach.refreshed(one, self.namespace)
-                if new is not None or one.error:
-                    self._placed(self._untried(new or one))
-
-
-def _called(site: SiteRow) -> str:
-    return visible(site.name or site.address)
-
-
-def _few(names: Sequence[str], most: int = 4) -> str:
-    """Some names: `h, loss, 3 more`."""
-    more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*names[:most], *more])
-
-
-def _listed(words: Sequence[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+        return site.injector

@@ -1,52 +1,41 @@
-"""A session: a traced call, the tags and injectors added to it, and its runs.
-
-It is plain Python. The panel, the text in a terminal and the user's own code see and
-change the same state by the same methods.
-"""
+"""A session: a traced call, the tags and injectors added to it, and its runs."""
 
 from __future__ import annotations
 
 import dataclasses
-import numbers
-import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from taxpr_jupyter._code import code as _code
-from taxpr_jupyter._code.state_code import StatesOf
-from taxpr_jupyter._edits import attach
-from taxpr_jupyter._edits import outline as _outline
-from taxpr_jupyter._edits.attach import Attached, Choice
-from taxpr_jupyter._edits.drawn import Drawn
-from taxpr_jupyter._edits.inspect import Inspection
-from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._errors import PanelError, UnderWayError, one_line
-from taxpr_jupyter._layout.dot import to_dot
+import taxpr
+from taxpr_jupyter._code.code import source_now
+from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._lines.listing import Line
-from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat, checked_limits, count_of
-from taxpr_jupyter._output import files, saved
-from taxpr_jupyter._output.comparison import Comparison
-from taxpr_jupyter._runs.clock import OnPhase
-from taxpr_jupyter._runs.devices import devices
-from taxpr_jupyter._runs.execute import Executor, Plan
-from taxpr_jupyter._runs.released import KEPT_BYTES, trimmed
-from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
+from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
+from taxpr_jupyter._output import saved
+from taxpr_jupyter._runs.devices import device_named
+from taxpr_jupyter._runs.execute import Executor
+from taxpr_jupyter._runs.released import KEPT_BYTES
+from taxpr_jupyter._runs.run import Run
+from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
-from taxpr_jupyter._session.states import WithStates
-from taxpr_jupyter._stoppable import CancelledError, stoppable
+from taxpr_jupyter._session.handover import hand_over
+from taxpr_jupyter._session.navigator import Navigator
+from taxpr_jupyter._session.renderer import Renderer
+from taxpr_jupyter._session.runner import Runner
+from taxpr_jupyter._session.states import States
+from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._tracing.call_names import call_text, given_names
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET
 
-__all__ = ["Attached", "Choice", "Session", "SiteRow"]
 
-_RUNS_KEPT = 10
-
-
-class Session(WithStates):
+class Session:
     """A traced call, what was added to it, and its runs.
+
+    Methods take addresses as the picture has them, and also keys and names of tags; what is an
+    address is not looked up as a name. An equation with one result stands for that result. A method
+    that cannot do what it was asked for raises `PanelError` and changes nothing.
 
     Args:
         fn: The function. It is traced, never called otherwise.
@@ -68,6 +57,8 @@ class Session(WithStates):
         name: The name of the program.
         call: The call in Python.
         text_only: Whether only text is shown.
+        program: The program as traced.
+        view_state: A place for views to keep what a cell that is run again should show again.
 
     Example:
         >>> import jax.numpy as jnp
@@ -99,393 +90,166 @@ class Session(WithStates):
         heat: HeatKind | None = None,
         kept_bytes: float = KEPT_BYTES,
     ) -> None:
-        if device is not None and device not in devices():
-            raise PanelError(f"There is no device {device!r}. There are {', '.join(devices())}")
+        if device is not None:
+            device_named(device)
         budget, timeout = checked_limits(budget, timeout)
+        heat = checked_heat(heat)
         start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
-        program = dataclasses.replace(start.program, name=name or start.program.name)
+        self.program = program = dataclasses.replace(start.program, name=name or start.program.name)
         names = {} if namespace is None else namespace
-        super().__init__(program, names, Drawn(budget, timeout, checked_heat(heat)), start.pure)
-        self.name = program.name
-        self.call = call or call_text(fn, args, kwargs or {}, names)
-        self.notes = start.notes
-        self.text_only = text_only
-        statics = start.static_argnums, start.static_argnames
+        self.call = call = call or call_text(fn, args, kwargs or {}, names)
         given = dict(zip(given_names(fn, names), (fn, tuple(args), kwargs or {}), strict=True))
-        self._source = _code.source_now(self.call, *statics, names, given)
-        self._executor = Executor(start.args, start.kwargs)
-        self._device = device
-        self._runs: tuple[Run, ...] = ()
-        self._kept_bytes = _checked_bytes(kept_bytes)
-        self._count = 0
-        self._under_way = threading.Lock()
+        source = source_now(call, start.static_argnums, start.static_argnames, names, given)
+        self.name = program.name
+        self.text_only = text_only
+        self.view_state: dict[str, Any] = {}
+        self._store = store = Store(program, call, names, start.notes)
+        self._trials = trials = Trials(store)
+        self._editor = Editor(store, trials)
+        self._states = states = States(store, start.pure)
+        renderer = Renderer(store, trials, source, start.pure, budget, timeout, heat)
+        self._renderer = renderer
+        self._navigator = Navigator(store, renderer)
+        executor = Executor(start.args, start.kwargs)
+        self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
 
-    # ---- looking -----------------------------------------------------------------
-
-    def inspect(self, address: str) -> Inspection:
-        """What is at an address of the picture, or at the tag with this key; never raises.
-
-        Args:
-            address: Of a value, an equation, a group or a tag.
-        """
-        with self._lock:
-            inspector = self._edited.inspector
-            address = inspector.address_of(address)
-            return self._drawn.described(self._edited, address, inspector.look(address))
-
-    def choices(self) -> dict[str, Choice]:
-        """What `attach` takes by name: ready injectors, and functions of the namespace."""
-        return attach.choices(self.namespace)
-
-    def devices(self) -> list[str]:
-        """Where `run` can run, the default first."""
-        return sorted(devices(), key=lambda name: name != self._device)
-
-    def code(self) -> str:
-        """Python that traces, tags, injects and runs the same, without the session.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> session = Session(jnp.sin, (0.5,), call="jnp.sin(0.5)")
-            >>> attached = session.attach("0:sin", "scale", factor=2.0)
-            >>> print(session.code().splitlines()[-1])
-            report = injected.report(ctx)
-        """
-        with self._lock:
-            edits = self._edited.edits
-            states = StatesOf(self._pure, edits.states) if self._pure else None
-            return _code.code_of(self._source, edits.tags, self._edited.sites, states)
-
-    def take_over(self, old: Editor) -> None:
-        super().take_over(old)
-        if isinstance(old, Session):
-            self._count = old._count  # so that no two runs of a cell have one number
-
-    # ---- running -----------------------------------------------------------------
+    tag = of("_editor", Editor.tag)
+    untag = of("_editor", Editor.untag)
+    rename = of("_editor", Editor.rename)
+    attach = of("_editor", Editor.attach)
+    detach = of("_editor", Editor.detach)
+    set_value = of("_editor", Editor.set_value)
+    set_ctx = of("_editor", Editor.set_ctx)
+    choices = of("_editor", Editor.choices)
+    sites = of("_editor", Editor.sites)
+    later = of("_trials", Trials.later)
+    settle = of("_trials", Trials.settle)
+    untried = of("_trials", Trials.untried)
+    give_up = of("_trials", Trials.give_up)
+    states = of("_states", States.states)
+    initial_states = of("_states", States.initial_states)
+    set_state = of("_states", States.set_state)
+    reset_state = of("_states", States.reset_state)
+    watch_state = of("_states", States.watch_state)
+    unwatch_state = of("_states", States.unwatch_state)
+    on_change = of("_store", Store.on_change)
+    close = of("_store", Store.close)
+    inspect = of("_navigator", Navigator.inspect)
+    find = of("_navigator", Navigator.find)
+    reveal = of("_navigator", Navigator.reveal)
+    upstream = of("_navigator", Navigator.upstream)
+    downstream = of("_navigator", Navigator.downstream)
+    between = of("_navigator", Navigator.between)
+    show_only = of("_navigator", Navigator.show_only)
+    show_all = of("_navigator", Navigator.show_all)
+    fold = of("_navigator", Navigator.fold)
+    unfold = of("_navigator", Navigator.unfold)
+    fold_default = of("_navigator", Navigator.fold_default)
+    picture = of("_renderer", Renderer.picture)
+    dot = of("_renderer", Renderer.dot)
+    svg = of("_renderer", Renderer.svg)
+    layout_note = of("_renderer", Renderer.layout_note)
+    html = of("_renderer", Renderer.html)
+    lines = of("_renderer", Renderer.lines)
+    text = of("_renderer", Renderer.text)
+    outline = of("_renderer", Renderer.outline)
+    tags_table = of("_renderer", Renderer.tags_table)
+    code = of("_renderer", Renderer.code)
+    changes = of("_renderer", Renderer.changes)
+    save = of("_renderer", Renderer.save)
+    run = of("_runner", Runner.run)
+    running = of("_runner", Runner.running)
+    last = of("_runner", Runner.last)
+    stale = of("_runner", Runner.stale)
+    kept_bytes = of("_runner", Runner.kept_bytes)
+    finish = of("_runner", Runner.finish)
+    release = of("_runner", Runner.release)
+    devices = of("_runner", Runner.devices)
+    write_states = of("_runner", Runner.write_states)
 
     @property
-    def running(self) -> bool:
-        """Whether a run is under way."""
-        return self._under_way.locked()
+    def edited(self) -> taxpr.Program:
+        """The program with the added tags."""
+        return self._store.edited.program
+
+    @property
+    def tags(self) -> dict[str, dict[str, Any]]:
+        """The params of the added tags, by the address of the value that they mark."""
+        return {address: dict(params) for address, params in self._store.edits.tags.items()}
+
+    @property
+    def injectors(self) -> dict[str, Attached]:
+        """The injectors, by the key of their site."""
+        return dict(self._store.edits.attached)
+
+    @property
+    def namespace(self) -> Mapping[str, Any]:
+        """Where functions to inject are looked up."""
+        return self._store.namespace
+
+    @namespace.setter
+    def namespace(self, namespace: Mapping[str, Any]) -> None:
+        self._store.namespace = namespace
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user."""
+        return self._store.notes
+
+    @property
+    def error(self) -> str | None:
+        """The message of the last mistake; None after something that worked."""
+        return self._store.error
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._store.closed
+
+    def take_over(self, old: Session) -> None:
+        """Takes over what an older session has, where its values are found again.
+
+        These are tags, injectors, folding, and the initial values of states that were set. What
+        was taken over, what is elsewhere now, and what could not be found, is said in `notes`.
+
+        Args:
+            old: The older session.
+        """
+        with self._store.change("tags"):
+            hand_over(old._store, self._store, self._states)
+            self.view_state = dict(old.view_state)
+            self._renderer.heat = self._renderer.heat or old.heat
+        self._runner.count = old._runner.count  # so that no two runs of a cell have one number
+
+    @property
+    def unfolded(self) -> frozenset[str] | None:
+        """The addresses drawn open; None where the picture chooses."""
+        return self._store.edits.unfolded
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether nothing is left out by `show_only`."""
+        return self._store.edits.only is None
+
+    @property
+    def heat(self) -> HeatKind | None:
+        """What nodes are coloured by: ``"flops"``, ``"bytes"``, or None for their kinds."""
+        return self._renderer.heat
+
+    @heat.setter
+    def heat(self, kind: HeatKind | None) -> None:
+        self._navigator.colour(kind)
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """The last runs, oldest first; see `kept_bytes` for what the older ones still have."""
-        return self._runs
-
-    @property
-    def stale(self) -> bool:
-        """Whether tags, injectors, their values or states were changed after the last run began."""
-        last = self.last
-        return last is not None and last.edition != self._edition
-
-    @property
-    def kept_bytes(self) -> float:
-        """How large the results of the runs before the last one may be, together.
-
-        The last run that came to its end keeps all, and every run its texts, statistics,
-        differences, and arrays of up to 16 KiB. Of the runs before the larger arrays are released,
-        the oldest first: there something stands for them that says how to have them again. A
-        `Run` that you hold yourself stays as it is.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> session = Session(jnp.sin, (jnp.ones((100, 100)),), kept_bytes=0)
-            >>> attached = session.attach("0:sin", "scale", factor=0.5)
-            >>> first, second = session.run(), session.run()
-            >>> session.runs[0].outputs
-            <f32[100,100] of run 1, released: print(run.code) shows how to have it again>
-        """
-        return self._kept_bytes
-
-    @kept_bytes.setter
-    def kept_bytes(self, number: float) -> None:
-        with self._change("values"):
-            self._kept_bytes = _checked_bytes(number)
-            self._trim()
-
-    def release(self) -> None:
-        """Frees large arrays of all runs, cached results and compiled programs.
-
-        The next run makes them again. A cell that is run again does this to its old session.
-        """
-        with self._lock:
-            self._executor.release()
-            self._runs = tuple(trimmed(self._runs, -1, keep_last=False))
-
-    def _trim(self) -> None:
-        kept = self._executor.trimmed(self._kept_bytes)
-        self._runs = tuple(trimmed(self._runs[-_RUNS_KEPT:], self._kept_bytes, kept))
-
-    @property
-    def last(self) -> Run | None:
-        """The last run, or None."""
-        runs = self.runs
-        return runs[-1] if runs else None
-
-    def run(
-        self,
-        device: str | None = None,
-        on_phase: OnPhase | None = None,
-        cancel: threading.Event | None = None,
-        live: bool = False,
-    ) -> Run:
-        """Runs the program with the injectors, beside the untouched program.
-
-        The untouched program runs once per device, with its debug prints and callbacks, since
-        the arguments of a session never change; later runs compare with those outputs. It runs
-        again where they were let go of, see `kept_bytes` and `release`. With nothing attached one
-        program runs, which records its tags and is the untouched one, too.
-
-        What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
-        `Run.exception` is the exception itself.
-
-        Args:
-            device: One of `devices`; by default where JAX would run it.
-            on_phase: Called before each phase.
-            cancel: Set it from another thread to stop within a second. XLA goes on with a
-                program that it runs, and what comes of that is thrown away; see `Run.left`. So it
-                is with the kernel's interrupt, which raises `KeyboardInterrupt`.
-            live: Only glance at the results, for an answer at once: no records, and no comparison
-                of arrays; `Run.whole` makes up for it. Such a run takes the place and the number
-                of the live one before it.
-
-        Returns:
-            Outputs with and without the injectors, differences, records of the tags, times, what
-            became of states. The user's own states stay as they are, see `write_states`.
-
-        Raises:
-            PanelError: A run is under way.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
-            >>> attached = session.attach("0:sin", "add", value=2.0)
-            >>> run = session.run()
-            >>> print(run.baseline, run.outputs)
-            1.0 3.0
-        """
-        if not self._under_way.acquire(blocking=False):
-            raise UnderWayError("A run is under way: wait for it, or cancel it")
-        try:
-            again = live and self.last is not None and self.last.live
-            left = self._settled(on_phase, cancel)
-            plan = self._plan(again)
-            run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
-            run = dataclasses.replace(run, left=run.left or left)
-        finally:
-            self._under_way.release()
-        with self._change("run"):
-            self._runs = (*(self._runs[:-1] if again else self._runs), run)
-            self._trim()
-            return run
-
-    def finish(self, run: Run) -> Run:
-        """Looks at all of a live run, and puts what it found in its place; see `run`.
-
-        Args:
-            run: One that ``run(live=True)`` returned.
-        """
-        whole = run.whole()
-        with self._change("run"):
-            if whole is not run and self.last is run:
-                self._runs = (*self._runs[:-1], whole)
-                self._trim()
-        return whole
-
-    def _settled(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> str:
-        """Tries out what is attached; where that is cancelled returns what goes on, in words."""
-        self._refresh()
-
-        def on_trial(attached: Attached) -> None:
-            del attached
-            if on_phase is not None:
-                on_phase(Phase("injected", "trace", 1, len(PHASES)))
-
-        try:
-            self.settle(cancel, on_trial)
-        except CancelledError as stopped:
-            return LEFT["trace"] if stopped.left else ""
-        return ""
-
-    def _plan(self, again: bool) -> Plan:
-        with self._lock:
-            self._count += not again
-            return Plan(
-                number=self._count,
-                edition=self._edition,
-                program=self.program,
-                edited=self.edited,
-                sites=self._edited.sites,
-                code=self.code(),
-                tags=tuple((key, *params.items()) for key, params in self.tags.items()),
-                states=self.initial_states,
-                watched=self._edited.edits.watched,
-            )
-
-    # ---- showing -----------------------------------------------------------------
-
-    def picture(self) -> Picture:
-        """The picture as plain data."""
-        with self._lock:
-            return self._drawn.picture(self._edited)
-
-    def dot(self) -> str:
-        """The picture as DOT text."""
-        return to_dot(self.picture())
-
-    def svg(self, cancel: threading.Event | None = None) -> str | None:
-        """The picture as SVG; None where it could not be laid out, and `layout_note` says why.
-
-        Args:
-            cancel: Set it from another thread to stop the layout at once.
-        """
-        return self._drawn.svg(self._edited, cancel)
-
-    @property
-    def layout_note(self) -> str:
-        """What to know about the picture and its last layout; may be empty."""
-        return self._drawn.note(self._edited)
-
-    def lines(self) -> list[Line]:
-        """What the picture shows as lines, in plain data."""
-        with self._lock:
-            return self._drawn.drawing(self._edited).lines()
-
-    def text(self, color: bool = False, limit: int | None = None, folded: bool = False) -> str:
-        """The program as text, with its tags marked.
-
-        Args:
-            color: Whether to use the colours of a terminal.
-            limit: At most this many lines of the program; None for all.
-            folded: Whether to write what the picture shows, as `print(jaxpr)` would; else every
-                equation is there, with its address.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> print(Session(lambda x: jnp.sin(x) * x, (0.5,)).text(folded=True))
-            fn(0.5): 2 equations, 0 tags
-            { lambda ; a:f32[] . let  # x
-              b:f32[] = sin a
-              c:f32[] = mul b a
-            in (c,) }
-        """
-        if folded:
-            return self._folded_text(False, color, limit)
-        with self._lock:
-            rows = self._edited.rows(self.call, limit, color)
-        return "\n".join(text for _, text in rows)
-
-    def outline(self, color: bool = False, limit: int | None = None) -> str:
-        """What the picture shows, as a list of what is in what; for screen readers, too.
-
-        Args:
-            color: Whether to use the colours of a terminal.
-            limit: At most this many lines of the program; None for all.
-        """
-        return self._folded_text(True, color, limit)
-
-    def _folded_text(self, outline: bool, color: bool, limit: int | None) -> str:
-        with self._lock:
-            lines, sites = self.lines(), self._edited.sites
-        return _outline.folded_text(
-            lines, sites, outline=outline, call=self.call, color=color, limit=limit
-        )
-
-    def changes(self, cancel: threading.Event | None = None) -> Comparison:
-        """The program with the added tags and the injectors, compared with the untouched one.
-
-        Args:
-            cancel: Set it from another thread to stop within a second.
-
-        Raises:
-            PanelError: An injector cannot work.
-            CancelledError: ``cancel`` was set.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
-            >>> attached = session.attach("0:sin", "add", value=2.0)
-            >>> session.changes().diff.summary()
-            '3 added, 2 same'
-        """
-        self.settle(cancel)
-        try:
-            injected = stoppable(self._edited.injected, cancel and cancel.is_set)
-        except (PanelError, CancelledError):
-            raise
-        except Exception as error:  # what an injector reads may have changed since it was tried
-            raise PanelError(f"An injector cannot work: {one_line(error)}") from error
-        after = dataclasses.replace(injected, name=f"{self.name}, edited")
-        drawn = self._drawn
-        return Comparison(self.program, after, budget=drawn.budget, timeout=drawn.timeout)
-
-    def tags_table(self, color: bool = False) -> str:
-        """A table of all tags.
-
-        Args:
-            color: Whether to use the colours of a terminal.
-        """
-        return _outline.tags_table(self.sites(), color=color)
-
-    def html(self) -> str:
-        """The picture as a page that needs nothing else; see `Drawing.html`.
-
-        Raises:
-            PanelError: If the picture could not be laid out.
-        """
-        with self._lock:
-            drawing = self._drawn.drawing(self._edited)
-        return drawing.html()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the picture, the text (.txt) or the code (.py) to a file.
-
-        Args:
-            path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
-                .html, .dot or .gv.
-
-        Raises:
-            PanelError: If the name ends otherwise, or nothing here can write it.
-            OSError: If the file cannot be written.
-        """
-        with self._lock:
-            drawing = self._drawn.drawing(self._edited)
-        own = {
-            ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
-            ".py": self.code,
-        }
-        files.save(path, {**drawing.writers(), **own})
+        return self._runner.runs
 
     def __repr__(self) -> str:
-        with self._lock:
-            equations = sum(1 for _ in self._edited.index.eqns()) - len(self._edited.sites)
-            parts = [count_of(equations, "equation"), count_of(len(self._edited.sites), "tag")]
-        parts.append(count_of(len(self.injectors), "injector"))
-        if self.runs:
-            parts.append(count_of(self._count, "run"))
-        return f"<taxpr session {self.call}: {', '.join(parts)}>"
+        return self._store.summary(self._runner.count if self.runs else 0)
 
     def _repr_mimebundle_(self, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return type(self)._display(self, **choice)
 
     def _ipython_display_(self) -> None:
         saved.publish(self)
-
-
-def _checked_bytes(number: float) -> float:
-    """The number itself.
-
-    Raises:
-        PanelError: It is no number of bytes.
-    """
-    if isinstance(number, bool) or not isinstance(number, numbers.Real) or not number >= 0:
-        raise PanelError(
-            f"kept_bytes is a number of bytes, such as 2**28, 0, or math.inf: not {number!r}"
-        )
-    return number

@@ -74,7 +74,7 @@ def _by_dot(
 
 
 def _by_cairosvg(svg: str, form: str) -> bytes:
-    import cairosvg  # an extra, `png`
+    import cairosvg  # optional: the extra `png`
 
     write: Any = {"png": cairosvg.svg2png, "pdf": cairosvg.svg2pdf}[form]
     # For a PDF the factor would only enlarge the page.

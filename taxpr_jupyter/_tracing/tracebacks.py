@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import importlib.util
 import os
 from collections.abc import Iterator
 from types import FrameType, TracebackType
@@ -124,8 +125,6 @@ def is_ours(filename: str) -> bool:
 
 @functools.cache
 def _folders() -> tuple[str, ...]:
-    import importlib.util
-
     specs = [importlib.util.find_spec(name) for name in _OURS]
     return tuple(
         os.path.join(folder, "")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from taxpr_jupyter._diff.diff import Diff
@@ -13,6 +12,8 @@ from taxpr_jupyter._model import theme
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import COMPARING, Jobs
 
 LINES = 400  # of the text that is shown where there is no picture
 UNCHANGED = "No tag was added and no injector is attached: both sides are the same."
@@ -28,35 +29,14 @@ _KINDS: Mapping[Status, tuple[str, str]] = {
 
 
 class CompareView:
-    """Compares the session's program with its changes, whenever somebody looks at it.
+    """Compares the session's program with its changes, whenever somebody looks at it."""
 
-    Args:
-        session: The session.
-        show: Takes a new value of the trait ``comparison``.
-        attempt: Calls a method of the session; a mistake becomes a message and gives None.
-        guard: Held while the state changes, which happens on several threads.
-        report: Called with the task while the pictures are laid out, and at its end.
-
-    Attributes:
-        task: The work under way, or None.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        show: Callable[[dict[str, Any]], None],
-        attempt: Callable[..., Any],
-        guard: threading.RLock,
-        report: Callable[[Task], None],
-    ) -> None:
+    def __init__(self, session: Session, graph: Graph, jobs: Jobs) -> None:
         self._session = session
-        self._show = show
-        self._attempt = attempt
-        self._guard = guard
-        self._report = report
+        self._graph = graph
+        self._jobs = jobs
         self._seen = False
         self._fresh = False
-        self.task: Task | None = None
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is old is made again."""
@@ -67,29 +47,24 @@ class CompareView:
     def changed(self) -> None:
         """Says that the program is another one now."""
         self._fresh = False
-        if self.task:
-            self.task.cancel()
+        if task := self._jobs.of(COMPARING):
+            task.cancel()
         if self._seen:
             self._start()
 
     def _start(self) -> None:
-        if self.task:
-            self.task.cancel()
         self._fresh = True
-        self.task = Task(self._compare, self._report, "comparing")
-        self.task.start()
+        self._jobs.start(COMPARING, self._compare, "comparing")
 
     def _compare(self, task: Task) -> None:
-        state = self._attempt(self._state, task) or {}
-        with self._guard:
-            if self.task is not task:
+        state = self._jobs.attempt(self._state, task) or {}
+        with self._jobs.lock:
+            if not self._jobs.end(task):
                 return  # there is a newer one
-            self.task = None
             if task.cancelled.is_set():
                 self._fresh = False
             else:
-                self._show(state)
-            self._report(task)
+                self._graph.comparison = state
 
     def _state(self, task: Task) -> dict[str, Any]:
         try:

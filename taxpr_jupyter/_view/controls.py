@@ -6,9 +6,10 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._session.session import Attached, Session
+from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.params import MISTAKE, CtxField, ParamField
 
 

@@ -65,6 +65,11 @@ class Graph(anywidget.AnyWidget):
         self._guard = guard
         super().__init__(**kwargs)
 
+    def show(self, **traits: Any) -> None:
+        """Sets several traits."""
+        for name, value in traits.items():
+            setattr(self, name, value)
+
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Takes in what the browser changed."""
         with self._guard:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-PATIENCE = 10.0  # seconds to wait for a message that was sent earlier and may never come
+MISSING_AFTER = 10.0  # seconds to wait for a message that was sent earlier
 
 Content = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ class Inbox:
                 early[number] = content
                 self._release(page)
                 if early:
-                    late = threading.Timer(PATIENCE, self._go_on_without, (page, number))
+                    late = threading.Timer(MISSING_AFTER, self._go_on_without, (page, number))
                     late.daemon = True
                     late.start()
         self._handle_ready()

@@ -27,7 +27,9 @@ def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[st
             notes.append(session.layout_note)
         if getattr(shell, "kernel", None) is not None:
             try:
-                data, metadata = _widget(session, **choice)
+                from taxpr_jupyter._view.widget import view_for  # heavy: ipywidgets
+
+                data, metadata = view_for(session)._repr_mimebundle_(**choice)
             except Exception as error:  # a panel that fails must not take the picture with it
                 LOG.warning("There is no panel for %r", session, exc_info=True)
                 notes.append(f"There is no panel: {one_line(error)}")
@@ -36,12 +38,3 @@ def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[st
     parts = [session.text(color=color, limit=_LINES), session.tags_table(color=color), *notes]
     data["text/plain"] = "\n\n".join(part for part in parts if part)
     return data, metadata
-
-
-def _widget(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    from taxpr_jupyter._view.widget import view_for
-
-    bundle = view_for(session)._repr_mimebundle_(**choice)
-    if isinstance(bundle, tuple):
-        return dict(bundle[0]), dict(bundle[1])
-    return dict(bundle or {}), {}

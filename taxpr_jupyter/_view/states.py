@@ -10,50 +10,57 @@ from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.state_runs import StateRun
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._session.state_rows import StateRow
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import Jobs
 
 MOST_LEAVES = 12  # arrays of one state; the others are in Python
 LONGEST = 2000  # characters of one value
 
 
-class Refused:
-    """Values that were typed and do not fit, until there is another one.
+class StateFields:
+    """Takes what is typed for states. What does not fit is shown until there is another one."""
 
-    Args:
-        session: The session.
-
-    Attributes:
-        texts: What was typed, and what is wrong with it, by the name of the array.
-    """
-
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, graph: Graph, jobs: Jobs) -> None:
         self._session = session
-        self.texts: dict[str, tuple[str, str]] = {}
+        self._graph = graph
+        self._jobs = jobs
+        # What was typed, and what is wrong with it, by the name of the array.
+        self._refused: dict[str, tuple[str, str]] = {}
 
-    def set(self, name: str, text: str) -> None:
+    def refresh(self) -> None:
+        """Shows the states as they are now."""
+        self._graph.states = states_state(self._session, self._refused)
+
+    def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], Any]]:
+        """What the messages of the browser do, each with the name of a state or an array of it."""
+        session = self._session
+        return {
+            "state": lambda name: self._set(name, str(content.get("value", ""))),
+            "keepState": self._keep,
+            "resetState": session.reset_state,
+            "watch": session.watch_state,
+            "unwatch": session.unwatch_state,
+            "writeStates": lambda _: session.write_states(),
+        }
+
+    def _set(self, name: str, text: str) -> None:
         """Sets an initial value, or keeps the text with what is wrong with it."""
-        self.texts.pop(name, None)
+        self._refused.pop(name, None)
         try:
             self._session.set_state(name, text)
         except PanelError as error:
-            self.texts[name] = text, str(error)
+            self._refused[name] = text, str(error)
+        self._shown_there()
 
-    def forget(self, name: str) -> None:
+    def _keep(self, name: str) -> None:
         """Goes back to the value that a run begins with."""
-        self.texts.pop(name, None)
+        self._refused.pop(name, None)
+        self._shown_there()
 
-
-def actions(
-    session: Session, content: Mapping[str, Any], refused: Refused
-) -> dict[str, Callable[[str], Any]]:
-    """What the messages of the browser do, each with the name of a state or of an array of it."""
-    return {
-        "state": lambda name: refused.set(name, str(content.get("value", ""))),
-        "keepState": refused.forget,
-        "resetState": session.reset_state,
-        "watch": session.watch_state,
-        "unwatch": session.unwatch_state,
-        "writeStates": lambda _: session.write_states(),
-    }
+    def _shown_there(self) -> None:
+        """What is wrong stands beside the field, and in no message."""
+        self.refresh()
+        self._jobs.say("")
 
 
 def states_state(
@@ -63,7 +70,7 @@ def states_state(
 
     Args:
         session: The session.
-        refused: See `Refused.texts`.
+        refused: What was typed and does not fit, and why, by the name of the array.
     """
     rows, last = session.states(), session.last
     if not rows:

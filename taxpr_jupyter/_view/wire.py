@@ -10,13 +10,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.inspect import Inspection, ValueRow
+from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
 from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._lines.rows import outline_rows
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.run import Difference, Record, Run
-from taxpr_jupyter._session.session import Attached, SiteRow
 from taxpr_jupyter._text.short import shortened
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python

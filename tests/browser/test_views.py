@@ -221,7 +221,7 @@ def test_without_a_picture_there_is_the_outline_and_the_reason(page, opened):
     without = (
         "from taxpr_jupyter._view.widget import view_for\n"
         "type(p).layout_note = 'No picture: it took too long.'\n"
-        "view_for(p)._show_picture(None)"
+        "view_for(p).showing.picture(None)"
     )
     book, panel = opened(without)
     book.run(2)

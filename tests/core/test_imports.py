@@ -1,8 +1,10 @@
 """Imports point one way: between modules, and between the rooms that they live in."""
 
 import ast
+import collections
 import graphlib
 import pathlib
+import re
 
 import pytest
 
@@ -20,6 +22,18 @@ ROOMS = {
         __main__""",
 }
 MOST = 16  # modules in one folder
+
+# What is imported inside of functions, and how often: only what is heavy or optional.
+LATE = {
+    "taxpr": {},
+    "taxpr_jupyter": {
+        "cairosvg": 1,
+        "graphviz": 1,
+        "taxpr_jupyter._ipython": 2,
+        "taxpr_jupyter._view.widget": 1,
+        "wasmtime": 4,
+    },
+}
 
 
 def imports(file, modules):
@@ -63,6 +77,24 @@ def test_rooms_import_from_rooms_below(package):
         if name != package and level[name.split(".")[1]] < level[one.split(".")[1]]
     ]
     assert not wrong
+
+
+def late_imports(file):
+    """The modules that are imported inside of functions, each with its line."""
+    text = file.read_text(encoding="utf-8")
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    for node in {node for function in functions for node in ast.walk(function)}:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            line = text.splitlines()[node.lineno - 1]
+            yield from ((getattr(node, "module", name), line) for name in names)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_only_what_is_heavy_or_optional_is_imported_late(package):
+    found = [one for file in (ROOT / package).rglob("*.py") for one in late_imports(file)]
+    assert [line for _, line in found if not re.search(r"# (heavy|optional): \S", line)] == []
+    assert collections.Counter(name for name, _ in found) == LATE[package]
 
 
 @pytest.mark.parametrize("package", ROOMS)

@@ -647,7 +647,7 @@ def test_a_picture_of_2000_equations_is_small():
     assert len(data["image/svg+xml"].encode()) <= 300_000
     assert len(data["text/plain"].encode()) <= 30_000
     session = Session(lambda x: x, (X,))
-    assert session._drawn.budget == BUDGET
+    assert session._renderer.budget == BUDGET
 
 
 def test_convert_stops_when_it_is_told(monkeypatch):

@@ -244,7 +244,7 @@ def test_what_the_user_unfolded_is_not_folded():
     session = block_sessions(budget=24)
     first, *_, last = in_scans(session)
     session.fold_default()
-    path = session._drawn.builder(session._edited).path_to(first)
+    path = session._renderer.builder(session._store.edited).path_to(first)
     for address in path:
         session.unfold(address)
     session.reveal(last)

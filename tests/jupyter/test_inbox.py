@@ -84,7 +84,7 @@ def test_what_waited_for_a_message_with_an_error_is_handled(seen):
 
 
 def test_a_message_that_never_comes_is_given_up(seen, monkeypatch):
-    monkeypatch.setattr(_inbox, "PATIENCE", 0.01)
+    monkeypatch.setattr(_inbox, "MISSING_AFTER", 0.01)
     done = threading.Event()
 
     def handle(content):

@@ -14,7 +14,8 @@ from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.run import LEFT
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view import interrupts, widget
-from taxpr_jupyter._view.widget import CANCELLED, view_for
+from taxpr_jupyter._view.jobs import CANCELLED
+from taxpr_jupyter._view.widget import view_for
 
 H = "0:mul.0"  # the key of the tag h
 SECONDS = 60  # long after which something hangs
@@ -63,7 +64,7 @@ class Panel:
 
     def settled(self):
         """Waits until nothing is under way."""
-        while self.view._tasks():
+        while self.view.jobs.tasks():
             assert self.view.wait(SECONDS)
 
 
@@ -266,7 +267,7 @@ def test_a_refused_injector_is_taken_away_with_its_tag(session, monkeypatch):
     def refuse(*args):
         raise PanelError("no")
 
-    monkeypatch.setattr("taxpr_jupyter._session.changing.tried", refuse)
+    monkeypatch.setattr("taxpr_jupyter._session.trials.tried", refuse)
     with session.later():
         session.attach("1:sin", "scale")
     assert session.tags
@@ -335,7 +336,7 @@ def test_a_panel_that_is_closed_while_an_injector_is_traced_takes_nothing_away(
             session.attach("h", "slow")
         shown.view.start_run()
     assert slow.begun.wait(SECONDS)
-    tasks = shown.view._tasks()
+    tasks = shown.view.jobs.tasks()
     shown.view.close()
     assert all(task.wait(SECONDS) for task in tasks)
     assert session.injectors[H].name == "slow"
@@ -382,12 +383,12 @@ def test_the_panel_is_idle_again_whatever_is_raised(session, shown, monkeypatch,
     def raises(*args, **more):
         raise kind("out")
 
-    monkeypatch.setattr(session, "settle", raises)
+    monkeypatch.setattr(session._trials, "settle", raises)
     monkeypatch.setattr(session, "svg", raises)
     shown.send("run", device="cpu:0")
     shown.settled()
     shown.send("fold", "h")
-    shown.view._redraw()
+    shown.view.showing.redraw()
     shown.settled()
     assert shown.graph.progress == {"running": False}
     assert "out" in shown.graph.message["text"]

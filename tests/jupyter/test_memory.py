@@ -417,7 +417,7 @@ def test_the_magic_has_a_setting_for_it(notebook):
 
 def test_results_of_other_devices_are_kept_as_far_as_there_is_room():
     session = with_runs(0, 1)
-    executor = session._executor
+    executor = session._runner._executor
     outputs, totals = next(iter(executor._baselines.values()))
     copies = [jax.tree.map(jnp.copy, outputs) for _ in range(3)]
     executor._baselines = {k: (copy, totals) for k, copy in enumerate(copies)}

@@ -678,7 +678,7 @@ def test_the_panel_shows_states_and_edits_them():
     assert (leaf["text"], leaf["editable"], leaf["before"]) == ("0.0", True, "")
 
     def send(**message):
-        view._on_message(message)
+        view.messages.handle(message)
         return view.graph.states["states"][0]
 
     assert send(do="state", address="total", value="41")["leaves"][0]["text"] == "41.0"

@@ -10,10 +10,10 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import Session
-from taxpr_jupyter._edits.drawn import Drawn
 from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._layout.layout import LaidOut
 from taxpr_jupyter._output import drawing
+from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._view.widget import view_for
 
 ROUNDS = 200
@@ -65,11 +65,12 @@ def test_each_layout_is_of_its_own_text(monkeypatch):
 
 
 def test_each_program_is_drawn_by_its_own_builder():
-    drawn = yielding(Drawn)(60, 1.0)
+    renderer = Session(jnp.sin, (1.0,))._renderer
+    renderer.__class__ = yielding(Renderer)
     edited = [Edited(program(), Edits()) for _ in range(4)]
 
     def asks(one):
-        return lambda: {drawn.builder(one).program for _ in range(ROUNDS)}
+        return lambda: {renderer.builder(one).program for _ in range(ROUNDS)}
 
     assert at_once(*map(asks, edited)) == [{one.program} for one in edited]
 

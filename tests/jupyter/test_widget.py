@@ -497,7 +497,7 @@ def test_each_message_is_answered_whatever_becomes_of_it(session, view, remote, 
     with pytest.raises(KeyboardInterrupt):
         remote.send("untag", "sum", **{"from": "page", "number": 1})
     assert view.graph.handled == {"page": 1}
-    monkeypatch.setattr(view, "_known", lambda: None)
+    monkeypatch.setattr(view.jobs, "known", lambda: None)
     remote.send("untag", "sum", **{"from": "page", "number": 2})
     assert view.graph.handled == {"page": 2}
     monkeypatch.undo()

@@ -1,20 +1,43 @@
-"""The part of a session that finds: search, paths, showing only a part."""
+"""The part of a session that finds places, and says which of them are in the picture."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
-from taxpr_jupyter._analysis.slices import Slice
+from taxpr_jupyter._analysis.slices import Slice, Slices
+from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat
 from taxpr_jupyter._search.find import Hit
-from taxpr_jupyter._session.editor import Editor
+from taxpr_jupyter._session.renderer import Renderer
+from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._tree.focus import Only
+from taxpr_jupyter._tree.refold import refolded
 
 _NAMED = 3  # so many names of what was folded are told
 
 
-class Finding(Editor):
-    """A program in which things are found. Addresses are those of the program with its tags."""
+class Navigator:
+    """Searches, follows paths, folds and unfolds, shows only a part.
+
+    Addresses are those of the program with its tags.
+    """
+
+    def __init__(self, store: Store, renderer: Renderer) -> None:
+        self._store = store
+        self._renderer = renderer
+
+    def inspect(self, address: str) -> Inspection:
+        """What is at an address of the picture, or at the tag with this key; never raises.
+
+        Args:
+            address: Of a value, an equation, a group or a tag.
+        """
+        with self._store.lock:
+            inspector = self._store.edited.inspector
+            address = inspector.address_of(address)
+            return _described(self._renderer.picture(), address, inspector.look(address))
 
     def find(self, text: str) -> list[Hit]:
         """Searches the program.
@@ -39,8 +62,8 @@ class Finding(Editor):
             >>> session.find("prim:cos")
             [Hit(address='1:cos', why=('primitive cos',))]
         """
-        with self._lock:
-            return self._edited.finder.find(text)
+        with self._store.lock:
+            return self._store.edited.tagged.finder.find(text)
 
     def reveal(self, address: str) -> str:
         """Unfolds all that is needed so that an address is in the picture.
@@ -54,17 +77,17 @@ class Finding(Editor):
         Returns:
             The address of the element of the picture that stands for it.
         """
-        with self._change("folding"):
-            edited = self._edited
-            address = edited.inspector.address_of(address)
-            edits, picture = edited.edits, self._drawn.picture(edited)
-            builder = self._drawn.builder(edited)
+        with self._store.change("folding"):
+            edited = self._store.edited
+            address = self._at(address)
+            edits, picture = edited.edits, self._renderer.picture()
+            builder = self._renderer.builder(edited)
             way = builder.path_to(address, edits.only)
             if not picture.unfolded.issuperset(way):
                 by_hand = edits.by_hand & picture.unfolded
                 unfolded, folded = builder.reveal(address, picture.unfolded, by_hand, edits.only)
-                self._set(unfolded=unfolded, by_hand=by_hand, note=_note(address, folded))
-            element = self._drawn.picture(self._edited).element_of(address)
+                self._store.put(unfolded=unfolded, by_hand=by_hand, note=_note(address, folded))
+            element = self._renderer.picture().element_of(address)
             return element.address if element else address
 
     def upstream(self, address: str) -> Slice:
@@ -84,8 +107,8 @@ class Finding(Editor):
             >>> session.upstream("0:sin").addresses
             ('in0', '0:sin')
         """
-        with self._lock:
-            return self._edited.slices.upstream(self._edited.inspector.address_of(address))
+        with self._store.lock:
+            return self._slices.upstream(self._at(address))
 
     def downstream(self, address: str) -> Slice:
         """What depends on a value or equation, through all nested jaxprs; see `upstream`.
@@ -93,8 +116,8 @@ class Finding(Editor):
         Args:
             address: Of the value or equation.
         """
-        with self._lock:
-            return self._edited.slices.downstream(self._edited.inspector.address_of(address))
+        with self._store.lock:
+            return self._slices.downstream(self._at(address))
 
     def between(self, start: str, stop: str) -> Slice:
         """All paths from one value or equation to another, empty where there is none.
@@ -103,9 +126,8 @@ class Finding(Editor):
             start: The address of the one.
             stop: The address of the other.
         """
-        with self._lock:
-            at = self._edited.inspector.address_of
-            return self._edited.slices.between(at(start), at(stop))
+        with self._store.lock:
+            return self._slices.between(self._at(start), self._at(stop))
 
     def show_only(
         self,
@@ -119,7 +141,7 @@ class Finding(Editor):
             addresses: A slice, or the addresses of equations, nested jaxprs, groups or values.
             between: Instead of these, two places: the paths from the first to the second.
         """
-        with self._change("folding"):
+        with self._store.change("folding"):
             if (addresses is None) == (between is None):
                 raise PanelError("show_only takes either addresses or between=(start, stop)")
             words = Only.words
@@ -132,22 +154,66 @@ class Finding(Editor):
                 part = addresses
             else:
                 one = [addresses] if isinstance(addresses, str) else list(addresses or ())
-                part = self._edited.slices.of(map(self._edited.inspector.address_of, one))
+                part = self._slices.of(map(self._at, one))
             if not part.addresses:
                 raise PanelError("show_only was given nothing to show")
             only = Only(part.places(), words)
-            self._set(unfolded=None, by_hand=frozenset(), only=only, note="")
+            self._store.put(unfolded=None, by_hand=frozenset(), only=only, note="")
 
     def show_all(self) -> None:
         """Draws the whole program again."""
-        with self._change("folding"):
-            if self._edited.edits.only is not None:
-                self._set(unfolded=None, by_hand=frozenset(), only=None, note="")
+        with self._store.change("folding"):
+            if self._store.edits.only is not None:
+                self._store.put(unfolded=None, by_hand=frozenset(), only=None, note="")
+
+    def fold(self, address: str) -> None:
+        """Draws an equation, or a group of equations, closed.
+
+        Args:
+            address: Of the equation or group.
+
+        Raises:
+            PanelError: If it holds nothing that could be open.
+        """
+        self._refold(address, opened=False)
+
+    def unfold(self, address: str) -> None:
+        """Draws an equation, or a group of equations, open.
+
+        Args:
+            address: Of the equation or group.
+
+        Raises:
+            PanelError: If it holds nothing that could be open.
+        """
+        self._refold(address, opened=True)
+
+    def fold_default(self) -> None:
+        """Lets the picture choose again what it draws open."""
+        with self._store.change("folding"):
+            self._store.put(unfolded=None, by_hand=frozenset(), note="")
+
+    def colour(self, kind: HeatKind | None) -> None:
+        """Colours nodes by this."""
+        with self._store.change("folding"):
+            self._renderer.heat = checked_heat(kind)
+
+    # ---- within ------------------------------------------------------------------
 
     @property
-    def shows_all(self) -> bool:
-        """Whether nothing is left out by `show_only`."""
-        return self._edited.edits.only is None
+    def _slices(self) -> Slices:
+        return self._store.edited.tagged.slices
+
+    def _at(self, address: str) -> str:
+        return self._store.edited.inspector.address_of(address)
+
+    def _refold(self, address: str, *, opened: bool) -> None:
+        with self._store.change("folding"):
+            picture = self._renderer.picture()
+            now, by_hand = picture.unfolded, self._store.edits.by_hand
+            then = refolded(picture, address, opened)
+            by_hand = by_hand | (then - now) if opened else by_hand - (now - then)
+            self._store.put(unfolded=then, by_hand=by_hand, note="")
 
     def _no_path(self, start: str, stop: str) -> str:
         said = f"There is no path from {start} to {stop}"
@@ -160,3 +226,20 @@ def _note(address: str, folded: tuple[str, ...]) -> str:
     named = ", ".join(folded[:_NAMED])
     more = f" and {len(folded) - _NAMED} more" if len(folded) > _NAMED else ""
     return f"To make room for {address}, {named}{more} were folded."
+
+
+def _described(picture: Picture, address: str, found: Inspection | None) -> Inspection:
+    """An inspection, completed with facts from the picture."""
+    element = picture.find(address)
+    fold = address if address in picture.foldable else getattr(element, "fold", None)
+    if found is None:
+        lines = element.lines if element else ("nothing is here",)
+        group = element is not None and element.kind in ("group", "literal", "state")
+        found = Inspection(
+            address=address,
+            kind=element.kind if element and group else "unknown",
+            title=lines[0] if lines else "",
+            params=tuple(("", line) for line in lines[1:]),
+            cost=getattr(element, "cost", ()),
+        )
+    return dataclasses.replace(found, foldable=fold is not None, unfolded=fold in picture.unfolded)

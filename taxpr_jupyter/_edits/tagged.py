@@ -1,0 +1,64 @@
+"""A program with the tags that were added to it, and what is known of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.sizes import Size, Sizes
+from taxpr_jupyter._analysis.slices import Slices
+from taxpr_jupyter._edits.sites import SiteRow, site_rows
+from taxpr_jupyter._search.find import Finder
+
+
+class Tagged:
+    """A program with added tags.
+
+    All edits with these tags share one, so what is in here depends on nothing else. Each part is
+    made when somebody asks for it.
+
+    Args:
+        program: The program as traced.
+        tags: The params of the added tags, by value address.
+    """
+
+    def __init__(self, program: taxpr.Program, tags: Mapping[str, Mapping[str, Any]]) -> None:
+        for address, params in tags.items():
+            program = program.tag_at(address, **params)
+        self.program = program
+        self._tags = tags
+
+    @functools.cached_property
+    def index(self) -> Index:
+        """The places of the program."""
+        return Index(self.program)
+
+    @functools.cached_property
+    def finder(self) -> Finder:
+        """Searches the program."""
+        return Finder(self.index)
+
+    @functools.cached_property
+    def slices(self) -> Slices:
+        """Computes upstream and downstream slices of the program."""
+        return Slices(self.index)
+
+    @functools.cached_property
+    def rows(self) -> tuple[SiteRow, ...]:
+        """All tags in program order, without injectors."""
+        if not self.program.tags():  # avoids computing the index
+            return ()
+        return site_rows(self.program, self.index, self._tags)
+
+    @functools.cached_property
+    def letters(self) -> Mapping[Any, str]:
+        """The names of the variables."""
+        return taxpr.var_names(self.program)
+
+    @functools.cached_property
+    def size(self) -> Size:
+        """How much there is in the program."""
+        return Sizes().of_jaxpr(self.program)

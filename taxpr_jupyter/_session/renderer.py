@@ -1,0 +1,254 @@
+"""The part of a session that renders: pictures, texts, pages, code, comparisons."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from typing import Any
+
+from taxpr_jupyter._code.code import Source, code_of
+from taxpr_jupyter._code.state_code import StatesOf
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._edits import outline as _outline
+from taxpr_jupyter._edits.edits import Edited
+from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._model.model import HeatKind, Picture
+from taxpr_jupyter._output import files
+from taxpr_jupyter._output.comparison import Comparison
+from taxpr_jupyter._output.drawing import Drawing, Layouts
+from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._session.trials import Trials
+from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._stoppable import CancelledError, stoppable
+from taxpr_jupyter._tracing.sources import source_text
+
+
+class Renderer:
+    """Gives the program with its edits as pictures and texts.
+
+    The last drawing and the last layout are kept.
+
+    Args:
+        source: The call, as code.
+        pure: The pure call that was traced, of a function that uses states.
+        budget: Draw at most about this many nodes.
+        timeout: Seconds that a layout may take.
+        heat: The quantity by which nodes are coloured.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        trials: Trials,
+        source: Source,
+        pure: PureCall | None,
+        budget: int,
+        timeout: float,
+        heat: HeatKind | None,
+    ) -> None:
+        self._store = store
+        self._trials = trials
+        self._source = source
+        self._pure = pure
+        self.budget = budget
+        self.timeout = timeout
+        self.heat: HeatKind | None = heat
+        self._layouts = Layouts()
+        self._builder: Builder | None = None
+        self._kept: tuple[Any, Drawing] | None = None
+        self._drawn: Edited | None = None  # the last one that was drawn
+
+    def picture(self) -> Picture:
+        """The picture as plain data."""
+        with self._store.lock:
+            return self.drawing(self._store.edited).picture
+
+    def dot(self) -> str:
+        """The picture as DOT text."""
+        return to_dot(self.picture())
+
+    def svg(self, cancel: threading.Event | None = None) -> str | None:
+        """The picture as SVG; None where it could not be laid out, and `layout_note` says why.
+
+        Args:
+            cancel: Set it from another thread to stop the layout at once.
+        """
+        try:
+            return self.drawing(self._store.edited).svg(cancel)
+        except PanelError:
+            return None
+
+    @property
+    def layout_note(self) -> str:
+        """What to know about the picture and its last layout; may be empty."""
+        edited = self._store.edited
+        notes = [edited.edits.note, edited.passed_over, self.drawing(edited).note]
+        return " ".join(note for note in notes if note)
+
+    def lines(self) -> list[Line]:
+        """What the picture shows as lines, in plain data."""
+        with self._store.lock:
+            return self.drawing(self._store.edited).lines()
+
+    def text(self, color: bool = False, limit: int | None = None, folded: bool = False) -> str:
+        """The program as text, with its tags marked.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+            limit: At most this many lines of the program; None for all.
+            folded: Whether to write what the picture shows, as `print(jaxpr)` would; else every
+                equation is there, with its address.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> print(Session(lambda x: jnp.sin(x) * x, (0.5,)).text(folded=True))
+            fn(0.5): 2 equations, 0 tags
+            { lambda ; a:f32[] . let  # x
+              b:f32[] = sin a
+              c:f32[] = mul b a
+            in (c,) }
+        """
+        if folded:
+            return self._folded_text(False, color, limit)
+        with self._store.lock:
+            rows = self._store.edited.rows(self._store.call, limit, color)
+        return "\n".join(text for _, text in rows)
+
+    def outline(self, color: bool = False, limit: int | None = None) -> str:
+        """What the picture shows, as a list of what is in what; for screen readers, too.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+            limit: At most this many lines of the program; None for all.
+        """
+        return self._folded_text(True, color, limit)
+
+    def html(self) -> str:
+        """The picture as a page that needs nothing else; see `Drawing.html`.
+
+        Raises:
+            PanelError: If the picture could not be laid out.
+        """
+        with self._store.lock:
+            drawing = self.drawing(self._store.edited)
+        return drawing.html()
+
+    def tags_table(self, color: bool = False) -> str:
+        """A table of all tags.
+
+        Args:
+            color: Whether to use the colours of a terminal.
+        """
+        return _outline.tags_table(self._store.edited.sites, color=color)
+
+    def code(self) -> str:
+        """Python that traces, tags, injects and runs the same, without the session.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(jnp.sin, (0.5,), call="jnp.sin(0.5)")
+            >>> attached = session.attach("0:sin", "scale", factor=2.0)
+            >>> print(session.code().splitlines()[-1])
+            report = injected.report(ctx)
+        """
+        with self._store.lock:
+            edits = self._store.edits
+            states = StatesOf(self._pure, edits.states) if self._pure else None
+            return code_of(self._source, edits.tags, self._store.edited.sites, states)
+
+    def changes(self, cancel: threading.Event | None = None) -> Comparison:
+        """The program with the added tags and the injectors, compared with the untouched one.
+
+        Args:
+            cancel: Set it from another thread to stop within a second.
+
+        Raises:
+            PanelError: An injector cannot work.
+            CancelledError: ``cancel`` was set.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> session.changes().diff.summary()
+            '3 added, 2 same'
+        """
+        self._trials.settle(cancel)
+        try:
+            injected = stoppable(self._store.edited.injected, cancel and cancel.is_set)
+        except (PanelError, CancelledError):
+            raise
+        except Exception as error:  # what an injector reads may have changed since it was tried
+            raise PanelError(f"An injector cannot work: {one_line(error)}") from error
+        after = dataclasses.replace(injected, name=f"{self._store.program.name}, edited")
+        return Comparison(self._store.program, after, budget=self.budget, timeout=self.timeout)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the picture, the text (.txt) or the code (.py) to a file.
+
+        Args:
+            path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
+                .html, .dot or .gv.
+
+        Raises:
+            PanelError: If the name ends otherwise, or nothing here can write it.
+            OSError: If the file cannot be written.
+        """
+        with self._store.lock:
+            drawing = self.drawing(self._store.edited)
+        own = {
+            ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
+            ".py": self.code,
+        }
+        files.save(path, {**drawing.writers(), **own})
+
+    # ---- within ------------------------------------------------------------------
+
+    def drawing(self, edited: Edited) -> Drawing:
+        """The drawing of a program with its edits."""
+        self._drawn = edited
+        edits = edited.edits
+        # Values of injectors are shown in the text, not in the picture.
+        key = (edits.tags, frozenset(edits.attached), edits.unfolded, edits.only, self.heat)
+        kept = self._kept
+        if kept is not None and kept[0] == key:
+            return kept[1]
+        drawing = Drawing(
+            builder=self.builder(edited),
+            outline=self._outline,
+            timeout=self.timeout,
+            unfolded=edits.unfolded,
+            injected=frozenset(site.address for site in edited.sites if site.injector),
+            added=frozenset(site.address for site in edited.sites if site.added),
+            only=edits.only,
+            heat=self.heat,
+            call="session",
+            layouts=self._layouts,
+        )
+        self._kept = key, drawing
+        return drawing
+
+    def builder(self, edited: Edited) -> Builder:
+        """The builder of a program's drawings; the last one is cached."""
+        builder = self._builder  # another thread may replace the attribute
+        if builder is None or builder.program is not edited.program:
+            builder = self._builder = Builder(edited.program, self.budget, source_text)
+        return builder
+
+    def _folded_text(self, outline: bool, color: bool, limit: int | None) -> str:
+        with self._store.lock:
+            lines, sites = self.lines(), self._store.edited.sites
+        return _outline.folded_text(
+            lines, sites, outline=outline, call=self._store.call, color=color, limit=limit
+        )
+
+    def _outline(self, limit: int | None) -> list[tuple[str, str]]:
+        edited = self._drawn
+        assert edited is not None
+        return edited.rows(edited.program.name, limit)

@@ -1,0 +1,266 @@
+"""The part of a session that runs: one run at a time, beside the untouched program."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import threading
+from typing import Any
+
+import jax
+
+from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._errors import PanelError, UnderWayError
+from taxpr_jupyter._runs.clock import OnPhase
+from taxpr_jupyter._runs.devices import devices
+from taxpr_jupyter._runs.execute import Executor, Plan
+from taxpr_jupyter._runs.released import Released, trimmed
+from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
+from taxpr_jupyter._session.renderer import Renderer
+from taxpr_jupyter._session.states import States
+from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._session.trials import Trials
+from taxpr_jupyter._stoppable import CancelledError
+
+_RUNS_KEPT = 10
+
+
+class Runner:
+    """Runs the program, and keeps the last runs.
+
+    Args:
+        executor: Runs one plan.
+        device: Where to run; None for where JAX would.
+        kept_bytes: See `Session.kept_bytes`.
+
+    Attributes:
+        runs: The last runs, oldest first.
+        count: The number of the last run.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        trials: Trials,
+        states: States,
+        renderer: Renderer,
+        executor: Executor,
+        device: str | None,
+        kept_bytes: float,
+    ) -> None:
+        self._store = store
+        self._trials = trials
+        self._states = states
+        self._renderer = renderer
+        self._executor = executor
+        self._device = device
+        self._kept_bytes = _checked_bytes(kept_bytes)
+        self._under_way = threading.Lock()
+        self.runs: tuple[Run, ...] = ()
+        self.count = 0
+
+    def devices(self) -> list[str]:
+        """Where `run` can run, the default first."""
+        return sorted(devices(), key=lambda name: name != self._device)
+
+    @property
+    def last(self) -> Run | None:
+        """The last run, or None."""
+        runs = self.runs
+        return runs[-1] if runs else None
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self._under_way.locked()
+
+    @property
+    def stale(self) -> bool:
+        """Whether tags, injectors, their values or states were changed after the last run began."""
+        last = self.last
+        return last is not None and last.edition != self._store.edition
+
+    @property
+    def kept_bytes(self) -> float:
+        """How large the results of the runs before the last one may be, together.
+
+        The last run that came to its end keeps all, and every run its texts, statistics,
+        differences, and arrays of up to 16 KiB. Of the runs before the larger arrays are released,
+        the oldest first: there something stands for them that says how to have them again. A
+        `Run` that you hold yourself stays as it is.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(jnp.sin, (jnp.ones((100, 100)),), kept_bytes=0)
+            >>> attached = session.attach("0:sin", "scale", factor=0.5)
+            >>> first, second = session.run(), session.run()
+            >>> session.runs[0].outputs
+            <f32[100,100] of run 1, released: print(run.code) shows how to have it again>
+        """
+        return self._kept_bytes
+
+    @kept_bytes.setter
+    def kept_bytes(self, number: float) -> None:
+        with self._store.change("values"):
+            self._kept_bytes = _checked_bytes(number)
+            self._trim()
+
+    def release(self) -> None:
+        """Frees large arrays of all runs, cached results and compiled programs.
+
+        The next run makes them again. A cell that is run again does this to its old session.
+        """
+        with self._store.lock:
+            self._executor.release()
+            self.runs = tuple(trimmed(self.runs, -1, keep_last=False))
+
+    def run(
+        self,
+        device: str | None = None,
+        on_phase: OnPhase | None = None,
+        cancel: threading.Event | None = None,
+        live: bool = False,
+    ) -> Run:
+        """Runs the program with the injectors, beside the untouched program.
+
+        The untouched program runs once per device, with its debug prints and callbacks, since
+        the arguments of a session never change; later runs compare with those outputs. It runs
+        again where they were let go of, see `kept_bytes` and `release`. With nothing attached one
+        program runs, which records its tags and is the untouched one, too.
+
+        What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
+        `Run.exception` is the exception itself.
+
+        Args:
+            device: One of `devices`; by default where JAX would run it.
+            on_phase: Called before each phase.
+            cancel: Set it from another thread to stop within a second. XLA goes on with a
+                program that it runs, and what comes of that is thrown away; see `Run.left`. So it
+                is with the kernel's interrupt, which raises `KeyboardInterrupt`.
+            live: Only glance at the results, for an answer at once: no records, and no comparison
+                of arrays; `Run.whole` makes up for it. Such a run takes the place and the number
+                of the live one before it.
+
+        Returns:
+            Outputs with and without the injectors, differences, records of the tags, times, what
+            became of states. The user's own states stay as they are, see `write_states`.
+
+        Raises:
+            PanelError: A run is under way.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> run = session.run()
+            >>> print(run.baseline, run.outputs)
+            1.0 3.0
+        """
+        if not self._under_way.acquire(blocking=False):
+            raise UnderWayError("A run is under way: wait for it, or cancel it")
+        try:
+            again = live and self.last is not None and self.last.live
+            left = self._settled(on_phase, cancel)
+            plan = self._plan(again)
+            run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
+            run = dataclasses.replace(run, left=run.left or left)
+        finally:
+            self._under_way.release()
+        with self._store.change("run"):
+            self.runs = (*(self.runs[:-1] if again else self.runs), run)
+            self._trim()
+            return run
+
+    def finish(self, run: Run) -> Run:
+        """Looks at all of a live run, and puts what it found in its place; see `run`.
+
+        Args:
+            run: One that ``run(live=True)`` returned.
+        """
+        whole = run.whole()
+        with self._store.change("run"):
+            if whole is not run and self.last is run:
+                self.runs = (*self.runs[:-1], whole)
+                self._trim()
+        return whole
+
+    def write_states(self) -> dict[str, Any]:
+        """Sets the user's own states to what the last run ended with, injectors and all.
+
+        A run itself never changes them.
+
+        Returns:
+            The values, by name.
+
+        Raises:
+            PanelError: If there is no run that came to its end, or nothing that holds the states.
+        """
+        with self._store.change("states"):
+            last = self.last
+            if last is None or not last.ok or not last.states:
+                raise PanelError("There is no run with states whose values could be written")
+            pure = self._states.pure
+            assert pure is not None
+            if pure.write is None:
+                raise PanelError(
+                    f"States of {pure.library} are in no object that could be written to: "
+                    "use `session.last.final_states`"
+                )
+            values = dict(last.final_states)
+            if any(isinstance(leaf, Released) for leaf in jax.tree.leaves(values)):
+                raise PanelError("The last values of the states were released: run again first")
+            pure.write(values)
+            return values
+
+    # ---- within ------------------------------------------------------------------
+
+    def _trim(self) -> None:
+        kept = self._executor.trimmed(self._kept_bytes)
+        self.runs = tuple(trimmed(self.runs[-_RUNS_KEPT:], self._kept_bytes, kept))
+
+    def _settled(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> str:
+        """Tries out what is attached; where that is cancelled returns what goes on, in words."""
+        self._trials.refresh()
+
+        def on_trial(attached: Attached) -> None:
+            del attached
+            if on_phase is not None:
+                on_phase(Phase("injected", "trace", 1, len(PHASES)))
+
+        try:
+            self._trials.settle(cancel, on_trial)
+        except CancelledError as stopped:
+            return LEFT["trace"] if stopped.left else ""
+        return ""
+
+    def _plan(self, again: bool) -> Plan:
+        with self._store.lock:
+            self.count += not again
+            return Plan(
+                number=self.count,
+                edition=self._store.edition,
+                program=self._store.program,
+                edited=self._store.edited.program,
+                sites=self._store.edited.sites,
+                code=self._renderer.code(),
+                tags=tuple(
+                    (key, *params.items()) for key, params in self._store.edits.tags.items()
+                ),
+                states=self._states.initial_states,
+                watched=self._store.edits.watched,
+            )
+
+
+def _checked_bytes(number: float) -> float:
+    """The number itself.
+
+    Raises:
+        PanelError: It is no number of bytes.
+    """
+    if isinstance(number, bool) or not isinstance(number, numbers.Real) or not number >= 0:
+        raise PanelError(
+            f"kept_bytes is a number of bytes, such as 2**28, 0, or math.inf: not {number!r}"
+        )
+    return number

@@ -1,0 +1,148 @@
+"""What a session holds: a program with its edits, changed by one thread at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._model.model import count_of
+
+
+class Store:
+    """A program with its edits, which any thread may change, and who is told of it.
+
+    Args:
+        program: The program as traced.
+        call: The call in Python.
+        namespace: Where functions to inject are looked up.
+        notes: Remarks for the user.
+
+    Attributes:
+        lock: Held while the edits change.
+        edition: How often other edits came that compute or record something else.
+        error: The message of the last mistake; None after something that worked.
+        closed: Whether the views were taken away.
+    """
+
+    def __init__(
+        self,
+        program: taxpr.Program,
+        call: str,
+        namespace: Mapping[str, Any],
+        notes: tuple[str, ...],
+    ) -> None:
+        self.program = program
+        self.call = call
+        self.namespace = namespace
+        self.notes = notes
+        self.lock = threading.RLock()
+        self.edition = 0
+        self.error: str | None = None
+        self.closed = False
+        self._edited = Edited(program, Edits())
+        self._callbacks: list[Callable[[str], None]] = []
+
+    @property
+    def edited(self) -> Edited:
+        """The program with its edits, as they are now."""
+        return self._edited
+
+    @edited.setter
+    def edited(self, edited: Edited) -> None:
+        self.edition += not edited.edits.runs_as(self.edits)
+        self._edited = edited
+
+    @property
+    def edits(self) -> Edits:
+        """The edits, as they are now."""
+        return self._edited.edits
+
+    def put(self, **changed: Any) -> None:
+        """Puts other edits in place, all or none."""
+        self.edited = self._edited.changed(**changed)
+
+    def place(self, attached: Attached) -> Attached:
+        """Puts an injector in place, and returns it."""
+        self.put(attached={**self.edits.attached, attached.key: attached})
+        return attached
+
+    def on_change(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Calls ``callback(what)`` after each change, in the thread that made it.
+
+        ``what`` is ``"tags"``, ``"injectors"``, ``"tried"`` (see `settle`), ``"values"``,
+        ``"folding"``, ``"run"``, ``"states"``, ``"error"`` or ``"closed"``.
+
+        Args:
+            callback: The function to call.
+
+        Returns:
+            A function that ends this.
+        """
+        lock, callbacks = self.lock, self._callbacks
+        with lock:
+            callbacks.append(callback)
+
+        def unsubscribe() -> None:  # which does not keep the session
+            with lock, contextlib.suppress(ValueError):
+                callbacks.remove(callback)
+
+        return unsubscribe
+
+    @contextlib.contextmanager
+    def change(self, what: str) -> Iterator[None]:
+        """Around a change: one thread at a time; tells views what happened, or what is wrong."""
+        with self.mistakes(), self.lock:
+            yield
+            self.error = None
+        self.tell(what)
+
+    @contextlib.contextmanager
+    def mistakes(self) -> Iterator[None]:
+        """Tells views what is wrong."""
+        try:
+            yield
+        except taxpr.TaxprError as error:
+            self.error = one_line(error)
+            self.tell("error")
+            if isinstance(error, PanelError):
+                raise
+            raise PanelError(self.error) from None
+
+    def tell(self, what: str) -> None:
+        """Tells views what happened."""
+        for callback in list(self._callbacks):
+            try:
+                callback(what)
+            except Exception as error:
+                LOG.warning("A view of %r failed", self, exc_info=True)
+                warnings.warn(f"A view of {self!r} failed: {one_line(error)}", stacklevel=2)
+
+    def close(self) -> None:
+        """Takes the views away; the session itself stays usable."""
+        with self.change("closed"):
+            self.closed = True
+
+    def summary(self, runs: int = 0) -> str:
+        """The session in a line."""
+        with self.lock:
+            sites = len(self.edited.sites)
+            eqns = sum(1 for _ in self.edited.index.eqns())
+            parts = [count_of(eqns - sites, "equation")]
+            parts += [count_of(sites, "tag"), count_of(len(self.edits.attached), "injector")]
+        parts += [count_of(runs, "run")] if runs else []
+        return f"<taxpr session {self.call}: {', '.join(parts)}>"
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The mapping without one of its keys."""
+    return {other: value for other, value in mapping.items() if other != key}

@@ -1,0 +1,146 @@
+"""Runs and trials of a panel, on threads of their own: messages are handled meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._errors import UnderWayError
+from taxpr_jupyter._runs.run import LEFT, Run
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._view.background import Task
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import CANCELLED, RUN, TRIAL, Jobs
+
+REST = 0.5  # seconds without another value, after which a live run is looked at as a whole
+
+
+class Running:
+    """Has injectors tried out, and the program run: once, or again and again while Live is on."""
+
+    def __init__(self, graph: Graph, jobs: Jobs) -> None:
+        self._graph = graph
+        self._jobs = jobs
+        self._device: str | None = None  # where it ran last
+        self._wanted = False  # whether Live has to run once more
+
+    def try_out(self) -> None:
+        """Traces what was attached."""
+        jobs = self._jobs
+        with jobs.lock:
+            session = jobs.known()
+            untried = session.untried if session else ()
+            if session and untried and jobs.of(TRIAL) is None and not jobs.closed:
+                work = functools.partial(self._settle, session)
+                jobs.start(TRIAL, work, _tracing(session, untried[0]), said=True)
+
+    def start(self, device: str | None = None) -> Task:
+        """Runs the program; the run that is under way is not disturbed.
+
+        Returns:
+            The task, which can be waited for.
+        """
+        with self._jobs.lock:
+            self._device = device
+            if task := self._jobs.of(RUN):
+                self._jobs.say("A run is under way.")
+                return task
+            return self._start(live=False)
+
+    def live(self, change: Any = None) -> None:
+        """Runs what is there now if Live is on; the run under way is followed by another one."""
+        del change
+        with self._jobs.lock:
+            if self._graph.live and self._jobs.session.injectors:
+                self._wanted = True
+                if self._jobs.of(RUN) is None:
+                    self._start(live=True)
+
+    def another_ended(self) -> None:
+        """Makes up for what Live could not run while a cell ran the session."""
+        if self._wanted and self._jobs.of(RUN) is None:
+            self.live()
+
+    def _settle(self, session: Session, task: Task) -> None:
+        def on_trial(one: Attached) -> None:
+            task.label = _tracing(session, one)
+
+        said = ""
+        try:
+            self._jobs.attempt(session.settle, task.cancelled, on_trial)
+        except CancelledError as stopped:
+            said = f"{CANCELLED} {LEFT['trace'] if stopped.left else ''}".strip()
+        finally:
+            with self._jobs.lock:
+                self._jobs.end(task, self.try_out)  # what came while the last one was traced
+                if said:
+                    self._jobs.say(said)
+
+    def _start(self, live: bool) -> Task:
+        self._jobs.say("")
+        work = functools.partial(self._run, live)
+        # That a live run goes on could not be read before it is over.
+        return self._jobs.start(RUN, work, "starting", said=not live)
+
+    def _run(self, live: bool, task: Task) -> None:
+        def on_phase(phase: Any) -> None:
+            task.label = f"{phase.program} · {phase.name}"
+            task.fraction = (phase.step - 1) / phase.steps
+
+        def run_once() -> Run | None:
+            try:
+                more = {"live": True} if live else {}
+                return self._jobs.session.run(
+                    self._device, on_phase=on_phase, cancel=task.cancelled, **more
+                )
+            except UnderWayError:  # a cell's run
+                if not live:
+                    raise
+                self._wanted = True
+                return None
+
+        run = None
+        try:
+            while True:
+                with self._jobs.lock:
+                    self._wanted = False
+                run = self._jobs.attempt(run_once)
+                with self._jobs.lock:
+                    wanted = self._wanted and self._graph.live and not task.cancelled.is_set()
+                    if wanted and not self._jobs.session.running:
+                        live = True
+                        continue
+                    self._wanted = wanted  # when the cell's run has ended
+                    self._ended(task, run)
+                    break
+        finally:
+            self._ended(task, run)
+        if run is not None and run.finish:
+            rest = threading.Timer(REST, self._finish, (run,))
+            rest.daemon = True
+            rest.start()
+
+    def _ended(self, task: Task, run: Run | None) -> None:
+        with self._jobs.lock:
+            if not self._jobs.end(task):
+                return
+            if task.cancelled.is_set() and not self._graph.message.get("error"):
+                late = run is not None and not run.cancelled
+                left = f"{CANCELLED} {run.left if run else ''}".strip()
+                self._jobs.say("The run ended before it was cancelled." if late else left)
+
+    def _finish(self, run: Run) -> None:
+        """Shows all of a live run, unless another one has come since."""
+        with self._jobs.lock:
+            current = self._jobs.of(RUN) is None and not self._jobs.closed
+        session = self._jobs.known()
+        if current and session is not None and session.last is run:
+            self._jobs.attempt(session.finish, run)
+
+
+def _tracing(session: Session, one: Attached) -> str:
+    names = {site.key: site.name for site in session.sites()}
+    return f"tracing {one.name} at {names.get(one.key) or one.key}"

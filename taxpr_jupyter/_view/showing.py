@@ -1,0 +1,120 @@
+"""What the panel shows of its session: `Graph` gets from here what it draws."""
+
+from __future__ import annotations
+
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._view import wire
+from taxpr_jupyter._view.background import Task
+from taxpr_jupyter._view.controls import InjectorControls
+from taxpr_jupyter._view.finding import FindView
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import LAYOUT, Jobs
+from taxpr_jupyter._view.states import StateFields
+
+
+class Showing:
+    """Shows the program, its picture, what is selected, and the last run.
+
+    Attributes:
+        instead: Whether the outline is shown because there is no picture.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        jobs: Jobs,
+        finding: FindView,
+        controls: InjectorControls,
+        fields: StateFields,
+    ) -> None:
+        self._graph = graph
+        self._jobs = jobs
+        self._finding = finding
+        self._controls = controls
+        self._fields = fields
+        self._selected_key = ""  # of the selected tag, whose address can move
+        self.instead = False
+
+    @property
+    def _session(self) -> Session:
+        return self._jobs.session
+
+    def program(self) -> None:
+        """Shows the program, and what is selected of it."""
+        self.texts()
+        if self._selected_key:
+            addresses = {site.key: site.address for site in self._session.sites()}
+            self._graph.selected = addresses.get(self._selected_key, "")
+        self.selected()
+
+    def texts(self) -> None:
+        """Shows tags, code, states and rows."""
+        sites = self._session.sites()
+        self._graph.tags = wire.tags_state(sites)
+        self._graph.marks = {
+            site.address: "failed" for site in sites if site.injector and site.injector.error
+        }
+        self._graph.code = self._session.code()
+        self._fields.refresh()
+        self.rows()
+
+    def rows(self) -> None:
+        """Shows the view that is looked at, if it is not the picture."""
+        view = self._graph.view
+        if view in ("text", "outline"):
+            note = "" if self._graph.svg else self._session.layout_note
+            self._graph.rows = wire.rows_state(view, self._session.lines(), note)
+
+    def selected(self) -> None:
+        """Shows what is selected."""
+        address = self._graph.selected
+        node = self._session.inspect(address) if address else None
+        if node and node.kind == "unknown" and self._session.picture().find(address) is None:
+            self._graph.selected = ""  # it is there no longer; this comes back with nothing
+            return
+        self._selected_key = node.site.key if node and node.site else ""
+        self._graph.inspection = wire.inspection_state(address, node) if node else {}
+        self._controls.show(node)
+
+    def run(self) -> None:
+        """Shows the last run."""
+        self._fields.refresh()
+        if self._session.last:
+            names = {site.key: site.name for site in self._session.sites()}
+            self._graph.results = wire.results_state(self._session.last, names)
+            self._graph.stale = self._session.stale
+
+    def picture(self, svg: str | None) -> None:
+        """Shows a picture; the outline where there is none."""
+        session, graph = self._session, self._graph
+        graph.svg = svg or ""
+        graph.note = " ".join(filter(None, [*session.notes, session.layout_note]))
+        graph.call = session.call
+        graph.heat = session.heat or ""
+        graph.counts = str(session.picture().counts)
+        if not svg and graph.view == "picture":
+            self.instead = True
+            graph.view = "outline"
+        elif svg and self.instead:
+            graph.view = "picture"
+        elif not svg:
+            self.rows()  # the note may be another one
+        self._finding.refresh()
+
+    def viewed(self, view: str) -> None:
+        """Shows the view that is looked at now."""
+        self.instead = self.instead and view == "outline"
+        self.rows()
+
+    def redraw(self) -> None:
+        """Lays the picture out again in the background; only the newest one is shown."""
+        self._jobs.start(LAYOUT, self._lay_out, "layout")
+
+    def _lay_out(self, task: Task) -> None:
+        svg = self._jobs.attempt(lambda: self._session.svg(cancel=task.cancelled))
+        with self._jobs.lock:
+            if self._jobs.end(task):
+                if task.cancelled.is_set():
+                    self._jobs.say("The layout was cancelled: this is the picture from before.")
+                else:
+                    self.picture(svg)
