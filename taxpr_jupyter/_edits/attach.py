@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -50,6 +50,17 @@ class Trial:
     tag: Mapping[str, Any] | None = None
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unread:
+    """A ctx that is computed when its function is tried out, since that may take long.
+
+    Attributes:
+        read: Returns the ctx; raises `PanelError` if there is none.
+    """
+
+    read: Callable[[], Any]
+
+
 @dataclasses.dataclass(frozen=True)
 class Attached:
     """An injector at a site.
@@ -68,6 +79,7 @@ class Attached:
         bound: The name of the source in the namespace; empty if it has none.
         asks_ctx: Whether the user must give its ctx, because their function uses it.
         trial: Set while it is not tried out yet, see `Session.settle`; else None.
+        unread: Set while its next ctx is not computed yet; else None.
     """
 
     key: str
@@ -83,6 +95,7 @@ class Attached:
     bound: str = dataclasses.field(default="", repr=False, compare=False)
     asks_ctx: bool = False
     trial: Trial | None = dataclasses.field(default=None, repr=False, compare=False)
+    unread: Unread | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def ctx(self) -> Any:
@@ -115,8 +128,10 @@ class Attached:
         """
         if not is_function(self.source):
             raise PanelError(f"{self.name} has a context of its own, which is not set")
+        if isinstance(ctx, Unread):
+            return dataclasses.replace(self, unread=ctx)
         made = injector_of(self.source, ctx, self.values)
-        return dataclasses.replace(self, injector=made, asks_ctx=True)
+        return dataclasses.replace(self, injector=made, asks_ctx=True, unread=None)
 
 
 def choices(namespace: Mapping[str, Any]) -> dict[str, Choice]:
@@ -205,7 +220,8 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
     }
     given = attached.bound if attached.kind == "function" else now
     try:
-        return make(attached.key, given, attached.ctx, values, namespace)
+        made = make(attached.key, given, attached.ctx, values, namespace)
+        return dataclasses.replace(made, unread=attached.unread)
     except PanelError:  # the name now means no injector
         return None
 
@@ -214,8 +230,10 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
     """Trace the injector at its site, without running it, and set ``error`` and ``note``.
 
     Raises:
-        PanelError: If no injector can work there.
+        PanelError: If no injector can work there, or its ctx cannot be computed.
     """
+    if attached.unread:
+        attached = attached.with_ctx(attached.unread.read())
     warned: list[Warning] = []
     try:
         with taxpr.warnings_to(warned.append):

@@ -10,21 +10,24 @@ T = TypeVar("T")
 
 def of(part: str, member: T) -> T:
     """A method or property of a part, which an attribute holds, as one of the whole."""
-    if isinstance(member, property):
-        fget: Any = member.fget
+    known: Any = member
+    made: Any
+    if isinstance(known, property):
+        function: Any = known.fget
 
-        @functools.wraps(fget)
+        @functools.wraps(function)
         def get(whole: Any) -> Any:
-            return getattr(getattr(whole, part), fget.__name__)
+            return getattr(getattr(whole, part), function.__name__)
 
         def put(whole: Any, value: Any) -> None:
-            setattr(getattr(whole, part), fget.__name__, value)
+            setattr(getattr(whole, part), function.__name__, value)
 
-        return property(get, put if member.fset else None)  # type: ignore
-    function: Any = member
+        made = property(get, put if known.fset else None)
+    else:
 
-    @functools.wraps(function)
-    def call(whole: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(getattr(whole, part), function.__name__)(*args, **kwargs)
+        @functools.wraps(known)
+        def call(whole: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return getattr(getattr(whole, part), known.__name__)(*args, **kwargs)
 
-    return call  # type: ignore
+        made = call
+    return made

@@ -142,6 +142,8 @@ class Trials:
                 if now is None:
                     return new
                 if now is before or not new.error:
+                    if now.unread:
+                        now = now.with_ctx(new.ctx)
                     found = ("error", "note", "warned", "asks_ctx")
                     known = {name: getattr(new, name) for name in found}
                     new = dataclasses.replace(now, **known, trial=None)

@@ -6,11 +6,11 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attach import Attached, Unread
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._view.params import MISTAKE, CtxField, ParamField
+from taxpr_jupyter._view.params import CtxField, ParamField
 
 
 class InjectorControls:
@@ -49,8 +49,9 @@ class InjectorControls:
             self._fields = _fields(attached) if attached else {}
             self._ctx = None
         if attached and attached.asks_ctx:
-            self._ctx = self._ctx or CtxField(attached.ctx, self._read)
-            self._ctx.show(attached.ctx)
+            self._ctx = self._ctx or CtxField(attached.ctx)
+            if not attached.unread:
+                self._ctx.show(attached.ctx)
         for name, field in self._fields.items():
             field.show(attached.values[name] if attached else None)
         self._show(self._state(attached) if self._address else {})
@@ -113,19 +114,15 @@ class InjectorControls:
             if value is not None:
                 _put(field, lambda: self._session.set_value(address, name, value))
         elif name == "ctx" and attached.asks_ctx:
-            field = (self._ctx if shown else None) or CtxField(attached.ctx, self._read)
-            ctx = field.typed(str(text))
-            if ctx is not MISTAKE:
-                _put(field, lambda: self._session.set_ctx(address, ctx))
+            field = (self._ctx if shown else None) or CtxField(attached.ctx)
+            where = f"{attached.name} at {address}, ctx"
+            read = field.typed(str(text), dict(self._session.namespace), where)
+            _put(field, lambda: self._session.set_ctx(address, Unread(read)))
         else:
             return
         self.refresh()
         if field.mistake and not shown:
             raise PanelError(f"{attached.name} at {address}, {name}: {field.mistake}")
-
-    def _read(self, text: str) -> Any:
-        """The value of an expression that the user has typed, as in a cell of the notebook."""
-        return eval(text, dict(self._session.namespace))
 
 
 def _put(field: ParamField | CtxField, put: Callable[[], None]) -> None:
@@ -133,7 +130,8 @@ def _put(field: ParamField | CtxField, put: Callable[[], None]) -> None:
     try:
         put()
     except PanelError as error:
-        field.refuse(str(error))
+        if not field.mistake:
+            field.refuse(str(error))
 
 
 def _fields(attached: Attached) -> dict[str, ParamField]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._edits.functions import is_empty
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._stoppable import STOPPING
 
 FINER = 4  # digits that are kept of a slider's value, beyond those of its step
 LARGEST = 10**300  # that a slider reaches, so that its length is a float, too
-MISTAKE: Any = object()  # in the place of a ctx that cannot be read
 STEPS = 100  # of a slider, from end to end, before rounding to 1, 2 or 5 times a power of ten
 WHOLE_STEPS = 10**6  # of a slider for integers, from end to end, each of them 1
 
@@ -88,38 +90,47 @@ class CtxField:
 
     Args:
         ctx: The present one.
-        read: Gives the value of an expression.
     """
 
     name = "ctx"
     _help = "What the context begins with, in Python: 0.0, or jnp.zeros(3)."
 
-    def __init__(self, ctx: Any, read: Callable[[str], Any]) -> None:
-        self._read = read
-        self._now = self._known = self._text = _ctx_text(ctx)  # `_known` is what `_text` gives
+    def __init__(self, ctx: Any) -> None:
+        self._now = self._text = _ctx_text(ctx)
+        self._known: str | None = self._text  # what `_text` gives; None while it is not known
         self.mistake = ""
 
     def show(self, ctx: Any) -> None:
-        """Shows another one."""
+        """Shows another one; what was typed stays if it gives this one, or is a mistake."""
         now = _ctx_text(ctx)
-        if now != self._now:
-            self._now = now
-            if now != self._known:  # else it stays as it was typed
-                self._known = self._text = now
-                self.mistake = ""
+        if now != self._known and (now != self._now or not self.mistake):
+            self._known = self._text = now
+            self.mistake = ""
+        self._now = now
 
-    def typed(self, text: str) -> Any:
-        """The value of the expression; `MISTAKE` where it has none, and then the field says so."""
-        self._text, self._known, self.mistake = text, "", ""
-        try:
-            ctx = self._read(text)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # it may be `exit()`
-            self.refuse(f"{type(error).__name__}: {error}")
-            return MISTAKE
-        self._known = _ctx_text(ctx)
-        return ctx
+    def typed(self, text: str, names: dict[str, Any], where: str) -> Callable[[], Any]:
+        """What gives the value of the expression that was typed.
+
+        It raises `PanelError` where there is none, and then the field says so, too.
+        """
+        self._text, self._known, self.mistake = text, None, ""
+
+        @functools.cache
+        def read() -> Any:
+            try:
+                ctx = eval(text, names)
+            except STOPPING:
+                raise
+            except BaseException as error:  # it may be `exit()`
+                mistake = f"{type(error).__name__}: {error}"
+                if self._text == text:
+                    self.refuse(mistake)
+                raise PanelError(f"{where}: {mistake}") from None
+            if self._text == text:  # else something else was typed meanwhile
+                self._known = _ctx_text(ctx)
+            return ctx
+
+        return read
 
     def refuse(self, why: str) -> None:
         """Says what is wrong with what was typed."""

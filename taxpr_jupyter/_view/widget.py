@@ -108,7 +108,7 @@ class PanelView(ipywidgets.VBox):
                 showing.redraw()
             if change in ("tags", "injectors"):
                 self._comparing.changed()
-            if change in ("tags", "injectors", "values", "states"):
+            if change in ("tags", "injectors", "tried", "values", "states"):
                 graph.stale = session.stale
             if change in ("values", "states"):
                 self._running.live()

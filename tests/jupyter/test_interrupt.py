@@ -126,6 +126,78 @@ def test_messages_are_handled_while_an_injector_is_traced(session, shown, slow):
     assert shown.graph.progress == {"running": False}
 
 
+def adds(ctx, token, params):
+    return token + ctx, ctx
+
+
+@pytest.fixture
+def typed(session, shown, slow):
+    """Somebody types a ctx at the tag h whose value takes a while; gives the ctx and its field."""
+    session.namespace.update(adds=adds, found=lambda: slow((), 4.0, None)[0])
+    session.attach("h", "adds", ctx=1.0)
+    shown.graph.set_state({"selected": session.sites()[0].address})
+    shown.send("value", H, param="ctx", text="found()")
+    assert slow.begun.wait(SECONDS)
+
+    def now():
+        [field] = shown.graph.controls["fields"]
+        return session.injectors[H].ctx, field["text"], field["mistake"]
+
+    return now
+
+
+def test_messages_are_handled_while_a_ctx_is_computed_and_a_run_waits_for_it(
+    session, shown, slow, typed
+):
+    assert shown.graph.progress["running"]
+    shown.send("tag", "1:sin", name="s")
+    assert [site.name for site in session.sites()] == ["h", "s"]
+    assert typed() == (1.0, "found()", "")
+    assert not session.stale
+    shown.send("run", device="cpu:0")
+    assert session.last is None
+    slow.go_on.set()
+    shown.settled()
+    assert typed() == (2.0, "found()", "")
+    assert session.last.outputs == jnp.sin(4.0)
+    assert not shown.graph.stale
+    shown.send("value", H, param="ctx", text="3.0")
+    shown.settled()
+    assert shown.graph.stale
+    assert "3.0" in shown.graph.code
+
+
+def test_a_ctx_that_is_computed_is_cancelled_and_the_one_before_comes_back(
+    session, shown, slow, typed
+):
+    shown.send("cancel")
+    shown.settled()
+    assert slow.stopped.wait(SECONDS)
+    assert typed() == (1.0, "1.0", "")
+    assert shown.graph.message["text"] == CANCELLED
+    assert session.run().outputs == jnp.sin(3.0)
+
+
+def test_another_ctx_takes_the_place_of_the_one_that_is_computed(session, shown, slow, typed):
+    shown.send("value", H, param="ctx", text="2.5 * 2")
+    shown.settled()
+    assert slow.stopped.wait(SECONDS)
+    assert typed() == (5.0, "2.5 * 2", "")
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "exit(1)"])
+def test_what_is_wrong_with_a_ctx_stands_at_its_field(session, shown, slow, typed, text):
+    slow.go_on.set()
+    shown.settled()
+    shown.send("value", H, param="ctx", text=text)
+    shown.settled()
+    ctx, shown_text, mistake = typed()
+    assert (ctx, shown_text) == (2.0, text)
+    assert mistake in ("ZeroDivisionError: division by zero", "SystemExit: 1")
+    assert shown.graph.message == {"text": f"adds at {H}, ctx: {mistake}", "error": True}
+    assert session.run().outputs == jnp.sin(4.0)
+
+
 def test_a_traced_injector_is_cancelled_and_what_was_there_comes_back(session, shown, slow):
     session.attach("h", "scale")
     shown.send("attach", "h", injector="slow")

@@ -90,6 +90,14 @@ def test_what_is_known_of_a_program_is_taken_over_while_more_is_found():
     assert programs == [{traced}] * 2
 
 
+def test_what_is_known_of_a_program_is_found_once_for_all_edits_with_its_tags():
+    first = Edited(program(), Edits())
+    second = first.changed(unfolded=frozenset())
+    assert second.index is first.index  # also where the later one was asked first
+    third = second.changed(tags={"in0": {"name": "x"}})
+    assert third.index is not first.index
+
+
 def test_a_session_has_one_panel_for_all_threads():
     session = Session(jnp.sin, (1.0,))
     views = at_once(*[lambda: view_for(session)] * 4)
