@@ -37,9 +37,9 @@ def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.Jaxp
         raise RefusedError(
             f"inject: an injector at a tag in {thread.address}"
             + (f" ({source})" if source else "")
-            + f" closes over a Ref, and {what} has a rule of its own for derivatives, which knows "
-            "nothing of the Ref. Carry the value in the ctx instead of the Ref, or give "
-            'custom_rules="drop" to do without the rule.'
+            + f" closes over a Ref, and {what} has a derivative rule, which does not cover the "
+            'Ref. Carry the value in the ctx instead of the Ref, or give custom_rules="drop" to '
+            "drop the rule."
         )
 
 

@@ -32,10 +32,10 @@ from taxpr._hops.table import bring
 Run = Callable[[_compat.JaxprEqn], Callable[..., Sequence[Any]]]
 
 _NO_DERIVATIVE = (
-    "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "
-    "a derivative with respect to the context of an injector in there, or to what it closes over, "
-    "is asked for. {cure}select other tags with where=, or use jax.lax.stop_gradient on the "
-    "context."
+    "{name} at {address}{source} has a derivative of its own, which does not cover a context. So "
+    "nothing can be differentiated with respect to the context of an injector inside it, or to a "
+    "value that the injector closes over. {cure}select other tags with where=, or use "
+    "jax.lax.stop_gradient on the context."
 )
 _DROP = 'Give custom_rules="drop" to differentiate what it runs, '
 
@@ -266,10 +266,9 @@ def _given_results(
             eqns.append(one.replace(invars=read(one.invars)))
     if changed and not instead:
         raise RefusedError(
-            f"inject: the derivative of {eqn.primitive.name} is asked for, whose rule does not "
-            "compute its results by the primitive itself, so that it cannot be told "
-            "what of it is to be taken at the results that the injection gives. Select other tags "
-            'with where=, or differentiate what it runs by custom_rules="drop".'
+            f"inject: cannot differentiate {eqn.primitive.name} at the injected results, because "
+            "its derivative rule does not compute the results by the primitive itself. Select "
+            'other tags with where=, or give custom_rules="drop" to differentiate what it runs.'
         )
     outvars = read(inner.outvars)
     return _compat.rebuilt(jaxpr, eqns=eqns, invars=[*inner.invars, *more], outvars=outvars)

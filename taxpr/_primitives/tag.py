@@ -27,9 +27,9 @@ Batch = tuple[tuple[Any, Dims], ...]
 
 # Keywords that callers use when they mean another function.
 _NO_PARAMS = {
-    "cotangent": "What flows back to a value is tagged by taxpr.tag_cotangent(x, name=...) in the "
-    "source, and in a traced gradient as any value: trace(jax.grad(f))(x).tag_at(...).",
-    "keep": "A tag that dead code elimination leaves in place is made by taxpr.keep(x, name=...).",
+    "cotangent": "To tag the cotangent of a value, use taxpr.tag_cotangent(x, name=...) in the "
+    "source, or tag it in a traced gradient: trace(jax.grad(f))(x).tag_at(...).",
+    "keep": "For a tag that dead code elimination does not remove, use taxpr.keep(x, name=...).",
 }
 
 tag_p = _compat.Primitive("tag")

@@ -182,7 +182,7 @@ def _lost_text(site: Site, eqn: JaxprEqn) -> str:
         f"uncurry: a derivative is taken of what depends on the {access}, which is in "
         f"{eqn.primitive.name}"
         + (f" ({source})" if source else "")
-        + ". Its rule for derivatives is kept, and says nothing of the value that is written. "
+        + ". Its derivative rule is kept, and does not cover the written value. "
         "Return the value from the function, with a derivative in its rule, and write it outside; "
         "or give jax.lax.stop_gradient(value), where no gradient is meant to go that way."
     )

@@ -274,7 +274,7 @@ def test_a_rule_that_computes_the_results_itself_is_refused_where_they_change():
     looked = program.collect()
     assert_close(jax.grad(lambda x: looked(x)[0])(4.0), np.float32(1 / 4))
     moved = program.inject(taxpr.scale(10.0))
-    with pytest.raises(taxpr.RefusedError, match="the derivative of by_itself is asked for"):
+    with pytest.raises(taxpr.RefusedError, match="cannot differentiate by_itself at the injected"):
         jax.grad(lambda x: moved(moved.ctx, x)[0])(4.0)
 
 

@@ -170,7 +170,7 @@ def _inject(
             f"uncurry: a derivative is taken with respect to a state, in {thread.address}"
             + (f" ({source})" if source else "")
             + (f": {tags}" if tags else "")
-            + f". {name} has a rule of its own for derivatives, which knows nothing of states. "
+            + f". {name} has a derivative rule, which does not cover states. "
             f"Read the state before, and give {name} the value as an argument, for which its rule "
             "has a derivative; or end the derivative with jax.lax.stop_gradient."
         )
@@ -181,7 +181,7 @@ def _inject(
             + (f" ({source})" if source else "")
             + ", or to a value that it closes over"
             + (f"; it is at {tags}" if tags else "")
-            + f". {name} has a rule of its own for derivatives, which knows nothing of it. Give "
+            + f". {name} has a derivative rule, which does not cover them. Give "
             'custom_rules="drop" to differentiate the injected function itself, or end the '
             "derivative with jax.lax.stop_gradient."
         )

@@ -20,8 +20,8 @@ from taxpr._hops.table import found_in_params, register_when_loaded
 from taxpr._hops.traced import traced
 
 _PART = (
-    "it is a part of what {name} calls, and does not run by itself; what runs, and a tag in it, "
-    "stands in solve, too"
+    "it is a part of the function that {name} calls and does not run by itself; what runs is in "
+    "solve, too: tag it there"
 )
 _STOPPED = "lineax stops the derivative of the solver's state, so that the solve itself has none"
 _UNKNOWN = "it maps a primitive of equinox of which taxpr has no rule"

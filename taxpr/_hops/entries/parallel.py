@@ -182,8 +182,8 @@ def _refuse_if_no_sum(thread: Thread, name: str | None) -> None:
     if name is not None and isinstance(policy, str):
         raise InjectorError(
             f"inject: {name} in {thread.address} has a state that is no sum, so shards={policy!r} "
-            'would make of those of the devices numbers that mean nothing. shards="stack" reports '
-            "each device by itself; or give a function of your own."
+            'would merge the states of the devices into wrong numbers. Give shards="stack" to '
+            "report each device by itself, or a function of your own."
         )
 
 

@@ -24,11 +24,11 @@ from taxpr._hops.rebuild import refuse_refs, untagged
 from taxpr._hops.table import register
 
 _NO_DERIVATIVE = (
-    "{name} at {address}{source} has a derivative of its own, which says nothing of a context: "
-    "a derivative with respect to the context (or to what an injector closes over) is asked for, "
-    'and the context goes through a tag in its solve. Give custom_rules="drop" to differentiate '
+    "{name} at {address}{source} has a derivative of its own, which does not cover a context. So "
+    "nothing can be differentiated with respect to a context that goes through a tag in its solve, "
+    'or to a value that an injector there closes over. Give custom_rules="drop" to differentiate '
     "the injected solve itself, select other tags with where=, or use jax.lax.stop_gradient on the "
-    "context before the program, or where the injector at a tag before this one changes it."
+    "context before the program, or in the injector at an earlier tag that changes it."
 )
 _NOT_RUN = (
     "{name} is there for derivatives and transposes, and a tag marks the primal only, so that it "
@@ -38,7 +38,7 @@ _NOT_RUN = (
 
 _NO_DERIVATIVE_OF_STATES = (
     "uncurry: a derivative is taken with respect to a state that the solve of {name} at {address}"
-    "{source} uses. {name} has a derivative of its own, which says nothing of states. Read the "
+    "{source} uses. {name} has a derivative of its own, which does not cover states. Read the "
     "state before, and close over the value, or end the derivative with jax.lax.stop_gradient."
 )
 

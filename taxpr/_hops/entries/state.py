@@ -16,8 +16,8 @@ from taxpr._hops.table import register
 from taxpr._jaxprs.zeros import zeros_of
 
 _OUTER_REF = (
-    "it works on a Ref of what is around it and returns that Ref, and JAX does not trace a "
-    "function that returns a Ref of its caller"
+    "it uses a Ref from outside and returns it, and JAX does not trace a function that returns a "
+    "Ref of its caller"
 )
 
 
