@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,8 @@ from taxpr._compat._types import (
     Jaxpr,
     JaxprEqn,
     Literal,
+    PyTree,
     StoredJaxpr,
-    TreeDef,
     Var,
 )
 
@@ -41,20 +42,11 @@ ONE_JAXPR_CLASS = Jaxpr is CLOSED
 _SUMS_LACK_LITERALS = hasattr(_literals, "LiteralArray")
 
 
-# `jax.make_jaxpr` with its types declared.
+# `jax.make_jaxpr`, without and with the shapes of the results, and `jax.grad`, with types.
 make_jaxpr: Callable[[Callable[..., object]], Callable[..., ClosedJaxpr]] = jax.make_jaxpr
-
-
-def make_jaxpr_and_tree(
-    fn: Callable[..., object],
-) -> Callable[..., tuple[ClosedJaxpr, TreeDef]]:
-    """Trace a function; also return the treedef of its results."""
-
-    def made(*args: object) -> tuple[ClosedJaxpr, TreeDef]:
-        jaxpr, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
-        return jaxpr, jax.tree.structure(shapes)
-
-    return made
+make_jaxpr_and_shapes: Callable[..., Callable[..., tuple[ClosedJaxpr, PyTree]]]
+make_jaxpr_and_shapes = functools.partial(jax.make_jaxpr, return_shape=True)
+grad: Callable[[Callable[..., object]], Callable[..., Any]] = jax.grad
 
 
 def is_jaxpr(value: object) -> TypeIs[StoredJaxpr]:

@@ -108,9 +108,9 @@ def _quiet(handler: Handler) -> Handler:
         def call(ctx: list[Array], token: list[Array]) -> Handled:
             return handler.run(address, eqn, ctx, token)
 
-        jaxpr, tree = _compat.make_jaxpr_and_tree(call)(ctx, token)
+        jaxpr, shapes = _compat.make_jaxpr_and_shapes(call)(ctx, token)
         flat = _compat.jaxpr_as_fun(silent(jaxpr))(*ctx, *token)
-        return jax.tree.unflatten(tree, flat)
+        return jax.tree.unflatten(jax.tree.structure(shapes), flat)
 
     return dataclasses.replace(handler, run=run)
 

@@ -284,7 +284,8 @@ def _traced(
 ) -> tuple[ClosedJaxpr, TreeDef]:
     """The jaxpr of ``run`` in the place of ``eqn``, and the tree of what it returns."""
     with _compat.as_traced(eqn, mesh), jax.disable_jit(False):
-        return _compat.make_jaxpr_and_tree(run)(*avals)
+        jaxpr, shapes = _compat.make_jaxpr_and_shapes(run)(*avals)
+    return jaxpr, jax.tree.structure(shapes)
 
 
 def _with_origin(piece: ClosedJaxpr, eqn: JaxprEqn) -> ClosedJaxpr:

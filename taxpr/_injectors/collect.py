@@ -201,7 +201,7 @@ def _collection(
                 stacked.add(name)
         return jax.tree.unflatten(out_tree, outs), values
 
-    piece, shapes = jax.make_jaxpr(split, return_shape=True)(*threaded.jaxpr.out_avals)
+    piece, shapes = _compat.make_jaxpr_and_shapes(split)(*threaded.jaxpr.out_avals)
     new = followed_by(without_derivatives(threaded, chosen, options), piece)
     return Collection(new, shapes, named, stacked, mesh)
 

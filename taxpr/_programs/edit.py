@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-import jax
-
 from taxpr import _compat
-from taxpr._compat import Atom, J, Jaxpr, JaxprEqn, PyTree, StoredJaxpr, Var
+from taxpr._compat import Array, Atom, J, Jaxpr, JaxprEqn, PyTree, StoredJaxpr, Var
 from taxpr._engine.handler import NOTHING
 from taxpr._engine.inject import Predicate
 from taxpr._engine.plan import Plan, plan_key, plan_of, plan_of_rule
@@ -158,8 +156,10 @@ class _Tags:
         below: By the position of an equation and the label of one of its jaxprs.
     """
 
-    at: dict[_Slot, str] = dataclasses.field(default_factory=dict)
-    below: dict[tuple[int, str], _Tags] = dataclasses.field(default_factory=dict)
+    at: dict[_Slot, str] = dataclasses.field(default_factory=dict[_Slot, str])
+    below: dict[tuple[int, str], _Tags] = dataclasses.field(
+        default_factory=dict["tuple[int, str]", "_Tags"]
+    )
 
     @property
     def key(self) -> Hashable:
@@ -217,9 +217,12 @@ def _tag_eqn(
             f"tag_at: the value at {address} is a {type(var.aval).__name__} "
             f"({var.aval}), not an array. Tag a value that is read from it."
         )
+
+    def tagging(x: Array) -> Array:
+        return tag(x, **params)
+
     with _compat.under(_compat.mesh_of_input(jaxpr, var)):
-        traced = _compat.open_jaxpr(jax.make_jaxpr(lambda x: tag(x, **params))(var.aval))
-    (template,) = traced.eqns
+        (template,) = _compat.make_jaxpr(tagging)(var.aval).eqns
     tagged = template.replace(invars=[var])
     if origin is None:
         return tagged

@@ -64,9 +64,8 @@ def trace(
         # Where jit is disabled JAX unrolls loops, and a while loop that it cannot unroll leaves
         # what it did of the first iterations behind, tags among it.
         with jax.disable_jit(False):
-            jaxpr, shapes = jax.make_jaxpr(bound, static_argnums=positions, return_shape=True)(
-                *args, **kwargs
-            )
+            made = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
+            jaxpr, shapes = made(*args, **kwargs)
         dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
         debug = _compat.open_jaxpr(jaxpr).debug_info
         in_tree = jax.tree.structure((dynamic, kwargs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,7 +101,7 @@ def _gradients(
         program.jaxpr, sites, key, lambda: _backward(program, sites, options, gate, flat)
     )
     found = backward.gradients(gate, *flat)
-    values = {}
+    values: dict[str, Any] = {}
     for name, group in named.items():
         each = [
             _plain(found[site.address])
@@ -143,10 +144,10 @@ def _backward(
     def opened(gate: Array, *flat: Array) -> Any:
         return _compat.jaxpr_as_fun(threaded.jaxpr)(gate, *flat)[0]
 
-    backward = trace(jax.grad(opened))(gate, *flat)
+    backward = trace(_compat.grad(opened))(gate, *flat)
     if not any(_is_mark(site, this) for site in backward.tags()):
         return _Backward(backward, False)
-    return _Backward(backward.collect(lambda site: _is_mark(site, this)), True)
+    return _Backward(backward.collect(functools.partial(_is_mark, this=this)), True)
 
 
 def _is_mark(site: Site, this: object) -> bool:
@@ -177,7 +178,11 @@ def _no_gradient(program: Program, site: Site, options: Options) -> Any:
     """Zeros, for a token on which the result does not depend."""
     shapes = collection(program.jaxpr, program.out_tree, [site], None, False, options).shapes
     [value] = shapes[1].values()
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), _plain(value))
+
+    def zeros(x: jax.ShapeDtypeStruct) -> Array:
+        return jnp.zeros(x.shape, x.dtype)
+
+    return jax.tree.map(zeros, _plain(value))
 
 
 def _check_result(program: Program) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,9 @@ from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
 from taxpr._sites.walk import find_sites
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 _SHOWN = 8  # types in a repr
 
@@ -174,7 +177,7 @@ class Program:
                 f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
                 f"called with {tree}. Call it as it was traced, or trace it again."
             )
-        out = []
+        out: list[Array] = []
         for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
             if isinstance(aval, _compat.AbstractRef):
                 out.append(_ref(self.name, name, leaf, aval))
@@ -221,7 +224,7 @@ class Program:
             return sites if where is None else select(sites, where)
 
     @contextlib.contextmanager
-    def _knowing_used(self, *where: Selector) -> Iterator[None]:
+    def _knowing_used(self, *where: Selector) -> Generator[None, None, None]:
         """For the time in which something is selected: to say which tags are used up."""
         try:
             yield
@@ -337,7 +340,7 @@ class Program:
         """
         options = options_of(custom_rules, shards)
         sites = sites_of(self.jaxpr, options)
-        if isinstance(injector, Mapping):
+        if _is_mapping(injector):
             if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
@@ -446,7 +449,7 @@ class Program:
             >>> program.plant(clean)(5.0)
             Array(5., dtype=float32, weak_type=True)
         """
-        if not isinstance(values, Mapping):
+        if not _is_mapping(values):
             raise ArgumentError(
                 f"plant: the values are a {type(values).__name__}. Give a mapping from selectors "
                 "of tags to values, such as collect returns: plant({'h': values})."
@@ -461,7 +464,7 @@ class Program:
         def run(*flat: Array) -> list[Array]:
             return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
 
-        jaxpr = jax.make_jaxpr(run)(*self.in_avals)
+        jaxpr = _compat.make_jaxpr(run)(*self.in_avals)
         return dataclasses.replace(self, jaxpr=jaxpr, used=planted.used, skipped=planted.skipped)
 
     def collect(
@@ -646,7 +649,8 @@ class Injected(Program):
     @property
     def ctx(self) -> PyTree:
         """The context to begin with: each time a new PyTree, so that it may be changed."""
-        return jax.tree.map(lambda leaf: leaf, self.first_ctx)
+        leaves, tree = jax.tree.flatten(self.first_ctx)
+        return jax.tree.unflatten(tree, leaves)
 
     def ctx_with(self, key: str | None = None, /, **values: Any) -> PyTree:
         """The context to begin with, with other values of the injectors' parameters.
@@ -737,6 +741,10 @@ def _names_of(sites: Iterable[Site]) -> dict[str, None]:
     """By what their tags were selected: their names and addresses."""
     keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
     return dict.fromkeys(key for key in keys if isinstance(key, str))
+
+
+def _is_mapping(given: object) -> TypeIs[Mapping[Any, Any]]:
+    return isinstance(given, Mapping)
 
 
 def _strong_array(leaf: Any) -> Any:

@@ -228,7 +228,7 @@ def collect(
         >>> jax.eval_shape(collect(f), 2.0)[1]
         {'square': ShapeDtypeStruct(shape=(), dtype=float32)}
     """
-    more = {"max_steps": max_steps, "stack": stack, "custom_rules": custom_rules}
+    more: dict[str, Any] = {"max_steps": max_steps, "stack": stack, "custom_rules": custom_rules}
     if isinstance(target, Program):
         return target.collect(where, **more)
     refuse_no_function("collect", target)
