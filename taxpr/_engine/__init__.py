@@ -1,7 +1,6 @@
-"""Rewrites a program.
+"""Rewrite a program: run handlers at chosen tags, and thread a context to them.
 
-Plans what is to be done where, and threads a context through every nested jaxpr on the way.
-
-`inject` is the entrance. What an equation needs is asked of its entry in `_hops`. The engine knows
-no particular injector. May import `_sites`, `_hops`, `_primitives`, `_jaxprs`.
+`plan` turns the chosen tags into a tree, and `thread` rewrites each jaxpr on the way. The entries
+in `_hops` rewrite higher-order equations. The engine knows no particular injector. May import
+`_sites`, `_hops`, `_primitives`, `_jaxprs`.
 """

@@ -1,4 +1,8 @@
-"""On which inputs the results of a jaxpr depend, as far as derivatives flow."""
+"""Find the inputs with respect to which each result of a jaxpr may have a derivative.
+
+A forward dataflow analysis with a fixed point for loops. Invariant: sets of inputs only grow, so
+the iteration ends.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,17 @@ from taxpr._compat import Atom, Jaxpr, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import has_rules, nested_jaxprs
 
-# Sets of inputs are ints with a bit for each: a program has many variables.
+# A set of inputs, as an int with one bit for each: a program has many variables.
 Bits = int
-# By the id of a jaxpr what its results depend on, with the jaxpr, so that the id stays its own.
+# The results of known jaxprs, by id. The value has the jaxpr, so that its id stays unique.
 Known = dict[int, tuple[Jaxpr, list[Bits]]]
 
 
 def depends(jaxpr: StoredJaxpr) -> list[Bits]:
-    """For each result the inputs of which it may have a derivative: bit k is the k-th of them.
+    """For each result, the inputs with respect to which it may have a derivative.
 
-    Constants come first, and then the arguments. Nothing flows through integers, Booleans and
-    PRNG keys, so neither through what decides about a branch or the end of a loop.
+    Bit k stands for input k; constants come before arguments. Nothing flows through integers,
+    Booleans and PRNG keys, so not through a branch index or a loop predicate either.
     """
     return _depends(jaxpr, {})
 
@@ -50,7 +54,7 @@ def _depends(jaxpr: StoredJaxpr, known: Known) -> list[Bits]:
 
 
 def _flows(var: Var) -> bool:
-    aval = getattr(var.aval, "inner_aval", var.aval)  # of a Ref what it holds
+    aval = getattr(var.aval, "inner_aval", var.aval)  # of a Ref, the aval of its value
     return jnp.issubdtype(getattr(aval, "dtype", bool), jnp.inexact)
 
 
@@ -67,12 +71,12 @@ def _results(eqn: JaxprEqn, operands: Sequence[Bits], known: Known) -> list[Bits
     for one in nested:
         for k, value in zip(one.results, _outcomes(one, operands, known), strict=True):
             results[k] = results.get(k, 0) | value
-    # What is in no nested jaxpr the equation itself computes.
+    # A result of no nested jaxpr is computed by the equation itself.
     return [results.get(k, _union(operands)) for k in range(len(eqn.outvars))]
 
 
 def _is_told(nested: Sequence[Nested], operands: Sequence[Bits]) -> bool:
-    """Whether the entry says for all operands, and for all iterations, where they go."""
+    """Whether the entry tells for all operands, and for all iterations, where they go."""
     fed = {k for one in nested for k in one.operands}
     loops = any(one.trips != 1 and not one.back and "x" not in one.in_roles for one in nested)
     whole = all(k in fed for k, bits in enumerate(operands) if bits)
@@ -80,7 +84,7 @@ def _is_told(nested: Sequence[Nested], operands: Sequence[Bits]) -> bool:
 
 
 def _outcomes(one: Nested, operands: Sequence[Bits], known: Known) -> list[Bits]:
-    """What the results of a nested jaxpr depend on, after any number of iterations."""
+    """The dependences of the results of a nested jaxpr, after any number of iterations."""
     through, n_consts = _depends(one.stored, known), len(one.jaxpr.constvars)
     now = [operands[k] for k in one.operands if k is not None]
     while True:
@@ -91,7 +95,7 @@ def _outcomes(one: Nested, operands: Sequence[Bits], known: Known) -> list[Bits]
         new = list(now)
         for outvar, invar in one.back:
             new[invar] |= out[outvar]
-            out[outvar] |= new[invar]  # of a loop that does not run, what it begins with
+            out[outvar] |= new[invar]  # a loop that does not run returns its initial carry
         if new == now:
             return out
         now = new

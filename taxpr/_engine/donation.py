@@ -1,8 +1,8 @@
-"""Donated buffers: what an injector hands on must outlive an inner jit that donates it.
+"""Copy buffers that an inner jit would otherwise donate together with a value of an injector.
 
-``jax.jit(f, donate_argnums=...)`` inside a program deletes its operand where the program is
-run eagerly. A token that is also collected, or kept in the context, or that is a part of the
-context or a closed-over array, would take that along.
+``jax.jit(f, donate_argnums=...)`` inside a program deletes its operand if the program runs eagerly.
+If that operand is a token that is also collected, in the context or closed over, the other owner
+would lose its buffer.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def donates(jaxpr: StoredJaxpr) -> bool:
 
 
 def kept_apart(piece: ClosedJaxpr, n_ctx: int, n_token: int) -> ClosedJaxpr:
-    """What takes the place of a tag, with a copy of each buffer that would have two owners.
+    """The replacement of a tag, with a copy of each buffer that would have two owners.
 
     Args:
-        piece: A closed jaxpr from ``[*ctx, *token]`` to ``[*ctx, *token, *emitted]``. Of an
-            access of a state the token is only taken, or only returned.
+        piece: A closed jaxpr from ``[*ctx, *token]`` to ``[*ctx, *token, *emitted]``. A state
+            access only takes a token, or only returns one.
         n_ctx: The number of leaves of the context.
         n_token: The number of leaves of the token that it returns.
 
     Returns:
-        A jaxpr of the same type. Of its results a leaf of the token is that leaf as it came, or
-        an array that nothing else holds; and the context and what is emitted is nothing that
-        the program goes on with.
+        A jaxpr of the same type. Each returned leaf of the token is the incoming leaf itself, or an
+        array with no other owner. No leaf of the context or of the emitted values shares a buffer
+        with a value of the program.
     """
     inner = _compat.open_jaxpr(piece)
     tokens = range(n_ctx, n_ctx + n_token)

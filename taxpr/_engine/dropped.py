@@ -1,4 +1,4 @@
-"""Warnings of what injection drops, or leaves as it was."""
+"""Warnings about rules that injection drops, and derivatives that it does not update."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 5  # tags in one warning
 
 
 def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
-    """Warn once for each equation around these sites that loses a rule of its own.
+    """Warn once for each equation around these sites that loses a special rule.
 
     Warns:
         DroppedRuleWarning: Names the tag, the equation, its primitive and the rule.
@@ -44,7 +44,7 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
 
 
 def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
-    """Warn once of tags, as they are described, that change where a derivative was taken before.
+    """Warn once about tags that change a value whose derivative was taken before.
 
     Warns:
         StaleDerivativeWarning: Names the tags.
@@ -61,7 +61,7 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
 
 
 def warn_of_unobserved(tags: Sequence[str], label: str, eqn: JaxprEqn) -> None:
-    """Warn once of tags of a rule, as they are described, at which nothing can look.
+    """Warn once about tags of a rule at which no injector can look.
 
     Warns:
         UnobservedWarning: Names the tags and the equation.
@@ -86,7 +86,7 @@ def _first(tags: Sequence[str]) -> str:
 
 
 def _levels_to_the_caller() -> int:
-    """The stacklevel, seen from the function that calls this one, of who called taxpr or JAX."""
+    """The stacklevel of the user's call into taxpr or JAX, seen from the calling function."""
     level, frame = 0, inspect.currentframe()
     while frame and frame.f_back and frame.f_code.co_filename.startswith((_HERE, _JAX)):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""What takes the place of a tag."""
+"""`Handler`: the replacement of a tag, and its properties that the engine needs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from typing import Any
 
 from taxpr._compat import Array, Atom, JaxprEqn, PyTree
 
-# What a handler returns: the leaves of ctx and token, and what is emitted: None, or the
-# leaves of a value.
+# The result of a handler: the leaves of ctx and token, and the leaves of an emitted value or None.
 Handled = tuple[Sequence[Array], Sequence[Array], Sequence[PyTree] | None]
 Rewired = tuple[Sequence[Atom], Sequence[Atom]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Handler:
-    """What takes the place of a tag.
+    """The replacement of a tag.
 
     Attributes:
-        run: Called while tracing with the address and the equation of the tag and the leaves
-            of ctx and token.
-        uses: Which leaves of the context it gets and returns, by index; None for all. Only
-            these are threaded into the equations around the tag.
-        rewire: Where no equation need be made: called with the equation and the variables of
-            ctx and token, returns those of the new ctx and token; None where ``run`` must do it.
-        injects: Of an injector the function that the user wrote, which JAX names where a tracer
-            leaked from it. A change by an injector warns where a derivative does not know of it.
-        observes: Whether it returns the token as it came.
-        seen: Those of the leaves on which no token depends, since only injectors use them that
-            return the token as it came.
-        emits: Whether a value is handed out beside token and context.
+        run: Called while tracing with the address and the equation of the tag, and the leaves of
+            ctx and token.
+        uses: The indices of the context leaves that it gets and returns; None for all. Only these
+            are threaded into the equations around the tag.
+        rewire: A shortcut without new equations: from the equation and the variables of ctx and
+            token to those of the new ctx and token; returns None if ``run`` must do it.
+        injects: The user's function, for an injector. JAX names it if a tracer leaks from it. A
+            handler with it also warns if it changes a value whose derivative was taken before.
+        observes: Whether it returns the token unchanged.
+        seen: The indices of leaves on which no token depends, because only observing injectors use
+            them.
+        emits: Whether it returns a value beside token and context.
     """
 
     run: Callable[[str, JaxprEqn, list[Array], list[Array]], Handled]
@@ -46,7 +45,7 @@ def _as_they_came(_: JaxprEqn, ctx: list[Atom], token: list[Atom]) -> Rewired:
     return ctx, token
 
 
-# In the place of a tag at which nothing is to be done.
+# Removes a tag and does nothing.
 NOTHING = Handler(
     lambda address, eqn, ctx, token: (ctx, token, None), uses=(), rewire=_as_they_came
 )

@@ -1,4 +1,4 @@
-"""What the rule of an equation works with: its jaxprs with the context through them."""
+"""`HopThread` and `ThreadedJaxpr`: they give a rule its jaxprs with the context threaded."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ T = TypeVar("T")
 class ThreadedJaxpr:
     """A jaxpr with the context threaded through it; see `taxpr._hops.protocol.Threaded`."""
 
-    # The keys of emissions in place of those that they have; None leaves them.
+    # New keys of emissions by old ones; None keeps all.
     keys: Mapping[str, str] | None = None
 
     def __init__(
         self, jaxpr: ClosedJaxpr, n_ctx: int, emits_tree: TreeDef, touched: bool, address: Address
     ):
         self.jaxpr = jaxpr
-        # Once for all calls of a shared jaxpr, so that what they call stays shared.
+        # Hoist once for all calls of a shared jaxpr, so that their jaxpr stays shared.
         self.hoisted = _compat.hoisted(jaxpr)
         self.touched = touched
         self.address = address
@@ -55,14 +55,14 @@ class ThreadedJaxpr:
         return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
 
     def with_keys(self, keys: Mapping[str, str]) -> ThreadedJaxpr:
-        """The same, with other keys of its emissions; those without one are left out."""
+        """The same, with other keys of its emissions. Those without a new key are dropped."""
         new = copy.copy(self)
         new.keys = keys
         return new
 
     @property
     def ctx_avals(self) -> list[Aval]:
-        """The types with which the context comes out."""
+        """The avals of the resulting context."""
         return self.unpack(self.jaxpr.out_avals)[0]
 
     def emitted(self) -> Emits:
@@ -76,7 +76,7 @@ Build = Callable[[StoredJaxpr, Plan, Mapping[int, Aval], Address, Address, bool]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HopThread:
-    """What the rule of one equation threads its jaxprs with; see `taxpr._hops.protocol.Thread`."""
+    """Threads the jaxprs of one equation for its rule; see `taxpr._hops.protocol.Thread`."""
 
     options: Options
     # How `taxpr._engine.thread` threads a jaxpr; passed in, so that imports point one way.
@@ -89,7 +89,7 @@ class HopThread:
 
     @functools.cached_property
     def _nested(self) -> dict[str, Nested]:
-        """By label. They are as many as the branches of a switch, so not found anew for each."""
+        """The nested jaxprs by label, cached because a switch may have many branches."""
         return {nested.label: nested for nested in nested_jaxprs(self.eqn)}
 
     @functools.cached_property
@@ -151,9 +151,10 @@ def _may_repeat(nested: Nested) -> bool:
 
 
 def settled(threaded: HopThread, ctx: list[Array]) -> list[Array]:
-    """The context for a loop or for branches, which must leave it with the type that it has.
+    """The context with types that a loop or branches preserve.
 
-    In a shard_map it may come to vary over more mesh axes; then it begins so.
+    In a shard_map the body may make a leaf vary over more mesh axes. Then the initial leaf is cast
+    to that type, until nothing changes.
     """
     repeated = [nested for nested in nested_jaxprs(threaded.eqn) if _may_repeat(nested)]
     while True:
@@ -162,7 +163,7 @@ def settled(threaded: HopThread, ctx: list[Array]) -> list[Array]:
         for nested in repeated:
             out = inside(nested.label).ctx_avals
             for index, (value, old, aval) in enumerate(zip(new, avals, out, strict=True)):
-                if aval is old:  # most of them, where a switch has a state for each branch
+                if aval is old:  # a fast path, as a switch may have a state for each branch
                     continue
                 if aval.shape != old.shape:
                     raise RefusedError(

@@ -1,8 +1,8 @@
-"""What is done at tags where a rule for derivatives takes the place of the function.
+"""Decide what to do at tags of a function when a derivative rule runs in its place.
 
-What changes a value must be done in the rule as well, and is refused where that cannot be said for
-sure. What only looks at a value does not touch the rule: where it cannot be said to see the same in
-there, it looks at the function, which then runs beside the rule.
+A handler that changes a value must also run in the rule, so it is refused if its tag cannot be
+identified there. A handler that only observes must not change the rule: if its tag cannot be
+identified there, it observes the function itself, which then runs next to the rule.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ from taxpr._sites.site import Site, described
 
 
 class InRule(NamedTuple):
-    """What is to be done at tags of a function with a rule, for one form of the rule.
+    """The work at the tags of a function, for one form of its rule.
 
     Attributes:
-        plan: For the jaxpr of the rule.
-        keys: For what is emitted in there, the key by which it is known.
-        beside: For the jaxpr of the function, which runs beside the rule; empty where there is
-            nothing that looks at it.
-        seen: The leaves of the context that the latter makes, by index.
+        plan: The plan for the jaxpr of the rule.
+        keys: The keys of emissions in the rule, mapped to those of the function's tags.
+        beside: The plan for the function, to run next to the rule; empty if nothing observes it.
+        seen: The indices of the context leaves that ``beside`` computes.
     """
 
     plan: Plan
@@ -54,21 +53,21 @@ class InRule(NamedTuple):
 def in_rule(
     eqn: JaxprEqn, plans: Mapping[str, Plan], label: str, rule: ClosedJaxpr, address: Address
 ) -> InRule:
-    """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
+    """Translate the plans of an equation's own jaxprs to the jaxpr of its rule.
 
     Raises:
-        RefusedError: If a tag at which something changes cannot be told in there.
+        RefusedError: If a tag with a changing handler cannot be identified in the rule.
 
     Warns:
-        UnobservedWarning: If a tag at which something looks, and that only the rule has, cannot
-            be told in there.
+        UnobservedWarning: If a tag with an observing handler, which only the rule has, cannot be
+            identified in this form of the rule.
     """
     [own] = (nested.label for nested in nested_jaxprs(eqn))
     handlers = set(handlers_of(plans.get(own, {})))
     unclear = plan_of_rule(eqn, plans, rule)[1]
     missed = {one.handler for one in unclear if one.handler.observes and not one.of_rule}
     missed = _with_sharing(missed, handlers)
-    # A rule may run the function on something else; what is handed out is that of the function.
+    # A rule may call the function on other values, so emit the values of the function itself.
     beside = missed | {handler for handler in handlers if handler.emits}
     chosen = plans.get(own, {})
     left = {**plans, own: with_handlers(chosen, lambda h: NOTHING if h in beside else h)}
@@ -92,7 +91,7 @@ def in_rule(
 
 
 def _with_sharing(some: set[Handler], handlers: set[Handler]) -> set[Handler]:
-    """With those that look at what these make of the context, as at the count of iterations."""
+    """Add the observers of context leaves that these handlers make, such as a loop counter."""
     made: set[int] = set()
     while more := {index for one in some for index in one.uses or ()} - made:
         made |= more
@@ -102,7 +101,7 @@ def _with_sharing(some: set[Handler], handlers: set[Handler]) -> set[Handler]:
 
 
 def _quiet(handler: Handler) -> Handler:
-    """The handler without effects, which happen in the rule."""
+    """The handler without effects, because these happen in the rule."""
 
     def run(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         def call(ctx: list[Array], token: list[Array]) -> Handled:

@@ -30,7 +30,7 @@ from taxpr._sites.site import Site, described
 from taxpr._sites.walk import find_sites, firing
 
 InjectorFn = Callable[[PyTree, PyTree, dict[str, Any]], tuple[PyTree, PyTree]]
-# What JAX raises where Python asks for the value of a tracer.
+# JAX raises these if Python code needs the value of a tracer.
 _NEEDS_A_VALUE = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
@@ -46,7 +46,7 @@ def inject_jaxpr(
     predicate: Predicate | None,
     options: Options,
 ) -> ClosedJaxpr:
-    """The drop-in: see `taxpr.inject`."""
+    """`taxpr.inject` of a jaxpr, with one injector at all tags for which the predicate holds."""
     sites = [
         site
         for site in find_sites(closed_jaxpr)
@@ -71,7 +71,7 @@ def options_of(custom_rules: str, shards: Shards = None) -> Options:
 
 
 def sites_of(jaxpr: StoredJaxpr, options: Options) -> list[Site]:
-    """The tags; where rules are dropped, those in rules are not there."""
+    """The tags; without those in rules if rules are dropped."""
     keep = options.custom_rules == "keep"
     return [site for site in find_sites(jaxpr) if keep or not site.in_rule]
 
@@ -101,17 +101,17 @@ def handler_for(
     uses: tuple[int, ...] | None = None,
     observes: bool = False,
 ) -> Handler:
-    """An injector as a handler of `taxpr._engine.thread`, with its results checked.
+    """An injector as a `Handler` that checks its results.
 
-    ``ctx_tree`` is the tree of the part of the context that it ``uses``. With ``observes`` it
-    returns the token as it came.
+    ``ctx_tree`` is the structure of the part of the context that it ``uses``. ``observes`` says
+    that it returns the token unchanged.
     """
     name = name_of(injector)
 
     def handle(address: str, eqn: JaxprEqn, ctx: list[Array], token: list[Array]) -> Handled:
         params = tag_params(eqn)
         where = f"the injector {name!r} at {described(address, eqn)}"
-        # Of what devices have parts of the injector sees what these make together.
+        # The injector sees an unreduced token as an ordinary value.
         token, parts = [_compat.whole(leaf) for leaf in token], token
         try:
             result = injector(
@@ -212,9 +212,9 @@ def _checked(
 
 
 def divided(new: Array, seen: Array, before: Array, what: str) -> Array:
-    """A leaf of the token with the type that it had; as it was where it was left alone.
+    """A leaf of the token converted back to its original type; unchanged leaves stay as they were.
 
-    ``seen`` is what was made of it for the injector, and ``what`` was done begins the message.
+    ``seen`` is the leaf that the injector got. ``what`` begins the error message.
     """
     if new is seen:
         return before
@@ -230,7 +230,7 @@ def divided(new: Array, seen: Array, before: Array, what: str) -> Array:
 
 
 def _as_varying(place: str, array: Array, aval: Aval, where: str) -> Array:
-    """In a shard_map: a value that differs between the devices where JAX expects that."""
+    """In a shard_map: the value cast to vary over the mesh axes that the aval varies over."""
     found, expected = _compat.varying(array), _compat.varying(aval)
     if more := found - expected:
         raise InjectorError(

@@ -1,9 +1,8 @@
-"""Counting the iterations of loops, for injectors that must know in which one they run.
+"""Count the iterations of loops, for injectors that need the iteration number.
 
-A counter is one more leaf of the context. It goes up at the end of the loop's body, and back
-to zero at the end of the jaxpr that holds the loop, so that the loop begins at zero each time.
-Both ends are marked by tags without a token, put after all other equations, where they move
-no address.
+A counter is an additional leaf of the context. Invariant: it is zero whenever its loop begins. It
+is incremented at the end of the loop's body, and reset at the end of the jaxpr that holds the loop.
+Tags without a token mark these ends; they come after all other equations and so change no address.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Loop:
 
     Attributes:
         address: Its address.
-        length: How often it iterates, which may be a symbolic dimension; None for a while loop.
+        length: The trip count, which may be a symbolic dimension; None for a while loop.
         reverse: Whether it is a scan that begins at the end.
-        counter: The index in the context of its counter.
+        counter: The index of its counter in the context.
     """
 
     address: str
@@ -43,7 +42,7 @@ class Loop:
     counter: int
 
     def index(self, counter: Array) -> Array:
-        """The place of this iteration on the axis of collected values."""
+        """The position of this iteration on the axis of collected values."""
         if self.reverse and self.length is not None:
             return jnp.asarray(self.length - 1, jnp.int32) - counter
         return counter
@@ -56,15 +55,15 @@ def loops_around(site: Site) -> list[tuple[str, Step]]:
 
 
 def runs_plainly(step: Step, options: Options = NO_OPTIONS) -> bool:
-    """Whether no rule of its own ever runs in the place of what an equation holds."""
+    """Whether an equation always runs its jaxpr, and never a derivative rule in its place."""
     return options.custom_rules == "drop" or not has_rules(step.eqn)
 
 
 def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> None:
-    """Raise where one of the outermost ``depth`` equations around a site may run another jaxpr.
+    """Raise if one of the outermost ``depth`` equations around a site may run another jaxpr.
 
-    Such as the rules of `jax.custom_vjp`, which run in the place of the function when the
-    program is differentiated and they are kept.
+    For example, a kept rule of `jax.custom_vjp` runs instead of the function when the program is
+    differentiated.
     """
     for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
         if not runs_plainly(step, options):
@@ -92,12 +91,12 @@ class Counters:
         self._n_ctx = n_ctx
         self._options = options
         self._loops: dict[str, tuple[Loop, tuple[Step, ...]]] = {}
-        self._of_changes: set[str] = set()  # those that are counted for what changes a value
+        self._of_changes: set[str] = set()  # loops counted for injectors that change a value
 
     def of(self, site: Site, counted: Sequence[bool], observes: bool) -> list[Loop | None]:
-        """The loops around a site, outermost first; None for those that are not to be counted.
+        """The loops around a site, outermost first; None for those not to be counted.
 
-        What ``observes`` may stand in a function with a rule, beside which it is counted.
+        An injector with ``observes`` may be in a function with a derivative rule.
         """
         out: list[Loop | None] = []
         for (address, step), wanted in zip(loops_around(site), counted, strict=True):
@@ -131,7 +130,7 @@ class Counters:
         return range(self._n_ctx, self._n_ctx + len(self._loops))
 
     def installed(self, jaxpr: J) -> tuple[J, list[tuple[Site, Handler]]]:
-        """The jaxpr with the tags that count, and these with their handlers."""
+        """The jaxpr with tags that count, and these tags with their handlers."""
         chosen: list[tuple[Site, Handler]] = []
         ends = _Ends()
         for address, (loop, steps) in self._loops.items():
@@ -146,7 +145,7 @@ class Counters:
         return (_with_ends(jaxpr, ends) if chosen else jaxpr), chosen
 
     def closed(self, jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-        """The threaded jaxpr with counters that begin at zero and are not handed out."""
+        """The threaded jaxpr with counters starting at zero and removed from the results."""
         if not self._loops:
             return jaxpr
         avals, n = list(jaxpr.in_avals), len(self._loops)
@@ -183,7 +182,7 @@ def _counting(run: Callable[..., Handled], counter: int, observes: bool) -> Hand
 
 @dataclasses.dataclass
 class _Ends:
-    """How many tags there are to be at the end of a jaxpr, and of those below it."""
+    """The number of tags to add at the end of a jaxpr and of its nested jaxprs."""
 
     tags: int = 0
     below: dict[tuple[int, str], _Ends] = dataclasses.field(
@@ -192,7 +191,7 @@ class _Ends:
 
 
 def _end_of(steps: tuple[Step, ...], ends: _Ends) -> Site:
-    """A new tag at the end of a nested jaxpr, which ``ends`` counts."""
+    """A new tag at the end of a nested jaxpr; counts it in ``ends``."""
     here = ends
     for step in steps:
         here = here.below.setdefault(step.key, _Ends())
@@ -225,6 +224,6 @@ def _with_ends(stored: J, ends: _Ends, around: JaxprEqn | None = None) -> J:
         eqns[position] = replace_nested(eqns[position], {label: new})
     if ends.tags:
         assert around is not None, "only nested jaxprs have such tags"
-        # In a shard_map all equations have its mesh, whatever mesh is set by now.
+        # In a shard_map all equations have its mesh, so take the context of the equation.
         eqns += [_mark().replace(ctx=around.ctx)] * ends.tags
     return _compat.rebuilt(stored, eqns=eqns)

@@ -1,7 +1,7 @@
-"""What was made of a jaxpr before is handed out again.
+"""Cache what was made of a jaxpr, so that equal requests return the identical object.
 
-JAX keeps what it compiles by the jaxprs that it is of, as objects: a loop whose body is another
-object at each call is compiled at each call.
+JAX caches compiled code by the identity of jaxprs: it would compile a loop again at each call if
+its body were a new object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taxpr._sites.site import Site
 
 
 class HasJaxpr(Protocol):
-    """What is made of a jaxpr: another one, and what is known of that."""
+    """A result made of a jaxpr, which has a jaxpr itself."""
 
     @property
     def jaxpr(self) -> ClosedJaxpr: ...
@@ -27,27 +27,27 @@ class HasJaxpr(Protocol):
 
 T = TypeVar("T", bound=HasJaxpr)
 
-_KEPT = 16  # results for each jaxpr, those used last
+_KEPT = 16  # the most recently used results of each jaxpr
 
-# JAX traces a function that it knows into the same jaxpr, so functions profit as programs do. A
-# result lives as long as the jaxpr that it was made of, which it must not hold itself.
+# JAX returns the same jaxpr when it traces a known function, so this also helps functions. A result
+# lives as long as the jaxpr that it was made of. Invariant: it holds no reference to that jaxpr.
 _made: weakref.WeakKeyDictionary[ClosedJaxpr, collections.OrderedDict[Hashable, Any]]
 _made = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def made_of(jaxpr: ClosedJaxpr, sites: Sequence[Site], key: Hashable, make: Callable[[], T]) -> T:
-    """What ``make`` returns, or returned for this jaxpr, these sites, this key and these settings.
+    """The result of ``make``, cached for this jaxpr, these sites, this key and JAX's settings.
 
-    Nothing is kept that holds tracers, nor while a jaxpr is traced, as by `jax.jit`, which keeps
-    what it made by itself. Where an equation around a site loses a rule nothing is kept either,
-    so that each call warns.
+    Results with tracers are not cached, nor are results made while JAX traces, as `jax.jit` has a
+    cache of its own. If an equation around a site loses a rule, nothing is cached, so that each
+    call warns.
 
     Args:
         jaxpr: A closed jaxpr.
-        sites: Tags of it.
-        key: All else on which the result depends, but for JAX's settings.
-        make: Returns something that has a closed jaxpr as ``jaxpr``.
+        sites: Tags of the jaxpr.
+        key: Everything else on which the result depends, except JAX's settings.
+        make: Returns an object with a closed jaxpr as ``jaxpr``.
     """
     if (
         _holds_tracers(jaxpr)
@@ -65,7 +65,7 @@ def made_of(jaxpr: ClosedJaxpr, sites: Sequence[Site], key: Hashable, make: Call
     if _holds_tracers(new.jaxpr):
         return new
     with _lock:
-        new = known.setdefault(key, new)  # another thread may have been first
+        new = known.setdefault(key, new)  # another thread may have been faster
         known.move_to_end(key)
         while len(known) > _KEPT:
             known.popitem(last=False)

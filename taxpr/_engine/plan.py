@@ -1,4 +1,9 @@
-"""Plans: what is to be done where in a program, as a tree of the jaxprs on the way."""
+"""Plans: trees that say which handler replaces which tag of a program.
+
+A plan follows the nesting of jaxprs. Invariant: it has an entry only for chosen tags and for
+equations that hold one, so everything without an entry is kept as it is. Plans for derivative rules
+are derived from those of the function, by matching copies of its tags.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,12 @@ from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._sites.site import Site
 from taxpr._sites.walk import find_sites, is_tag_or_access, tag_key
 
-# By the position of an equation what takes its place, or by label the plans for its jaxprs.
+# Maps the position of an equation to its handler, or to the plans of its nested jaxprs by label.
 Plan: TypeAlias = "dict[int, Handler | dict[str, Plan]]"
 
 
 def plan_of(chosen: Iterable[tuple[Site, Handler]]) -> Plan:
-    """Selected sites, with what is to be done there, as a tree."""
+    """Arrange chosen sites and their handlers as a tree."""
     plan: Plan = {}
     for site, handler in chosen:
         here = plan
@@ -31,7 +36,7 @@ def plan_of(chosen: Iterable[tuple[Site, Handler]]) -> Plan:
 
 
 def plan_key(plan: Plan) -> Hashable:
-    """A plan as something hashable; equal plans of one jaxpr ask for the same work."""
+    """A hashable key of a plan. For one jaxpr, equal keys mean equal work."""
     return tuple(
         (position, tuple((label, plan_key(sub)) for label, sub in step.items()))
         if isinstance(step, dict)
@@ -41,7 +46,7 @@ def plan_key(plan: Plan) -> Hashable:
 
 
 def handlers_of(plan: Plan) -> Iterator[Handler]:
-    """What is to be done in a jaxpr, once for each place."""
+    """The handlers of a plan, one for each place."""
     for step in plan.values():
         if isinstance(step, dict):
             for below in step.values():
@@ -51,7 +56,7 @@ def handlers_of(plan: Plan) -> Iterator[Handler]:
 
 
 def with_handlers(plan: Plan, change: Callable[[Handler], Handler | None]) -> Plan:
-    """A plan with other handlers; without those in place of which is None."""
+    """Replace the handlers of a plan; None removes one."""
     new: Plan = {}
     for position, step in plan.items():
         if isinstance(step, dict):
@@ -65,7 +70,7 @@ def with_handlers(plan: Plan, change: Callable[[Handler], Handler | None]) -> Pl
 
 
 class Unclear(NamedTuple):
-    """A chosen tag of which it cannot be said where it is in a rule, or whether it is there."""
+    """A chosen tag that cannot be identified in a rule."""
 
     site: Site
     handler: Handler
@@ -75,15 +80,15 @@ class Unclear(NamedTuple):
 def plan_of_rule(
     eqn: JaxprEqn, plans: Mapping[str, Plan], rule: StoredJaxpr
 ) -> tuple[Plan, list[Unclear]]:
-    """What is to be done in a rule's jaxpr, given what is to be done in the equation's own.
+    """Derive the plan for a rule's jaxpr from the plans of the equation's own jaxprs.
 
-    The same rule is another jaxpr for other inputs, and the function's own tags turn up in it
-    as copies. So tags are told by params and avals, which says enough where the rule has just
-    as many of them as the function, and the same is to be done at each. Those that only the
-    rule has are told by `tags_of_rule`.
+    JAX traces a rule into a new jaxpr for each combination of differentiated inputs, and a rule
+    that calls the function has copies of its tags. So a copy is identified by params and avals.
+    That is safe only if the rule has as many tags with these as the function, and all of them have
+    the same handler. `tags_of_rule` identifies the tags that only the rule has.
 
     Returns:
-        The plan, and the chosen tags of which that cannot be said.
+        The plan, and the chosen tags that cannot be identified.
     """
     own: dict[Hashable, list[tuple[Handler | None, Site]]] = {}
     for nested in nested_jaxprs(eqn):
@@ -117,27 +122,27 @@ def plan_of_rule(
 
 
 class _OfRule(NamedTuple):
-    """A tag of a rule's jaxpr, and the known ones that it may be, each with its label."""
+    """A tag in one form of a rule, and the known tags, with labels, that it may be."""
 
     site: Site
     maybe: list[tuple[str, Site]]
-    told: bool  # by its place or its line
+    told: bool  # whether identified by position or source line
 
 
 def tags_of_rule(eqn: JaxprEqn, rule: StoredJaxpr) -> list[_OfRule]:
-    """The tags of a rule's jaxpr, each with the known ones that it may be.
+    """The tags of a rule's jaxpr, each with the known tags that it may be.
 
-    Those are the tags that only the rule has when all inputs are differentiated. A rule with
-    symbolic zeros may have others for other inputs, in another order. So a tag is told by its
-    params, its avals and its line, and by its place only where the rule is the same for all
-    inputs. Where its line says nothing, it may be any one with its params and avals.
+    Known tags are those that the rule has if all inputs are differentiated. A rule with symbolic
+    zeros may have others for other inputs, in another order. So a tag is identified by params,
+    avals and source line, and by position only if the rule does not depend on the inputs. If the
+    line does not decide, it may be any tag with its params and avals.
     """
     known: dict[Hashable, list[tuple[str, Site]]] = {}
     for nested in rule_jaxprs(eqn):
         for site in find_sites(nested.stored, rules=False, of=is_tag_or_access):
             known.setdefault(tag_key(site.eqn), []).append((nested.label, site))
     found = find_sites(rule, of=is_tag_or_access)
-    # Those in rules of its own are seen when it is differentiated again.
+    # Tags in rules inside this rule matter only for a second differentiation.
     direct: dict[Hashable, list[Site]] = {}
     for site in found:
         if not site.in_rule:
@@ -158,10 +163,9 @@ def tags_of_rule(eqn: JaxprEqn, rule: StoredJaxpr) -> list[_OfRule]:
 
 
 def keys_in_rule(eqn: JaxprEqn, rule: StoredJaxpr) -> tuple[dict[str, str], list[Site]]:
-    """By label and address of a tag in a rule's jaxpr those of the known tag that it is.
+    """Map tags in a rule's jaxpr to known tags, both by label and address, where unambiguous.
 
-    Only where that is sure for the one and no other may be it. Second, the known tags that may be
-    in there and of which it is not sure.
+    Also returns the known tags that may be in the rule but cannot be identified.
     """
     claims: dict[str, list[tuple[bool, str]]] = {}
     maybe_there: dict[str, Site] = {}
@@ -183,16 +187,16 @@ def keys_in_rule(eqn: JaxprEqn, rule: StoredJaxpr) -> tuple[dict[str, str], list
 
 
 def _line_of(eqn: JaxprEqn, site: Site) -> _compat.Source | None:
-    """The line of a tag in a rule; None where it may be that of an equation with rules.
+    """The source line of a tag in a rule; None if it may be the line of an enclosing equation.
 
-    What JAX traced while it evaluated an equation has the line of that.
+    JAX gives the line of an equation to everything that it traces while evaluating the equation.
     """
     evaluated = [eqn, *(step.eqn for step in site.steps if step.nested.rule)]
     return None if site.source in map(_compat.source_of, evaluated) else site.source
 
 
 def handler_at(plan: Plan, site: Site) -> Handler | None:
-    """What is to be done at a site of the jaxpr that the plan is for; None where nothing is."""
+    """The handler of a site in a plan; None if there is none."""
     for position, label in (step.key for step in site.steps):
         below = plan.get(position)
         plan = below.get(label, {}) if isinstance(below, dict) else {}

@@ -1,10 +1,10 @@
-"""Threading a context through a jaxpr.
+"""Thread a context through a jaxpr.
 
-Flat code is spliced: equations that have nothing to do with a selected tag stay
-the very objects that they were, with their source, scope, effects and params. A
-selected tag is replaced by the equations of its handler; a higher-order equation
-that holds one is traced again by its own rule. Each distinct pair of jaxpr and
-plan is transformed once.
+Flat code is spliced: equations that the plan does not name stay the same objects, with their
+source, scope, effects and params. A chosen tag is replaced by the equations of its handler. A
+higher-order equation that holds one is traced again by its rule. Invariants: ``ctx`` maps the
+index of each context leaf to the atom that has its value at this point of the program; each
+distinct pair of jaxpr and plan is transformed once, so shared jaxprs stay shared.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def thread(
 
 
 def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, ...]:
-    """Which of the leaves ``ctx`` are used by a handler, or by all of those below an equation."""
+    """The context leaves that a handler uses, or that all handlers below an equation use."""
     if isinstance(todo, Handler):
         return tuple(ctx) if todo.uses is None else todo.uses
     below = (_used(step, ctx) for plan in todo.values() for step in plan.values())
@@ -92,7 +92,7 @@ _STANDS_ELSEWHERE = (
 
 
 def refuse_if_inside_opaque(site: Site) -> None:
-    """Raise where one of the equations around a site has no way for a context."""
+    """Raise if a context cannot enter one of the equations around a site."""
     for address, step in zip(site.chain, site.steps, strict=True):
         if reason := step.refusal:
             source = _compat.source_of(step.eqn)
@@ -116,9 +116,9 @@ class _Threader:
         self._options = options
         self._root = root
         self._done: dict[Hashable, ThreadedJaxpr] = {}
-        # Keys of `_done` hold ids; the objects must live as long.
+        # Keys of `_done` contain ids, so keep the objects alive.
         self._alive: list[tuple[StoredJaxpr, Plan]] = []
-        # Tags, described, that change where a derivative was taken before.
+        # Descriptions of tags that change a value whose derivative was taken before.
         self.stale: list[str] = []
 
     @functools.cached_property
@@ -134,10 +134,10 @@ class _Threader:
         address: Address,
         repeated: bool = False,
     ) -> ThreadedJaxpr:
-        """A jaxpr with some leaves of the context through it; ``ctx_avals`` is by index.
+        """Thread some leaves of the context through a jaxpr; ``ctx_avals`` has them by index.
 
-        ``address`` is for messages: where two places share a jaxpr, the first one's. With
-        ``repeated`` the context leaves varying over no fewer mesh axes than it came with.
+        ``address`` is used in messages; if two places share a jaxpr, it is the first one's. With
+        ``repeated`` the resulting context varies at least over the mesh axes of the initial one.
         """
         mesh = _compat.mesh_here()
         key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated, mesh)
@@ -246,7 +246,7 @@ class _Threader:
 
 
 def _changes(piece: ClosedJaxpr, n_ctx: int, eqn: JaxprEqn) -> bool:
-    """Whether what takes the place of a tag returns another token than it was given."""
+    """Whether the replacement of a tag returns another token than it got."""
     inner, end = _compat.open_jaxpr(piece), n_ctx + len(eqn.outvars)
     tokens = zip(inner.invars[n_ctx:end], inner.outvars[n_ctx:end], strict=True)
     return any(before is not after for before, after in tokens)
@@ -266,10 +266,10 @@ def _handled(handler: Handler, address: str, eqn: JaxprEqn, n_ctx: int) -> Calla
 def _moved(
     splice: Splice, atoms: Sequence[Atom], shardings: Sequence[Sharding | None]
 ) -> list[Atom]:
-    """The atoms, with those for which there is a sharding on another mesh moved there.
+    """Move atoms to shardings on another mesh; None leaves one as it is.
 
-    In a part of a program where mesh axes have other types, as by `jax.sharding.auto_axes`, a
-    value from outside cannot be used as it is.
+    Where mesh axes have other types, as inside `jax.sharding.auto_axes`, a value from outside must
+    be moved before use.
     """
     now = list(atoms)
     for k, sharding in enumerate(shardings):
@@ -282,14 +282,14 @@ def _moved(
 def _traced(
     run: Callable[..., Made], avals: Sequence[Aval], eqn: JaxprEqn, mesh: Mesh
 ) -> tuple[ClosedJaxpr, TreeDef]:
-    """The jaxpr of ``run`` in the place of ``eqn``, and the tree of what it returns."""
+    """The jaxpr of ``run``, traced in place of ``eqn``, and the tree of its results."""
     with _compat.as_traced(eqn, mesh), jax.disable_jit(False):
         jaxpr, shapes = _compat.make_jaxpr_and_shapes(run)(*avals)
     return jaxpr, jax.tree.structure(shapes)
 
 
 def _with_origin(piece: ClosedJaxpr, eqn: JaxprEqn) -> ClosedJaxpr:
-    """Equations that stand for ``eqn``, with its source, scope and context."""
+    """The jaxpr whose equations have the source, scope and context of ``eqn``."""
     inner = _compat.open_jaxpr(piece)
     eqns = [e.replace(source_info=eqn.source_info, ctx=eqn.ctx) for e in inner.eqns]
     return _compat.rebuilt(piece, eqns=eqns)

@@ -1,4 +1,4 @@
-"""What is taken out of a custom rule that is kept has no derivative: of a value, or a context."""
+"""Refuse derivatives of values that were observed inside an equation that keeps its rule."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from taxpr._sites.site import Site
 def without_derivatives(
     threaded: ThreadedJaxpr, chosen: Sequence[tuple[Site, Handler]], options: Options
 ) -> ClosedJaxpr:
-    """The threaded jaxpr, in which a derivative of what was seen in a kept rule is refused.
+    """The threaded jaxpr, with an error for derivatives of values observed in a kept rule.
 
-    The rule hands that out without a tangent. That it is not known is said at the end of the
-    program and not in the rule: branches and loops around the rule make numbers of the zeros that
-    flow back to values of which nobody asked the derivative.
+    The rule returns these values without tangents. The check is at the end of the program and not
+    at the rule: branches and loops around the rule turn symbolic zero cotangents into arrays of
+    zeros, so at the rule an unused derivative would look like a used one.
     """
     jaxpr = threaded.jaxpr
     inner = _compat.open_jaxpr(jaxpr)
@@ -53,12 +53,12 @@ def _template(x: Array) -> Array:
     return underived(x, [x], "")
 
 
-# The inputs and constants with respect to which a derivative is refused, and the text of the error.
+# The inputs and constants with respect to which a derivative is refused, and the message.
 Refused = tuple[Sequence[Atom], str]
 
 
 def with_refusals(jaxpr: ClosedJaxpr, refused: Mapping[int, Refused]) -> ClosedJaxpr:
-    """A closed jaxpr in which derivatives of some results, by index, are refused."""
+    """A closed jaxpr that raises when some results, given by index, are differentiated."""
     inner = _compat.open_jaxpr(jaxpr)
     splice = Splice(inner, _compat.consts_of(jaxpr))
 
@@ -71,7 +71,7 @@ def with_refusals(jaxpr: ClosedJaxpr, refused: Mapping[int, Refused]) -> ClosedJ
         return out
 
     if donates(jaxpr):
-        # What a jit has donated is not there at the end, but a number that comes from it is.
+        # A donated buffer is gone at the end of the program, so mark a number computed before.
         [zero] = splice.inline(_compat.make_jaxpr(lambda: jnp.float32(0))(), [])
         refused = {k: ([marked(zero, *one)], one[1]) for k, one in refused.items()}
     splice.keep(inner.eqns)
@@ -82,7 +82,7 @@ def with_refusals(jaxpr: ClosedJaxpr, refused: Mapping[int, Refused]) -> ClosedJ
 
 
 def _refusal(site: Site, handler: Handler, options: Options) -> str | None:
-    """The text of the error, where a rule that is kept is around a site."""
+    """The error message, if an equation with a kept rule is around the site."""
     around = zip(site.chain, site.steps, strict=True)
     rules = [(address, step.eqn) for address, step in around if has_rules(step.eqn)]
     if not rules or options.custom_rules == "drop":

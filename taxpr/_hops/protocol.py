@@ -92,7 +92,7 @@ class Nested:
 
     @property
     def replaceable(self) -> bool:
-        """Whether another jaxpr can be put in its place, with a tag for one."""
+        """Whether another jaxpr can replace it, for example one with a tag."""
         return self.param is not None or self.rebuilt is not None
 
     @property
@@ -107,14 +107,14 @@ class Nested:
 
 
 class Emission(NamedTuple):
-    """What one collected tag hands out of a jaxpr.
+    """The value of one collected tag, as a result of a jaxpr.
 
     Attributes:
-        value: The leaves of the token; scans around it stack them on leading axes.
-        fired: None when the tag fires on every run; else how often it fired, int32,
-            of the shape of the leading axes of scans.
-        mesh: The mesh axes for which the value has a leading axis, as the keys of a dict, so
-            that they are part of the structure and no leaves; None outside of a shard_map.
+        value: The leaves of the token. Scans around the tag stack them on leading axes.
+        fired: None if the tag fires on every run; else the number of firings, int32, with the
+            leading axes of scans.
+        mesh: The mesh axes for which the value has a leading axis, as the keys of a dict, so that
+            they are part of the tree structure and not leaves; None outside of a shard_map.
     """
 
     value: list[PyTree]
@@ -123,7 +123,7 @@ class Emission(NamedTuple):
 
 
 Emits = dict[str, Emission]
-# What an equation with a context through it makes: the new context, its results, emissions.
+# The result of an equation with a context threaded: the new context, its results, emissions.
 Made = tuple[list[Array], list[Array], Emits]
 
 Shards = str | Callable[[PyTree, tuple[str, ...]], PyTree] | None
@@ -131,20 +131,20 @@ Shards = str | Callable[[PyTree, tuple[str, ...]], PyTree] | None
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the caller of `inject` or `collect` asked for.
+    """The options of `inject`, `collect` and `uncurry` that rules need.
 
     Attributes:
         custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`.
-        shards: How the contexts of the devices in a shard_map become one: ``"psum"``,
-            ``"pmax"``, ``"stack"`` or ``(ctx, axis_names) -> ctx``; None refuses.
-        no_sums: Which leaves of the context neither ``"psum"`` nor ``"pmax"`` makes one of, by
-            index, with the name of their injector.
-        unchanged: Which leaves of the context leave every equation as they entered it, by index.
-        read_only: Those of them that do not change inside of any equation either, as the counter
-            of a loop does.
-        states: Whether the context is the values of states, of which messages speak then.
-        marks_lost: Whether what a rule that is kept loses of a derivative is marked in the
-            program, to be looked at and not to be run; see `taxpr._states.lost`.
+        shards: How to merge the contexts of the devices in a shard_map: ``"psum"``, ``"pmax"``,
+            ``"stack"`` or ``(ctx, axis_names) -> ctx``; None refuses.
+        no_sums: The indices of context leaves that ``"psum"`` and ``"pmax"`` cannot merge, with the
+            name of their injector.
+        unchanged: The indices of context leaves that leave every equation as they entered it.
+        read_only: Those of ``unchanged`` that do not change inside an equation either, as the
+            counter of a loop does.
+        states: Whether the context consists of states, so that messages speak of states.
+        marks_lost: Whether to mark derivatives that a kept rule loses. Such a program is only
+            analysed and not run; see `taxpr._states.lost`.
     """
 
     custom_rules: str = "keep"
@@ -190,11 +190,11 @@ class Threaded(Protocol):
 
 
 class Beside(NamedTuple):
-    """The function of an equation, to be run beside the rule that takes its place.
+    """The function of an equation, to run next to the rule that replaces it, for observers.
 
     Attributes:
-        function: The function with what looks at it, and without effects of its own.
-        ctx: Which leaves of the equation's context come from there, by position.
+        function: The function with its observers, and without effects of its own.
+        ctx: The positions of the leaves of the equation's context that it computes.
     """
 
     function: Threaded
@@ -211,22 +211,22 @@ class Thread(Protocol):
 
     @property
     def options(self) -> Options:
-        """What the caller of `inject` asked for."""
+        """The options of the caller."""
         ...
 
     @property
     def used(self) -> tuple[int, ...]:
-        """Which leaves of the whole context the equation's context is, by index."""
+        """The indices of the equation's context leaves in the whole context."""
         ...
 
     @property
     def observes(self) -> bool:
-        """Whether all that is done in the equation leaves the tokens as they came."""
+        """Whether all handlers in the equation leave their tokens unchanged."""
         ...
 
     @property
     def seen(self) -> frozenset[int]:
-        """The leaves of the whole context, by index, on which no token depends."""
+        """The indices of leaves of the whole context on which no token depends."""
         ...
 
     def selected(self, label: str) -> list[str]:
@@ -234,28 +234,28 @@ class Thread(Protocol):
         ...
 
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[Threaded, Beside | None]:
-        """A rule for derivatives with the context through it, and what must run beside it.
+        """Thread the context through a derivative rule; also returns the function to run beside it.
 
         Args:
-            label: Its label.
-            jaxpr: Closed; the rule as it was traced for the inputs that are differentiated. Its
-                tags are told by their params and avals.
+            label: The label of the rule.
+            jaxpr: The closed jaxpr of the rule, traced for the inputs that are differentiated. Its
+                tags are identified by params and avals.
         """
         ...
 
     def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> Threaded:
-        """The nested jaxpr of a label with the context through it.
+        """The nested jaxpr of a label with the context threaded through it.
 
         Args:
-            label: Its label.
-            ctx: Values of the types that the context has in there, where these are not the
-                types that it has outside.
+            label: The label.
+            ctx: Values with the types of the context inside the jaxpr, if these differ from the
+                types outside.
         """
         ...
 
 
 class Inject(Protocol):
-    """How an equation is rebuilt with a context; called under a trace."""
+    """The rule of a primitive: rebuilds an equation with a context. It is called under a trace."""
 
     def __call__(
         self, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
@@ -270,17 +270,16 @@ class Hop:
 
     Attributes:
         nested: The jaxprs of an equation.
-        inject: How the context goes through; None where that is refused.
-        refusal: Why it is refused; None where it is not.
-        loops: Whether it runs its jaxprs over and over, the last of them at the end of each
-            iteration. What is collected in there has a leading axis, as a scan has, or where
-            `Nested.trips` is None that of a while loop.
-        own_derivative: Whether its derivative is a rule of its own, which injection keeps. With
-            ``custom_rules="drop"`` it is that of what the equation runs.
-        rules: The jaxprs of its rules for derivatives, which an equation holds as functions.
+        inject: The rule that threads a context through an equation; None if that is refused.
+        refusal: Why it is refused; None if it is not.
+        loops: Whether it is a loop. Its last jaxpr runs at the end of each iteration. Values
+            collected in it have a leading axis, as in a scan, or if `Nested.trips` is None as in a
+            while loop.
+        own_derivative: Whether it has its own derivative, which injection keeps. With
+            ``custom_rules="drop"`` the derivative is that of the function that it runs.
+        rules: The jaxprs of its derivative rules, which an equation holds as functions.
         with_rules: ``(eqn, change) -> eqn`` with all jaxprs of its rules changed.
-        drops: What injection drops of the equation, such as a rule of its own; None where
-            it keeps all.
+        drops: The param or rule that injection drops, in words; None if it keeps everything.
 
     Example:
         >>> from taxpr import Hop
@@ -305,11 +304,11 @@ class Hop:
 def called(
     eqn: JaxprEqn, *param: str | int, label: str = "body", first_operand: int = 0, **more: Any
 ) -> Nested:
-    """A nested jaxpr that an equation calls with its operands, and whose results are its own.
+    """A nested jaxpr whose inputs are the operands of the equation, and outputs its results.
 
     Args:
         eqn: The equation.
-        *param: Where the jaxpr is stored, as a path into ``eqn.params``.
+        *param: The path to the jaxpr in ``eqn.params``.
         label: Its part of an address.
         first_operand: The operand that feeds its first input; the others follow.
         **more: Other fields of `Nested`.

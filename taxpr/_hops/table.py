@@ -86,12 +86,12 @@ def register(kind: Kind | None, hop: Hop) -> None:
 
 
 def bring(kind: Kind, hop: Hop) -> bool:
-    """Add an entry of others; False where one of ours stays."""
+    """Add an entry of another library; False if taxpr's own entry stays."""
     return _TABLE.bring(kind, hop)
 
 
 def register_when_loaded(entries: Entries) -> None:
-    """Add entries once there are any: those of a module that need not be imported."""
+    """Add the entries of a library once somebody has imported it."""
     _TABLE.add_later(entries)
 
 
@@ -105,7 +105,7 @@ def registered() -> Mapping[Kind, Hop]:
 
 
 def changes() -> int:
-    """How often the table has changed: what was made before may be made otherwise now."""
+    """The number of changes of the table, as part of cache keys."""
     return _TABLE.changes
 
 
@@ -135,13 +135,13 @@ def nested_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
 
 
 def rule_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
-    """The jaxprs that run in the place of the equation's own when it is differentiated."""
+    """The jaxprs that run instead of the equation's own when it is differentiated."""
     hop = _entry(eqn)
     return hop.rules(eqn) if hop and hop.rules else ()
 
 
 def with_rules(eqn: JaxprEqn, change: Change) -> JaxprEqn:
-    """The equation with all jaxprs of its rules changed; itself where it has none."""
+    """The equation with all jaxprs of its rules changed; the same object if it has none."""
     hop = _entry(eqn)
     return hop.with_rules(eqn, change) if hop and hop.with_rules else eqn
 
@@ -166,7 +166,7 @@ _IDLE = "it is there for derivatives, and a tag, which marks the primal only, ne
 
 
 def injectable(eqn: JaxprEqn, nested: Nested | None = None) -> str | None:
-    """None when `inject` can go into the equation, else the reason why it refuses.
+    """None if `inject` can enter the equation, else the reason why it refuses.
 
     Args:
         eqn: An equation that holds jaxprs, see `is_hop`.
@@ -192,25 +192,25 @@ def injectable(eqn: JaxprEqn, nested: Nested | None = None) -> str | None:
 
 
 def dropped(eqn: JaxprEqn) -> str | None:
-    """What injection drops of the equation; None where it keeps all."""
+    """The param or rule that injection drops, in words; None if it keeps everything."""
     hop = _entry(eqn)
     return hop.drops if hop else None
 
 
 def is_loop(eqn: JaxprEqn) -> bool:
-    """Whether an equation runs its jaxprs over and over, as a scan or a while loop."""
+    """Whether an equation is a loop, such as a scan or a while loop."""
     hop = _entry(eqn)
     return hop is not None and hop.loops
 
 
 def has_rules(eqn: JaxprEqn) -> bool:
-    """Whether the derivative of an equation is a rule of its own, unless that is dropped."""
+    """Whether an equation has a derivative rule of its own, which only ``"drop"`` replaces."""
     hop = _entry(eqn)
     return hop is not None and hop.own_derivative
 
 
 def inject_rule(eqn: JaxprEqn) -> Inject | None:
-    """How a context goes through the equation; None where that is refused."""
+    """The rule that threads a context through the equation; None if it is refused."""
     hop = _entry(eqn)
     return hop.inject if hop else None
 
@@ -223,7 +223,7 @@ def found_in_params(eqn: JaxprEqn) -> tuple[Nested, ...]:
     for path, param, stored in [*in_params, *((path, None, stored) for path, stored in concealed)]:
         label = "".join(f"[{part}]" if index else str(part) for index, part in enumerate(path))
         title = f"{eqn.primitive.name} {label}"
-        # How its operands feed such a jaxpr is not known, nor how often it runs.
+        # It is unknown how operands feed this jaxpr, and how often it runs.
         found.append(
             plain(label, title, param, stored, first_operand=None, trips=None, conditional=True)
         )

@@ -1,7 +1,4 @@
-"""Injectors.
+"""Injectors: how to write one (`kind`), ready ones (`edits`, `probes`, `state`), collect, plant.
 
-What they are, how one is written (`kind`), the ready ones (`edits`, `probes`, `state`), collect and
-plant.
-
-May import `_engine` and what is below, and nothing of programs.
+May import `_engine` and the rooms below; does not know programs.
 """

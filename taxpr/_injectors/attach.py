@@ -1,4 +1,4 @@
-"""Attaching injectors to tags: handlers, the context to begin with, the report."""
+"""Attach injectors to tags: make their handlers, the initial context, and the report."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Attached(NamedTuple):
     Attributes:
         chosen: The sites with their handlers.
         counters: The counters of loops that the handlers use.
-        ctx: The context to begin with.
-        report: ``(ctx, initial) -> dict``: what a final context says; ``initial`` is the
-            context to begin with where states are stacked, one for each device, else None.
+        ctx: The initial context.
+        report: ``(ctx, initial) -> dict``: makes a report of a final context. ``initial`` is the
+            initial context if states are stacked, one for each device, else None.
         no_sums: The leaves of the context that are no sums, by index; see `Options`.
-        read_only: The leaves of the context that stay as they are, by index.
-        parameters: Those of the injectors, and where in the context they are.
-        skipped: What the selectors passed over.
+        read_only: The leaves of the context that do not change, by index.
+        parameters: The parameters of the injectors and their places in the context.
+        skipped: The places that selectors skipped.
     """
 
     chosen: list[tuple[Site, Handler]]
@@ -54,7 +54,7 @@ class Attached(NamedTuple):
 
 
 def attach_function(fn: Callable[..., Any], ctx: PyTree, sites: Sequence[Site]) -> Attached:
-    """A function at all of the sites, with one context."""
+    """Attach a function to all sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
     return Attached(
@@ -63,7 +63,7 @@ def attach_function(fn: Callable[..., Any], ctx: PyTree, sites: Sequence[Site]) 
 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
-    """An injector, or several in a row, at all of the sites, with a context of its own."""
+    """Attach an injector, or a chain of them, to all sites."""
     injector = _at(injector, sites)
     ctx = _initial(injector, sites)
     counters = Counters(jax.tree.structure(ctx).num_leaves, options)
@@ -80,7 +80,7 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
 
 
 def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
-    """Injectors at the sites that their keys select, with a dict of contexts.
+    """Attach injectors to the sites that their keys select, with a dict of contexts.
 
     Raises:
         SelectorError: If a key selects nothing, or two select one site.
@@ -140,10 +140,10 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
 
 
 def as_injector(given: Any) -> Injector | Chain:
-    """What is given as an `Injector`, or a tuple of them.
+    """Convert the user's argument to an `Injector`, or a tuple of them.
 
     Raises:
-        InjectorError: If it is none.
+        InjectorError: If it is no injector.
     """
     if isinstance(given, (list, tuple)):
         if not given:
@@ -171,7 +171,7 @@ def _single(given: Any) -> Injector:
 
 
 def _check_signature(fn: Callable[..., Any]) -> None:
-    """Refuses a function that cannot take a ctx, a token and params, as far as Python knows."""
+    """Refuse a function whose signature cannot take ctx, token and params."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # one that has none
@@ -215,7 +215,7 @@ def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
 
 
 def _read_only(given: Injector | Chain, indices: Any) -> set[int]:
-    """The indices of the values, which injectors only read, and of states that stay."""
+    """The indices of leaves that do not change: values, and states of injectors that keep them."""
     if isinstance(given, tuple):
         return {k for pair in zip(given, indices, strict=True) for k in _read_only(*pair)}
     stays = isinstance(given, SiteInjector) and given.keeps_state
@@ -232,7 +232,7 @@ def _parameters(key: str | None, given: Injector | Chain, indices: Any) -> Itera
 
 
 def _key(where: Selector) -> str:
-    """The key of a selector's context: the same in each run, so nothing with an ``id()``."""
+    """The key of a selector's context. It is equal in each run, so it contains no ``id()``."""
     if isinstance(where, str):
         return where
     if isinstance(where, Maybe):
@@ -256,13 +256,13 @@ def _has_predicate(where: Selector) -> bool:
 
 
 def _unused(key: str, taken: Collection[str]) -> str:
-    """The key, with a number where one line has several lambdas."""
+    """The key, with a number appended if one line has several lambdas."""
     numbered = (key if k == 1 else f"{key} #{k}" for k in itertools.count(1))
     return next(one for one in numbered if one not in taken)
 
 
 def _indexed(ctx: PyTree) -> Any:
-    """The structure of a context with the index of each leaf in its place."""
+    """The context with each leaf replaced by its index."""
     leaves, tree = jax.tree.flatten(ctx)
     return jax.tree.unflatten(tree, range(len(leaves)))
 
@@ -272,7 +272,8 @@ def _at_sites(
 ) -> list[tuple[Site, Handler]]:
     """The sites with their handlers; ``indices`` has the index of each leaf of its context.
 
-    The handler is the same object where the same is done, so that it is known to be the same.
+    Sites with the same work share one handler object, because the engine compares handlers by
+    identity.
     """
     injectors, parts = (given, indices) if isinstance(given, tuple) else ((given,), (indices,))
     made: dict[Any, Handler] = {}

@@ -1,4 +1,4 @@
-"""Collection: hand the values of tags out of a program."""
+"""`collect`: make a program return the values of its tags."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from taxpr._sites.site import Site
 
 
 class Masked(NamedTuple):
-    """The value of a tag that need not fire.
+    """The value of a tag that may not fire.
 
-    Such as one in a branch of cond or switch, or one that stands only in a rule of
-    `jax.custom_jvp` or `jax.custom_vjp`, which fires where the program is differentiated.
+    For example a tag in a branch of cond or switch, or one that only a rule of `jax.custom_jvp` or
+    `jax.custom_vjp` has, which fires only if the program is differentiated.
 
     Attributes:
         value: The token; zeros where the tag did not fire.
@@ -50,13 +50,13 @@ class Masked(NamedTuple):
 class Last(NamedTuple):
     """The value of a tag in a while loop.
 
-    In a loop that was mapped by `jax.vmap` inside the traced function, lanes that have ended
-    go on being computed while others run, and their values count here, too.
+    If `jax.vmap` inside the traced function mapped the loop, lanes that have ended are still
+    computed while others run, and count here, too.
 
     Attributes:
-        value: The token when it fired last; zeros where it never fired.
-        count: int32, how often it fired for each iteration of the scans around it. It has their
-            axes, without the last ones where all of their iterations fired equally often.
+        value: The token at its last firing; zeros if it never fired.
+        count: int32, the number of firings for each iteration of the scans around it. Trailing
+            axes, along which all iterations fire equally often, are left out.
 
     Example:
         >>> import jax
@@ -72,18 +72,17 @@ class Last(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The values of a tag in a while loop for which ``max_steps`` was given.
+    """The values of a tag in a while loop, for collection with ``max_steps``.
 
-    Each loop around the tag adds one leading axis, the outermost loop's first: a scan one of
-    its length, a while loop one of ``max_steps``. A slot holds the value of the iteration with
-    its number; a tag in a condition fires once more than its loop iterates. Iterations beyond
-    ``max_steps`` are not kept, and ``count`` is larger than the sum of ``mask`` over the axes of
-    while loops then.
+    Each loop around the tag adds a leading axis, the outermost first: a scan of its length, a while
+    loop of ``max_steps``. Slot k holds the value of iteration k. A tag in a condition fires once
+    more than the loop iterates. Iterations beyond ``max_steps`` are dropped; then ``count`` is
+    larger than the sum of ``mask`` over the axes of while loops.
 
     Attributes:
-        value: The token, with those axes; zeros where the tag did not fire.
-        mask: Bool, of the shape of those axes, whether the tag fired.
-        count: int32, how often it fired, kept or not; as in `Last`.
+        value: The token with the leading axes; zeros where the tag did not fire.
+        mask: Bool, with the shape of the leading axes: whether the tag fired.
+        count: int32, the number of firings, kept or dropped; as in `Last`.
 
     Example:
         >>> import jax
@@ -101,12 +100,12 @@ class Steps(NamedTuple):
 
 
 def collector(size: int | None = None, *, stays: bool = False) -> Handler:
-    """Hands out the token and changes nothing.
+    """A handler that emits the token and changes nothing.
 
     Args:
-        size: How many iterations of while loops are kept; None keeps the last one.
-        stays: Whether the tag stays in the program; what is handed out then has the types of
-            its results, weak ones included.
+        size: The number of iterations of while loops to keep; None keeps the last one.
+        stays: Whether the tag stays in the program; then the emitted values have the types of its
+            results, weak ones included.
     """
 
     def hand_out(
@@ -124,7 +123,7 @@ def collector(size: int | None = None, *, stays: bool = False) -> Handler:
 
 
 def collected(site: Site, emission: Emission) -> Any:
-    """What `collect` returns for a site."""
+    """The value that `collect` returns for a site."""
     tree = jax.tree.structure(site.avals)
     match emission.value:
         case [Slots() as slots]:
@@ -142,7 +141,7 @@ class Collection:
     """A jaxpr that also returns the values of tags.
 
     Attributes:
-        jaxpr: From the arguments to the leaves of ``shapes``.
+        jaxpr: The jaxpr from the arguments to the leaves of ``shapes``.
         shapes: ``(out, values)`` as `jax.ShapeDtypeStruct`.
         sites: The tags by name.
         stacked: The names whose values are stacked.
@@ -168,7 +167,7 @@ def collection(
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
         raise ArgumentError(f"collect: max_steps={max_steps!r}; it is a number from 1 on, or None.")
     named = by_name("collect", sites, stack)
-    # Which site has which name depends on `stack`, where a tag of a rule has that of another one.
+    # The names depend on `stack`, if a tag of a rule has the name of another tag.
     names = tuple((name, tuple(site.address for site in group)) for name, group in named.items())
     key = ("collect", out_tree, max_steps, options.custom_rules, names)
     return made_of(
@@ -223,7 +222,7 @@ def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[S
 
 
 def _stands_for(site: Site, other: Site) -> bool:
-    """Whether a tag is that of a rule, which takes the place of what holds the other tag."""
+    """Whether a tag belongs to the derivative rule of the function that holds the other tag."""
     ruled = [k for k, step in enumerate(site.steps) if step.nested.rule]
     return any(
         site.chain[: k + 1] == other.chain[: k + 1] and not other.steps[k].nested.rule
@@ -241,7 +240,7 @@ def together(values: Sequence[Any]) -> tuple[Any, bool]:
 
 
 def _stacked(first: Any, *rest: Any) -> Any:
-    """Along a new axis, all with the sharding of the first where that is part of the type."""
+    """Stack values on a new axis, all with the sharding of the first if it is part of the type."""
     return jnp.stack([first, *(_compat.resharded(x, first) for x in rest)])
 
 
@@ -254,7 +253,7 @@ def _type(value: Any) -> Any:
 
 
 def axes_of(found: Collection, max_steps: int | None) -> dict[str, Any]:
-    """What the axes of collected values are; see `Program.axes`."""
+    """Describe the axes of collected values; see `Program.axes`."""
     out: dict[str, Any] = {}
     for name, sites in found.sites.items():
         trees = [jax.tree.structure(site.avals) for site in sites]

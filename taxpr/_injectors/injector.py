@@ -1,4 +1,4 @@
-"""Injectors as they are attached: values of parameters, and a state for each site."""
+"""`Injector`: an injector with parameter values, ready to be attached, and `from_function`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from taxpr._sites.site import Site
 class Injector:
     """An injector with values for its parameters, ready to be attached.
 
-    Its context is ``{"values": {parameter: array}, "state": ...}``, where the state is
-    kept apart for each site, by address, unless it is ``shared``.
+    Its context is ``{"values": {parameter: array}, "state": ...}``. Each site has its own state, by
+    address, unless the state is ``shared``.
 
     Attributes:
         name: The name of its kind, or of the user's function.
         values: The values of the declared parameters, by name.
         fire: ``(values, state, token, params) -> (token, state)``, called while tracing.
         new_state: The state before the first firing at a site.
-        report: What a final state says, for people: a dict of arrays.
-        shared: Whether all sites have one state, handed on in the order of execution.
-        options: What is fixed when tracing, such as the slots of ``record``.
-        observes: Whether it returns the token as it came: it only looks, and a rule for derivatives
-            around the tag stays as it is. That is checked.
-        adds_up: Whether the changes of several states can be added up to that of one; so that
-            ``shards="psum"`` and ``"pmax"`` mean something. For a function its author knows.
+        report: Turns a final state into a dict of arrays for people.
+        shared: Whether all sites share one state, passed on in the order of execution.
+        options: Static options, such as the slots of ``record``.
+        observes: Whether it returns the token unchanged, which is checked. Then derivative rules
+            around the tag stay as they are.
+        adds_up: Whether states of several devices can be merged by ``shards="psum"`` or
+            ``"pmax"``. For a function, only its author knows.
         keys: The names of the values that are PRNG keys; see `Param`.
-        check: ``(values, options)``; raises where these do not go together.
+        check: ``(values, options)``; raises if these do not fit together.
 
     Example:
         >>> from taxpr import scale, tag, trace
@@ -63,7 +63,7 @@ class Injector:
     check: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
 
     def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
-        """The context before a run in which it is attached at ``sites``.
+        """The initial context of the injector, attached at ``sites``.
 
         Args:
             sites: The tags.
@@ -95,7 +95,7 @@ class Injector:
             raise
 
     def at(self, sites: Sequence[Site]) -> Injector:
-        """The injector for these sites: itself, where its report needs nothing of them.
+        """The injector for these sites: itself, unless its report depends on them.
 
         Args:
             sites: The tags.
@@ -104,10 +104,10 @@ class Injector:
         return self
 
     def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
-        """Of a context, or of something with its structure, the part that a site sees.
+        """The part of a context, or of a tree with its structure, that a site sees.
 
         Args:
-            ctx: The context, such as `initial` gives.
+            ctx: The context, such as `initial` returns.
             address: The address of the site.
         """
         state = ctx["state"] if self.shared else ctx["state"][address]
@@ -117,19 +117,19 @@ class Injector:
         """Inject at one site; ``ctx`` is the part of the context that the site sees."""
         result = self.fire(ctx["values"], ctx["state"], token, params)
         if not (isinstance(result, tuple) and len(result) == 2):
-            return result  # for whoever called to complain about
+            return result  # not a pair: the caller reports the error
         self.check_token(token, result[0])
         return result[0], {"values": ctx["values"], "state": result[1]}
 
     def check_token(self, before: PyTree, after: PyTree) -> None:
-        """Raise where it only observes, as it says, and has changed the token.
+        """Raise if the injector declares that it only observes, but changed the token.
 
         Args:
-            before: The token as it came.
+            before: The token that it got.
             after: The token that it returned.
 
         Raises:
-            InjectorError: If a leaf is another one.
+            InjectorError: If a leaf differs.
         """
         leaves = jax.tree.leaves(before), jax.tree.leaves(after)
         if self.observes and list(map(id, leaves[0])) != list(map(id, leaves[1])):
@@ -141,10 +141,10 @@ class Injector:
     def report_of(
         self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """What a final context says, by address; ``"*"`` where the state is shared.
+        """The reports of a final context by address; ``"*"`` if the state is shared.
 
-        With ``shards="stack"`` a state has more axes than in the ``initial`` context: it is one
-        for each device, and so are the reports, in a list.
+        With ``shards="stack"`` the final state has additional axes, one state for each device. Then
+        there is a list of reports, one for each device.
 
         Args:
             ctx: The context after a run.
@@ -178,7 +178,7 @@ class Injector:
         if not shape:
             return self.report(state)
         leaves = [_compat.whole_axes(x, len(own)) for x, own in zip(leaves, more, strict=True)]
-        # A leaf that is the same on all devices is not stacked.
+        # A leaf that is equal on all devices is not stacked.
         of_each = [
             [leaf[k] if own else leaf for leaf, own in zip(leaves, more, strict=True)]
             for k in np.ndindex(shape)
@@ -186,10 +186,9 @@ class Injector:
         return [self.report(jax.tree.unflatten(tree, one)) for one in of_each]
 
     def _leaf(self, name: str, value: Any, sites: Sequence[Site]) -> Any:
-        """A value as a leaf; an integer that an integer token cannot hold is refused.
+        """Convert a value to a leaf. Refuses an integer that an integer token cannot hold.
 
-        A whole float stands for the integer where all tokens are integers: sliders and
-        fields give floats.
+        If all tokens are integers, a whole float becomes an integer, because sliders give floats.
         """
         dtypes = {leaf.dtype: site for site in sites for leaf in jax.tree.leaves(site.avals)}
         exact = [
@@ -207,7 +206,7 @@ class Injector:
                 )
         try:
             return jax.tree.map(jnp.asarray, value)
-        except OverflowError:  # a Python integer beyond int32, which the tokens can hold
+        except OverflowError:  # a Python integer beyond int32 that fits the tokens
             return jnp.asarray(value, exact[0]) if exact else jnp.asarray(float(value))
         except (TypeError, ValueError):
             raise InjectorError(
@@ -226,11 +225,11 @@ def from_function(
 
     Args:
         fn: The function; its name becomes the injector's.
-        ctx: The context before the first firing, any PyTree of arrays. All sites share it.
-        observes: Whether it returns the token as it came; see `injector`.
+        ctx: The initial context, any PyTree of arrays. All sites share it.
+        observes: Whether it returns the token unchanged; see `injector`.
         **values: Further arguments of the function, by name. They are parameters of the injector:
-            leaves of its context, so that other values do not compile again. A Python number
-            takes the dtype of what it meets, as in the function itself.
+            leaves of its context, so other values do not compile again. A Python number is
+            promoted to the dtype of the other operand, as in the function itself.
 
     Raises:
         InjectorError: If the function does not take them.
@@ -279,7 +278,7 @@ def from_function(
 
 
 def _check_takes(fn: Callable[..., Any], values: Mapping[str, Any]) -> None:
-    """Raise where a function does not take these by name, as far as Python knows."""
+    """Raise if the signature of a function does not take these names."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # one that has none

@@ -1,4 +1,4 @@
-"""Kinds of injectors: declared parameters, and how to write one."""
+"""`injector`: the decorator that makes a kind of injector with declared parameters."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Param:
     Changing it never traces or compiles again.
 
     Attributes:
-        default: The value when none is given; left out, one must be given.
-        low: Where a slider begins; None where there is no natural bound.
-        high: Where a slider ends.
+        default: The default value; without one, a value must be given.
+        low: The lower end of a slider; None if there is no natural bound.
+        high: The upper end of a slider.
         help: One line for people.
         is_key: Whether it is a PRNG key, or an integer for its seed: with `per_example` each
             example draws with a key of its own.
@@ -54,7 +54,7 @@ class InjectorKind:
 
     Attributes:
         name: Its name.
-        doc: What it does, in one line.
+        doc: A description in one line.
         params: The declared parameters, by name, in order.
 
     Example:
@@ -75,24 +75,24 @@ class InjectorKind:
     _adds_up: bool = dataclasses.field(repr=False)
     _observes: bool = dataclasses.field(repr=False)
     _check: Callable[..., None] | None = dataclasses.field(repr=False)
-    # What becomes of each injector that it makes.
+    # Applied to each injector that the kind makes.
     _finish: Callable[[Injector], Injector] = dataclasses.field(
         default=lambda made: made, repr=False
     )
 
     def __post_init__(self) -> None:
-        # What `help`, doctest and documentation look at: of the function, not of this class.
+        # `help`, doctest and the documentation should show the function, not this class.
         for name in ("__doc__", "__module__", "__name__", "__qualname__"):
             object.__setattr__(self, name, getattr(self._body, name))
         object.__setattr__(self, "__wrapped__", self._body)
 
     def __get__(self, instance: Any, owner: Any = None) -> InjectorKind:
-        """Itself, as an attribute of a class, too; by this `help` takes it for a function."""
+        """Return the kind itself. A class with this method is a function for `help`."""
         return self
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `help` and completion show: the parameters and their defaults."""
+        """The signature for `help` and completion: the parameters and their defaults."""
         defaults = {name: param.default for name, param in self.params.items()} | dict(
             self._options
         )
@@ -101,7 +101,7 @@ class InjectorKind:
         return inspect.Signature(parameters, return_annotation=Injector)
 
     def __call__(self, *args: Any, **given: Any) -> Injector:
-        """An injector with these values; those not given take their defaults.
+        """An injector with these values, and defaults for the others.
 
         Raises:
             InjectorError: If a parameter is unknown, given twice or missing, if values do not go
@@ -167,7 +167,7 @@ def _check_call(
     what: str = "",
     name: str = "",
 ) -> None:
-    """Raise where a function of a kind cannot be called as it will be."""
+    """Raise if a function of a kind cannot be called with these arguments."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # it has none
@@ -190,7 +190,7 @@ def _check_call(
 
 
 def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the words that a function takes."""
+    """The keywords that a function takes."""
     names = inspect.signature(fn).parameters
     return {name: value for name, value in words.items() if name in names}
 
@@ -205,30 +205,30 @@ def injector(
     check: Callable[..., None] | None = None,
     **params: Param,
 ) -> Callable[[Callable[..., Any]], InjectorKind]:
-    """Make a kind of injector of a function; the ready ones are made this way.
+    """Make a kind of injector of a function, as the ready injectors are made.
 
-    The function takes the token, and where there is a state the state, and then its declared
-    parameters by name: ``(token, **values) -> token`` or ``(token, state, **values) -> (token,
-    state)``. It is called while tracing and must keep structure, shapes and dtypes of both. It
-    may also take any of the options, and ``params``, the dict of what the user gave to `tag`.
-    The first line of its docstring is what a menu shows.
+    The function takes the token, the state if there is one, and its declared parameters by name:
+    ``(token, **values) -> token`` or ``(token, state, **values) -> (token, state)``. It is called
+    while tracing, and must keep the structures, shapes and dtypes of token and state. It may also
+    take any of the options, and ``params``, the dict of the tag's params. A menu shows the first
+    line of its docstring.
 
     Args:
-        state: ``(site) -> state`` gives the state before the first firing at a site, a
-            PyTree of arrays and numbers. Each site has its own. It may also take options.
-        report: ``(state) -> dict`` says what a final state means, for people.
-        options: Keywords with their defaults, fixed when tracing: Python values that decide
-            what is traced, such as the number of slots of `record`.
-        adds_up: Whether the state is a sum, to which the devices of a `jax.shard_map` add up
-            (``shards="psum"``). Where it is not, as for a mean, that is refused.
-        observes: Whether it returns the token itself and only looks at it; anything else is then an
-            error. Inside of a function with a rule of its own for derivatives, such as
-            `jax.nn.relu`, it leaves the rule as it is, so that it never costs a derivative.
-        check: Called with those parameters and options that it takes, when an injector is made
-            and when it is attached; it raises `InjectorError` where they do not go together. It
-            is not asked about values that are being traced.
-        **params: The declared parameters. Each is a leaf of the context, so that another value
-            of it does not compile again; its range makes a slider.
+        state: ``(site) -> state``: the initial state at a site, a PyTree of arrays and numbers.
+            Each site has its own. The function may also take options.
+        report: ``(state) -> dict``: turns a final state into a readable result.
+        options: Keywords with defaults that are static: Python values that affect tracing, such as
+            the number of slots of `record`.
+        adds_up: Whether the state is a sum, which ``shards="psum"`` can add up over the devices of
+            a `jax.shard_map`. If it is not, as for a mean, that is refused.
+        observes: Whether the function returns the token itself; returning another one is then an
+            error. Such an injector leaves custom derivative rules, as in `jax.nn.relu`, as they
+            are.
+        check: Called when an injector is made and attached, with the parameters and options that it
+            takes; raises `InjectorError` if they do not fit together. It is not called for values
+            that are traced.
+        **params: The declared parameters. Each is a leaf of the context, so another value does not
+            compile again. Its range makes a slider.
 
     Returns:
         A decorator.

@@ -1,4 +1,4 @@
-"""Counting what is NaN, +inf and -inf, each by itself."""
+"""Count NaN, +inf and -inf separately, for `stats` and `check_finite`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NONE_FOUND = {"nan": 0, "+inf": 0, "-inf": 0}
 
 
 def with_found(counts: dict[str, Any], x: Any) -> dict[str, Any]:
-    """The counts after what is not finite in an array of floats or complex numbers was added.
+    """Add the non-finite elements of an array of floats or complex numbers to the counts.
 
-    Each element counts once. A complex one is NaN where a part is, else -inf where a part is.
+    Each element counts once. A complex number is NaN if a part is, otherwise -inf if a part is.
     """
     parts = (x.real, x.imag) if jnp.issubdtype(x.dtype, jnp.complexfloating) else (x,)
     nan = jnp.isnan(x)
@@ -24,12 +24,12 @@ def with_found(counts: dict[str, Any], x: Any) -> dict[str, Any]:
 
 
 def added(count: Any, more: Any) -> Any:
-    """The sum of two counts, or the greatest number of their dtype where it is beyond that."""
+    """The sum of two counts, saturated at the maximum of their dtype."""
     total = jnp.asarray(count + more)
     return jnp.where(total < count, jnp.iinfo(total.dtype).max, total)
 
 
 def of_all(counts: dict[str, Any]) -> dict[str, Any]:
-    """What a report says of them: how many of each kind, and of all kinds."""
+    """The counts for a report: of each kind and of all together."""
     found = {name: counts[name] for name in NONE_FOUND}
     return {**found, "nonfinite": functools.reduce(added, found.values())}

@@ -14,10 +14,10 @@ from taxpr._primitives.state import as_type
 
 
 class Parameter(NamedTuple):
-    """A parameter of an injector that is attached.
+    """A parameter of an attached injector.
 
     Attributes:
-        key: The key of the mapping that it was given in, or None.
+        key: The key of its injector in a mapping, or None.
         injector: The name of the injector.
         name: Its own name.
         leaves: A tree with its structure, of the indices of its leaves in the context.
@@ -79,7 +79,7 @@ def with_values(
 
 
 def _in_ctx(ctx: PyTree, parameter: Parameter) -> str:
-    """Where a parameter is in a context, as Python writes it."""
+    """The path of a parameter in a context, as Python code."""
     of_leaves = jax.tree_util.tree_flatten_with_path(ctx)[0]
     path, place = jax.tree_util.tree_flatten_with_path(parameter.leaves)[0][0]
     whole = of_leaves[place][0]
@@ -87,14 +87,14 @@ def _in_ctx(ctx: PyTree, parameter: Parameter) -> str:
 
 
 def _fitted(parameter: Parameter, old: Any, new: Any) -> Any:
-    """A new leaf with the shape and dtype of the old one; one number stands for all of them."""
+    """A new leaf with the shape and dtype of the old one; a number is broadcast."""
     try:
         array = new if isinstance(new, jax.Array) else jnp.asarray(new)
     except (TypeError, ValueError):
         raise ArgumentError(
             f"ctx_with: {parameter} was given a {type(new).__name__}, which is no array."
         ) from None
-    # Strong, since a weak type would be another type of argument, and compile again.
+    # Make the type strong: a weak type would compile again.
     array = as_type(array, old)
     if array.dtype != old.dtype or array.shape not in ((), old.shape):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Injectors that see one example of what `jax.vmap` mapped, not the batch."""
+"""`per_example`: let an injector see single examples instead of a batch of `jax.vmap`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ from taxpr._sites.site import Site
 def per_example(injector: Injector | Callable[..., Any], ctx: PyTree = ()) -> Injector:
     """An injector that runs for each example of a batch by itself.
 
-    Under a `jax.vmap` in the traced function a tag marks the whole batch, and an injector sees
-    it. This one is mapped over the batch axes, those in `Site.batch`: each call sees the token of
-    one example. All of its context has these axes in front, the outermost vmap's first, so that
-    each example has parameters and a state of its own, and the context to begin with repeats one
-    for all. What it reports is what the injector reports of each example, on these axes, or in
-    a list where the reports of examples differ in shape.
+    Under a `jax.vmap` in the traced function, a tag marks the whole batch. This injector is mapped
+    over the batch axes (`Site.batch`), so each call sees the token of one example. Its whole
+    context has these axes in front, the outermost vmap's first: each example has its own parameters
+    and state. The initial context repeats one context for all examples. The report has the reports
+    of all examples on these axes, or in a list if their shapes differ.
 
-    A declared PRNG key, such as that of `noise`, differs between examples: into the one that an
-    example has in the context its number is folded, by `jax.random.fold_in`. It is counted over
-    all axes of the batch, the last one fastest. A key in the ``ctx`` of a function is the
-    function's own, and the same for all unless ``ctx`` is changed.
+    A declared PRNG key, such as that of `noise`, differs between examples: the number of the
+    example is folded into its key by `jax.random.fold_in`, counted over all batch axes, the last
+    one fastest. A key in the ``ctx`` of a function is the same for all examples, unless you change
+    ``ctx``.
 
-    It is what vmap of the injected function does, but for loops and branches that vmap runs for
-    the whole batch: there all examples fire when one does.
+    The result is that of `jax.vmap` of the injected function, except in loops and branches that
+    vmap runs for the whole batch: there all examples fire if one does.
 
     Args:
         injector: An `Injector` such as ``scale(0.5)``, or a function
@@ -87,7 +86,7 @@ class _PerExample(SiteInjector):
                 f"per_example: the batch is {a} at the {first} and {b} at the {second}. Its "
                 "context has the axes of one batch: give each an injector of its own."
             )
-        if not sites:  # `maybe` found nothing
+        if not sites:  # `maybe` matched nothing
             return self.one.initial(sites)
         [size] = sizes
         ctx = self.one.initial([_example(site) for site in sites])
@@ -118,7 +117,7 @@ class _PerExample(SiteInjector):
                 raise InjectorError(f"{self.name}: it changed the structure of the token.")
             return result[1], jax.tree.leaves(result[0])
 
-        # Where shardings are types, all that is mapped has the same for its batch.
+        # Along explicit mesh axes, all mapped arguments need the same sharding of the batch axis.
         ctx = jax.tree.map(lambda x: _compat.axes_like(x, _batch_axes(site, leaves)), ctx)
         for axes in reversed(_axes(site)):
             call = jax.vmap(call, in_axes=(0, axes), out_axes=(0, axes))

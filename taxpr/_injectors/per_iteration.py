@@ -1,4 +1,4 @@
-"""Injectors that keep a state for each iteration of the loops around their tag."""
+"""`by_iteration`: let an injector keep a state for each iteration of the loops around its tag."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from taxpr._sites.site import Site
 
 
 def by_iteration(kind: InjectorKind) -> InjectorKind:
-    """The kind with the options ``per`` and ``max_steps``, for a decorator.
+    """A decorator that adds the options ``per`` and ``max_steps`` to an injector kind.
 
     With ``per="iteration"`` an injector keeps one state for each iteration of the loops around a
-    tag. Its report must be right of many states, on leading axes, and states keep their types.
+    tag. Its report must work on states with leading axes.
     """
     options = {**kind._options, "per": None, "max_steps": None}
     return dataclasses.replace(kind, _options=options, _finish=_per_iteration)
@@ -63,10 +63,10 @@ def _without_rows(state: dict[str, Any]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class _PerIteration(SiteInjector):
-    """Its state is ``{"rows": states}``, with a leading axis for each loop around the tag.
+    """An injector with the state ``{"rows": states}``, with a leading axis for each loop.
 
-    Where a while loop is among these it also has ``beyond``: how often the tag fired in
-    iterations that have no row.
+    If one of the loops is a while loop, the state also has ``beyond``: the number of firings in
+    iterations without a row.
     """
 
     of_examples: ClassVar[bool] = True

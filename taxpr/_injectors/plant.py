@@ -1,4 +1,4 @@
-"""Interchange: plant the values that one run collected into another run."""
+"""`plant`: put values, such as another run collected, in the place of tokens."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
 
     Values, ``at`` and ``mask`` are leaves of its context: changing them never compiles again.
 
-    What the values are is told by their shape alone, for all arrays of a token and all tags in
-    one way. It is one of these, and anything else is an error:
+    The shape of the values alone decides what they are, in the same way for all arrays of a token
+    and all tags. It must be one of these:
 
     * the token's own shape: one value, for all iterations or those of ``at``;
     * the shape of collected values, with one leading axis for each loop around the tag, the
       outermost first, and in a `jax.shard_map` one for each mesh axis, as `Program.axes` says:
       each firing gets its own. Axes of the mesh along which values do not differ may be left
       out, where the others tell which they are;
-    * where several tags are selected the latter with one more axis, in front: one part for each
+    * for several tags, the shape of collected values with another leading axis: one part for each
       tag in program order, as ``collect(stack=True)`` returns.
 
-    A shape that could be two of these, such as one with an axis of two that may be that of two
-    tags or of two devices, is an error, too.
+    An ambiguous shape is an error, for example if an axis of size two may belong to two tags or to
+    two devices.
 
     Args:
         values: A tree with the token's structure and dtypes. A `Masked` or `Steps` is planted
@@ -103,10 +103,10 @@ def _not_without_site(*_: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class _Plant(SiteInjector):
-    """Where the values have a part for each tag, its state is the number of the tag, else ().
+    """The injector of `plant`. Its state is the tag's number if values have tag parts, else ().
 
     Attributes:
-        collected: `Masked` or `Steps` where the values were one, whose mask is the last one.
+        collected: The class `Masked` or `Steps` if the values were one; its mask is the last mask.
     """
 
     keeps_state: ClassVar[bool] = True
@@ -139,7 +139,7 @@ class _Plant(SiteInjector):
         def planted(leaf: Any, x: Any) -> Any:
             place = [number] * n_parts
             place += [_device(site, k, x) if isinstance(k, str) else index[k] for k in axes]
-            # What masks one value has the axes of the loops.
+            # The mask of a single value has the axes of the loops.
             of_mask = place if axes else [*place, *index]
             where = []
             for one in values["mask"]:
@@ -160,7 +160,7 @@ class _Plant(SiteInjector):
 
 
 def _n_parts(state: PyTree) -> int:
-    """How many axes the parts of the tags have: one or none."""
+    """The number of leading axes for parts of tags: one or none."""
     return 0 if isinstance(state, tuple) else 1
 
 
@@ -168,19 +168,19 @@ def _at(array: Any, place: Sequence[Any]) -> Any:
     """The part of an array with leading axes that belongs to this firing."""
     place = place[: array.ndim]
     if 0 in array.shape[: len(place)]:
-        # A loop of no iterations is traced, too.
+        # A loop without iterations is traced, too.
         return zeros(array.shape[len(place) :], array.dtype)
     return _compat.whole_axes(array, len(place))[tuple(place)]
 
 
 def _within(array: Any, place: Sequence[Any]) -> Any:
-    """Whether the array goes so far; a while loop may go on beyond it."""
+    """Whether the array has this index; a while loop may run beyond its end."""
     inside = [k < size for k, size in zip(place, array.shape, strict=False)]
     return functools.reduce(jnp.logical_and, inside, jnp.bool_(True))
 
 
 def _device(site: Site, name: str, x: Any) -> Any:
-    """The place of this device along a mesh axis; any where a leaf of the token is the same."""
+    """The index of this device along a mesh axis; arbitrary if the leaf is equal on all devices."""
     [step] = [step for step in site.steps if name in mesh_sizes(step.eqn)]
     same = step.eqn.params["check_vma"] and name not in _compat.varying(x)
     return jnp.int32(0) if same else jax.lax.axis_index(name)

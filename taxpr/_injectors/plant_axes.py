@@ -1,7 +1,7 @@
-"""What the leading axes of planted values are, and which values do not fit.
+"""Interpret the leading axes of planted values, and refuse values that do not fit.
 
-Shapes decide: an array has the token's own shape, or the leading axes of collected values before
-it, or one more before these, for several tags. What could be two of these is refused.
+Only shapes decide: an array has the token's shape, or also the leading axes of collected values, or
+also an axis for several tags. A shape with two possible meanings is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Steps
 from taxpr._sites.site import Site
 
-# For each leading axis of the values the number of a loop around the tag, or the name of a
-# mesh axis.
+# For each leading axis of the values, the index of a loop around the tag, or the name of a mesh
+# axis.
 Axes = tuple[int | str, ...]
 
 
@@ -42,7 +42,7 @@ def _around(site: Site) -> list[tuple[int | str, int | None]]:
 
 
 def _fitting(lead: tuple[int, ...], site: Site) -> list[Axes]:
-    """What leading axes of these sizes may be: all loops, and some of the mesh axes."""
+    """The possible meanings of leading axes with these sizes: all loops, some mesh axes."""
     around = _around(site)
     mesh = [name for name, _ in around if isinstance(name, str)]
     n_left_out = len(around) - len(lead)
@@ -55,7 +55,7 @@ def _fitting(lead: tuple[int, ...], site: Site) -> list[Axes]:
 
 
 def _readings(value: Any, site: Site, parts: int | None) -> set[Axes]:
-    """What the leading axes of the values may be at a site, after that of the parts."""
+    """The possible meanings of the leading axes of values at a site, after the axis of parts."""
     readings: set[Axes] | None = None
     for leaf, aval in zip(*map(jax.tree.leaves, (value, site.avals)), strict=True):
         shape = jnp.shape(leaf)
@@ -71,7 +71,7 @@ def _readings(value: Any, site: Site, parts: int | None) -> set[Axes]:
 
 
 def leading_axes(value: Any, site: Site, n_parts: int) -> Axes:
-    """The leading axes of values that were checked, after that of the parts."""
+    """The meaning of the leading axes of checked values, after the axis of parts."""
     pairs = zip(*map(jax.tree.leaves, (value, site.avals)), strict=True)
     for leaf, aval in pairs:
         lead = jnp.shape(leaf)[n_parts : jnp.ndim(leaf) - aval.ndim]
@@ -79,11 +79,11 @@ def leading_axes(value: Any, site: Site, n_parts: int) -> Axes:
     return ()
 
 
-# ---- what does not fit -------------------------------------------------------
+# ---- checks ------------------------------------------------------------------
 
 
 def check_planted(values: Any, collected: type | None, sites: Sequence[Site]) -> bool:
-    """Raise where what is planted does not fit; whether there is a part for each tag."""
+    """Raise if planted values do not fit. Returns whether they have a part for each tag."""
     value, n = values["value"], len(sites)
     for site in sites:
         found, expected = map(jax.tree.structure, (value, site.avals))
@@ -180,7 +180,7 @@ def _check_masks(values: Any, collected: type | None, site: Site, parts: int | N
 
 
 def _begins(lead: Sequence[int | None], shape: Sequence[int]) -> bool:
-    """Whether a shape is the first of some sizes; a while loop has any."""
+    """Whether a shape is a prefix of some sizes; the size of a while loop is arbitrary."""
     return len(shape) <= len(lead) and all(
         size in (None, given) for given, size in zip(shape, lead, strict=False)
     )

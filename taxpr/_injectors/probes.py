@@ -1,4 +1,4 @@
-"""Ready injectors that look at the token and leave it as it is."""
+"""Ready injectors that observe the token and do not change it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from taxpr._injectors.per_iteration import by_iteration
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
-# A buffer that holds every firing is made when it takes no more than this; else `record`
-# keeps the last one.
+# `record` keeps every firing if the buffer is not larger than this; otherwise the last one.
 _RECORD_BYTES = 64 * 2**20
 
 
@@ -75,14 +74,14 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
 
     def buffer(aval: Any) -> Any:
         out = zeros((slots, *aval.shape), aval.dtype)
-        # Else each device has all of it.
+        # Otherwise each device has the whole buffer.
         return _compat.resharded(out, aval, 1) if _compat.devices_are_known(aval) else out
 
     return {"values": jax.tree.map(buffer, site.avals), "count": jnp.int32(0)}
 
 
 def _recorded(state: PyTree) -> dict[str, Any]:
-    """The kept values in the order in which they came, and how many came."""
+    """The kept values in order of firing, and the number of firings."""
     if state["count"].ndim:
         raise ArgumentError(
             "record: the context has more axes than one run gives it, as when jax.vmap mapped the "
@@ -134,7 +133,7 @@ def record(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
 
 # ---- stats -------------------------------------------------------------------
 
-# Elements are counted in blocks and a rest: beyond 2**31, an int32 cannot.
+# Elements are counted in blocks and a rest, as an int32 ends at 2**31.
 _BLOCK = 2**30
 
 _NO_STATS = {
@@ -203,7 +202,7 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
     x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
     x = x.astype(state["mean"].dtype)
     finite = jnp.isfinite(x)
-    # Chan's formula for joining the moments of two samples.
+    # Combine the moments of two samples by the formula of Chan, Golub and LeVeque.
     new = jnp.sum(finite, dtype=state["elements"].dtype)
     total = state["elements"] + new % _BLOCK
     n, before = new.astype(x.dtype), _elements(state)
@@ -292,6 +291,6 @@ def print(token: PyTree, params: dict[str, Any]) -> PyTree:
     shown = jax.tree.map(
         lambda x: jax.random.key_data(x) if _compat.is_extended(x.dtype) else x, token
     )
-    # The name is no part of the format: it may have braces.
+    # The name is an argument and not part of the format, because it may contain braces.
     jax.debug.print("{name}: {token}", name=str(params.get("name", params)), token=shown)
     return token

@@ -1,4 +1,4 @@
-"""Injectors that must know the tag at which they run."""
+"""`SiteInjector`: the base of injectors that need to know the tag at which they run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from taxpr._sites.site import Site
 
 
 class SiteInjector(Injector):
-    """An `Injector` whose calls are also given the site.
+    """An `Injector` whose calls also get the site.
 
     Attributes:
         keeps_state: Whether they never change the state.
@@ -31,7 +31,7 @@ class SiteInjector(Injector):
 
         Args:
             site: The tag.
-            part: What has the structure of the part of the context that the site sees.
+            part: A tree with the structure of the context that the site sees.
         """
         del part
         return [False] * len(loops_around(site))

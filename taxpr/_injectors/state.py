@@ -1,4 +1,4 @@
-"""State that tags read and write."""
+"""`state`: an injector that gives a program a state, which tags read and write."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Programs.
+"""`Program`, a function that is traced once, its edits, and the function transformations.
 
-A function traced once, its edits, and the transformations of functions that are made of it.
-
-May import `_injectors` and what is below.
+May import `_injectors` and the rooms below; does not know states or `taxpr_jupyter`.
 """

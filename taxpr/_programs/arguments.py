@@ -1,4 +1,4 @@
-"""The arguments of a traced function, by position or by name."""
+"""Match the arguments of a call to those of the trace, by position or by name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SHOWN = 5  # names in a message
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """How a function was called when it was traced, static arguments left out.
+    """How a function was called when it was traced, without static arguments.
 
     Attributes:
-        signature: Its parameters, without those.
-        positional: The names of what was given by position, in order.
-        keywords: The names of what was given by name.
-        contexts: How many contexts injections have put before them.
+        signature: Its parameters, without static ones.
+        positional: The names of arguments given by position, in order.
+        keywords: The names of arguments given by name.
+        contexts: The number of contexts that injections have added in front.
     """
 
     signature: inspect.Signature
@@ -31,15 +31,15 @@ class Arguments:
     contexts: int = 0
 
     def with_ctx(self) -> Arguments:
-        """Those after an injection."""
+        """The arguments after an injection, which adds a context in front."""
         return dataclasses.replace(self, contexts=self.contexts + 1)
 
     def arranged(
         self, name: str, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
     ) -> tuple[Any, Any]:
-        """The arguments of a call, each given as it was when tracing.
+        """The arguments of a call, rearranged to the form of the traced call.
 
-        What was left out takes the function's default.
+        Missing arguments take the function's defaults.
 
         Raises:
             ArgumentError: If there are too many, too few, or others.
@@ -62,7 +62,7 @@ class Arguments:
         return (*args[:n], *positional), {key: values[key] for key in self.keywords}
 
     def paths(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[str]:
-        """The names of the leaves of arguments that are given as they were when tracing."""
+        """The names of the leaves of arguments in the form of the traced call."""
         named = zip([*["ctx"] * self.contexts, *self.positional], args, strict=True)
         return [
             name
@@ -79,7 +79,7 @@ class Arguments:
 def arguments_of(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Any, statics: Collection[str]
 ) -> Arguments | None:
-    """How a function is called; None where its signature does not tell names from positions.
+    """How a function is called; None if its signature is unknown.
 
     Args:
         fn: The function.
@@ -94,7 +94,7 @@ def arguments_of(
     parameters = [p for p in signature.parameters.values() if p.name not in statics]
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return None
-    # Without the static ones a parameter with a default may come before one without.
+    # Without static parameters, one with a default may come before one without.
     try:
         signature = signature.replace(parameters=parameters)
         bound = signature.bind(*args, **kwargs)
@@ -105,7 +105,7 @@ def arguments_of(
 
 
 def misfit(name: str, expected: Sequence[str], given: Sequence[str]) -> str:
-    """What is said of arguments of another structure, by the names of their leaves."""
+    """A message about arguments of another structure, with the names of their leaves."""
     told = [
         f"{what} {', '.join(some[:_SHOWN])}{', …' if len(some) > _SHOWN else ''}"
         for what, some in (
@@ -114,7 +114,7 @@ def misfit(name: str, expected: Sequence[str], given: Sequence[str]) -> str:
         )
         if some
     ]
-    if not told:  # containers of another type, say
+    if not told:  # for example, containers of another type
         told = ["has containers of other types"]
     return (
         f"{name}: it was traced with other arguments: the call {' and '.join(told)}. Call it as it "

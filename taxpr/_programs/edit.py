@@ -1,4 +1,4 @@
-"""Edits that keep every type: dissolve tags, add tags."""
+"""Edit programs without changing a type: add tags, dissolve tags."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Slot = tuple[str, int, int | None]
 
 
 class Dissolved(Protocol):
-    """Takes tags out of a jaxpr, whatever its class."""
+    """Removes tags from a jaxpr of any class."""
 
     def __call__(self, stored: J, plan: Plan, /) -> J: ...
 
@@ -62,8 +62,8 @@ def dissolve_tags(jaxpr: J, predicate: Predicate | None = None) -> J:
 
     Args:
         jaxpr: An open or closed jaxpr.
-        predicate: ``(params, aval_tree) -> bool``, asked at every tag, nested ones too;
-            None removes all.
+        predicate: ``(params, aval_tree) -> bool``, called for every tag, also nested ones; None
+            removes all.
 
     Returns:
         A jaxpr of the same class and type without those tags.
@@ -94,7 +94,7 @@ def dissolve_sites(jaxpr: J, sites: Sequence[Site]) -> J:
     def dissolved(stored: K, plan: Plan) -> K:
         key = (id(stored), plan_key(plan))
         if key not in done:
-            # With what its key has the ids of: rules are traced anew, and freed.
+            # Keep the objects whose ids are in the key, as rules are traced again and freed.
             done[key] = stored, plan, _without(stored, plan, dissolved)
         return done[key][-1]
 
@@ -121,9 +121,9 @@ def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
 def tag_where(
     jaxpr: J, where: Selector, params: dict[str, Any], names: Mapping[str, str] | None = None
 ) -> tuple[J, tuple[Skipped, ...]]:
-    """Put a tag on each value that is selected, the first after what makes it.
+    """Put a tag on each selected value, directly after the equation that makes it.
 
-    ``names`` has addresses by other names for them. With the new jaxpr comes what was passed over.
+    ``names`` has addresses by alternative names. Also returns the skipped places.
     """
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
@@ -149,11 +149,11 @@ def tag_where(
 
 @dataclasses.dataclass
 class _Tags:
-    """Which values of a jaxpr, and of those below it, are to be tagged.
+    """The values to tag in a jaxpr and its nested jaxprs.
 
     Attributes:
-        at: Their addresses, by kind, number and result, as in a `Place`.
-        below: By the position of an equation and the label of one of its jaxprs.
+        at: The addresses of values, by kind, number and result as in a `Place`.
+        below: The same for nested jaxprs, by position of the equation and label.
     """
 
     at: dict[_Slot, str] = dataclasses.field(default_factory=dict[_Slot, str])
@@ -163,7 +163,7 @@ class _Tags:
 
     @property
     def key(self) -> Hashable:
-        """What is alike where the same is to be done. Addresses, for messages, are not."""
+        """A key that is equal for equal work. It has no addresses, which only messages need."""
         return frozenset(self.at), frozenset((key, sub.key) for key, sub in self.below.items())
 
 
@@ -195,7 +195,7 @@ def _with_tags(
             new = {label: tagged(held[label], sub) for label, sub in below[position].items()}
             eqn = replace_nested(eqn, new)
         slots: list[_Slot] = [("eqn", position, k) for k in range(len(eqn.outvars))]
-        # A result that nothing uses has no variable; the tag needs one to read.
+        # An unused result may be a DropVar; the tag needs a variable to read.
         outvars = [
             _compat.fresh_var(var.aval) if slot in plan.at and _compat.is_dropped(var) else var
             for var, slot in zip(eqn.outvars, slots, strict=True)
@@ -211,7 +211,7 @@ def _with_tags(
 def _tag_eqn(
     jaxpr: Jaxpr, var: Var, params: dict[str, Any], address: str, origin: JaxprEqn | None
 ) -> JaxprEqn:
-    """A tag equation that reads ``var``; it has the source and scope of what makes it."""
+    """A tag equation that reads ``var``, with source and scope of the equation that makes it."""
     if not isinstance(var.aval, _compat.ShapedArray):
         raise TagError(
             f"tag_at: the value at {address} is a {type(var.aval).__name__} "

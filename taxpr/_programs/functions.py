@@ -1,4 +1,4 @@
-"""Functions that make programs, or take programs and jaxprs alike."""
+"""`trace`, and functions that take a program or a jaxpr: find tags and values, add tags."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trace(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> Callable[..., Program]:
-    """Trace a function into a `Program`; nothing is run.
+    """Trace a function into a `Program`, without running it.
 
     Args:
         fn: A function of PyTrees of arrays, as for `jax.jit`.
@@ -59,10 +59,10 @@ def trace(
     def traced(*args: PyTree, **kwargs: PyTree) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
         bound = functools.partial(fn, **statics) if statics else fn
-        # As for `jax.jit`: an argument that is not given keeps its default.
+        # As in `jax.jit`, a static argument that is not given keeps its default.
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
-        # Where jit is disabled JAX unrolls loops, and a while loop that it cannot unroll leaves
-        # what it did of the first iterations behind, tags among it.
+        # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would leave
+        # the equations of its first iterations behind, with their tags.
         with jax.disable_jit(False):
             made = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
             jaxpr, shapes = made(*args, **kwargs)
@@ -84,11 +84,11 @@ def trace(
 
 
 class _NotTracedError(ArgumentError, AttributeError):
-    """A method of a `Program` that is looked for before there is one."""
+    """A method of `Program` was used on the result of `trace(fn)`, before the arguments."""
 
 
 class _ToTrace:
-    """What `trace` returns: to be called with the arguments."""
+    """The result of `trace`: call it with the arguments to get a `Program`."""
 
     def __init__(self, fn: Callable[..., Any], run: Callable[..., Program]):
         called_as(fn)(self)
@@ -112,9 +112,9 @@ class _ToTrace:
 
 
 def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
-    """A decorator: as `functools.wraps`, which would also show the signature of ``fn``.
+    """A decorator like `functools.wraps`, but without the signature of ``fn``.
 
-    What is decorated takes or returns something else than ``fn`` does.
+    The decorated function has other arguments or results than ``fn``.
     """
 
     def decorate(wrapper: _Wrapper) -> _Wrapper:
@@ -127,7 +127,7 @@ def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
 def _static_both_ways(
     fn: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Static positions and names, each with what the signature adds to it from the other."""
+    """Static positions and names, each completed from the other by the signature."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):  # some builtins have none
@@ -215,7 +215,7 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
 
 
 def tag_at(program: Any, where: Selector, /, **params: Any) -> Any:
-    """Put tags on values of a traced program, with no edit of its source.
+    """Put tags on values of a traced program, without editing its source.
 
     Args:
         program: A `Program`, or a jaxpr.

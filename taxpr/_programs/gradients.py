@@ -1,4 +1,4 @@
-"""Gradients with respect to tagged values."""
+"""`grad_at`: gradients with respect to tagged values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def grad_at(
 ) -> Callable[..., dict[str, Any]]:
     """The gradient of a function's scalar result with respect to tagged values.
 
-    It is what the result changes by when something is added to the token, each time it fires.
+    This is the change of the result if something is added to the token, for each firing.
 
     Args:
         target: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
@@ -89,7 +89,7 @@ def _gradients(
     args: tuple[PyTree, ...],
     kwargs: dict[str, PyTree],
 ) -> dict[str, Any]:
-    """Mark the cotangents of the tokens, and collect these from the backward pass."""
+    """Mark the cotangents of the tokens, and collect them from the backward pass."""
     _check_result(program)
     sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
     for site in sites:
@@ -118,8 +118,8 @@ class _Backward:
     """The backward pass.
 
     Attributes:
-        program: From the gate and the flat inputs; it collects the gradients if there are any.
-        marked: Whether there are.
+        program: From the gate and the flat inputs to the collected gradients, if there are any.
+        marked: Whether there are gradients to collect.
     """
 
     program: Program

@@ -1,4 +1,4 @@
-"""The program object: a function traced once, to be looked at, changed and called."""
+"""`Program`: a function that is traced once, to look at, change and call; and `Injected`."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Program:
         in_names: The names of the flat inputs, such as ``"params['w']"``.
         out_names: The names of the flat outputs, such as ``"['loss']"``.
         name: The function's name.
-        arguments: By which names it takes its arguments; None where only positions are known.
+        arguments: The names of its arguments; None if only positions are known.
         used: The names of tags that injections have used up.
-        skipped: What selectors passed over since it cannot be injected, and why; see `find_tags`.
+        skipped: Places that selectors skipped because they cannot be injected; see `find_tags`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -138,14 +138,15 @@ class Program:
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Run the program, without static arguments if it was traced with any.
 
-        Arguments may be given by position or by name, and what is left out takes its default, as
-        for the function itself.
+        Arguments may be given by position or by name, and missing ones take their defaults, as for
+        the function itself.
 
-        Its equations run one by one, as a function's do. For arguments on a mesh with explicit
-        axes that `jax.set_mesh` has not set, it is compiled: only they know the devices.
+        The equations run one by one, as those of a plain function. If the arguments are on a mesh
+        with explicit axes that `jax.set_mesh` has not set, the program is compiled, because only
+        the arguments have the devices.
 
         Raises:
-            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+            ArgumentError: If structure, shapes or dtypes are not those of the trace.
         """
         flat = self.flat(args, kwargs)
         run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
@@ -225,7 +226,7 @@ class Program:
 
     @contextlib.contextmanager
     def _knowing_used(self, *where: Selector) -> Generator[None, None, None]:
-        """For the time in which something is selected: to say which tags are used up."""
+        """A context for selecting tags: errors say which tags are used up already."""
         try:
             yield
         except SelectorError as error:
@@ -238,12 +239,12 @@ class Program:
             ) from None
 
     def tag_at(self, where: Selector, /, **params: Any) -> Program:
-        """A program with a tag more on each value that is selected.
+        """Add a tag to each selected value; returns a new program.
 
         Args:
             where: An address, the name of an input or output, or another selector of values; see
                 `taxpr.tag_at`.
-            **params: What the tags carry, as for `tag`.
+            **params: The params of the tags, as for `tag`.
 
         Raises:
             AddressError: If there is no such value.
@@ -261,13 +262,13 @@ class Program:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The addresses of inputs and outputs by their names, where these are no addresses."""
+        """The addresses of inputs and outputs by their names, unless the name is an address."""
         named = [(name, f"out{k}") for k, name in enumerate(self.out_names)]
         named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
         return {name: address for name, address in named if not Address(name).kind}
 
     def dissolve(self, where: Selector = None) -> Program:
-        """A program without some tags.
+        """Remove tags; returns a new program.
 
         Args:
             where: A selector of tags; None means all.
@@ -308,13 +309,13 @@ class Program:
                 `taxpr.inject`.
 
         Returns:
-            A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the context to begin
-            with. For a mapping it is a dict with one context for each key, for a list a
-            tuple with one for each injector. The key is the selector's text, as in ``"h"``; of a
-            `Site` its address; of a predicate its qualified name and line, as in
-            ``"<lambda>:12"``, and ``"<lambda>:12 #2"`` for a second one there. The tags injected
-            are gone, the others stay: what comes back may be injected again, and then takes the
-            newer context first, ``(newer, older, *args) -> ((out, older), newer)``.
+            A program ``(ctx, *args) -> (out, ctx)``, whose ``ctx`` is the initial context. For a
+            mapping it is a dict with one context for each key, for a list a tuple with one for
+            each injector. The key is the text of the selector, as in ``"h"``; for a `Site` its
+            address; for a predicate its qualified name and line, as in ``"<lambda>:12"``, and
+            ``"<lambda>:12 #2"`` for a second one there. The injected tags are gone, the others
+            stay. You may inject the result again; it then takes the newer context first,
+            ``(newer, older, *args) -> ((out, older), newer)``.
 
         Raises:
             SelectorError: If a selector matches nothing, or two match one tag.
@@ -419,13 +420,13 @@ class Program:
         custom_rules: str = "keep",
         shards: Shards = None,
     ) -> Program:
-        """A program in which values take the place of tokens.
+        """Replace tokens by values; returns a new program.
 
         Args:
-            values: A mapping from selectors of tags to values such as `collect` returns, for
-                the same names; or to `plant` of values, with ``at`` or ``mask`` of their own; or
-                to any other injector.
-            at: In which iteration to plant, as for `plant`; None means in all.
+            values: A mapping from selectors of tags to values such as `collect` returns for the
+                same names; or to `plant` of values, with ``at`` or ``mask`` of their own; or to
+                any other injector.
+            at: The iteration in which to plant, as for `plant`; None means all.
             custom_rules: As for `inject`.
             shards: As for `inject`. A `plant` needs none: all devices have the same values, and
                 its context stays as it is.
@@ -475,37 +476,33 @@ class Program:
         stack: bool = False,
         custom_rules: str = "keep",
     ) -> Program:
-        """A program that also returns the values of tags.
+        """Make a program that also returns the values of tags.
 
         Args:
             where: A selector of tags; None means all.
-            max_steps: How many iterations of while loops are kept, the first ones. None keeps
-                the last one only.
-            stack: Whether tags may have one name. Their values are stacked on a new leading
-                axis, in program order, where structures, shapes and dtypes are equal; else
-                they are a tuple.
-            custom_rules: As for `inject`. Where a rule is kept, to take a derivative of a value
-                that is collected in there is refused: in reverse mode by an error, and in
-                forward mode, which computes all tangents whether needed or not, that of the value
-                is NaN. The program's own results have theirs. When it is differentiated the rule
-                runs, and beside it what of the function the values need: an effect such as
-                `jax.debug.print` does not happen twice, but an `io_callback` whose result a value
-                needs does.
+            max_steps: The number of iterations of while loops to keep, from the first. None keeps
+                only the last one.
+            stack: Whether several tags may have one name. Their values are stacked on a new leading
+                axis, in program order, if structures, shapes and dtypes are equal; otherwise they
+                are a tuple.
+            custom_rules: As for `inject`. A value collected in an equation with a kept rule has no
+                derivative: reverse mode raises an error, and in forward mode, which computes all
+                tangents, its tangent is NaN. The program's own results have derivatives. When the
+                program is differentiated, the rule runs, and next to it the part of the function
+                that the values need. Effects such as `jax.debug.print` do not happen twice, but an
+                `io_callback` whose result a value needs does.
 
         Returns:
-            A program ``(*args) -> (out, values)``, where ``values`` maps the name of each
-            tag, or its address where it has no name, to its token. Under a scan the values
-            of all iterations are stacked on a leading axis, for nested scans on several; they
-            stand where the x of their iteration stands, also in a scan in reverse. In a
-            `jax.shard_map` the values of the devices are stacked, too, on a leading axis for
-            each mesh axis along which they may differ. Under a branch of cond or switch it is
-            a `Masked`, and under a while loop a `Last`, or with ``max_steps`` a `Steps`. `axes`
-            says what the axes are.
+            A program ``(*args) -> (out, values)``, where ``values`` maps the name of each tag, or
+            its address if it has no name, to its token. Each scan around a tag adds a leading axis
+            for its iterations, in the order of the xs, also for a reverse scan. In a
+            `jax.shard_map` there is a leading axis for each mesh axis along which the values may
+            differ. Under a branch of cond or switch the value is a `Masked`, under a while loop a
+            `Last`, or with ``max_steps`` a `Steps`. `axes` names the axes.
 
-            A `jax.vmap` inside the traced function is part of the program: its branches run
-            both and its while loops run on until all lanes have ended, so that tags in there
-            also see lanes that have ended. For what each lane does by
-            itself, trace the function of one lane and map the program.
+            A `jax.vmap` inside the traced function is part of the program: both branches of a cond
+            run, and while loops run until all lanes have ended, so tags also see lanes that have
+            ended. To see each lane by itself, trace the function of one lane and map the program.
 
         Raises:
             SelectorError: If nothing is selected, or two tags have one name.
@@ -551,12 +548,12 @@ class Program:
         stack: bool = False,
         custom_rules: str = "keep",
     ) -> Program:
-        """A program that runs only as far as some tags, and returns their values.
+        """Make a program that runs only as far as some tags, and returns their values.
 
-        What no value needs is not computed: what stands after the last of the tags, and before
-        it all that JAX's dead code elimination finds, also inside of jit, scan, while, cond and
-        remat. Equations with effects, such as `jax.debug.print`, and tags made by `keep` stay
-        where they stand before the last tag, or in one equation with it.
+        It leaves out the equations after the last of the tags, and those before it that JAX's dead
+        code elimination removes, also inside jit, scan, while, cond and remat. Equations with
+        effects, such as `jax.debug.print`, and tags made by `keep` stay if they are before the last
+        tag or in the same equation.
 
         Args:
             where: A selector of tags; None means all. This and the rest as for `collect`.
@@ -597,7 +594,7 @@ class Program:
         stack: bool = False,
         custom_rules: str = "keep",
     ) -> dict[str, Any]:
-        """What the axes are of the values that `collect` returns for the same arguments.
+        """Name the axes of the values that `collect` returns for the same arguments.
 
         Args:
             where: A selector of tags; None means all. This and the rest as for `collect`.
@@ -606,12 +603,12 @@ class Program:
             custom_rules: As for `collect`.
 
         Returns:
-            For each name a tuple of strings, or of a token of several arrays a tree of them:
+            For each name a tuple of strings, or a tree of them for a token of several arrays:
             ``"stack"``; the address of a loop, such as ``"0:scan"``; ``"mesh x"`` for an axis of
             the mesh of a `jax.shard_map`, along which values may differ; ``"vmap 0"`` for a
-            `jax.vmap` around the tag, the outermost is 0; ``"token 0"`` for an axis that the
-            tagged function sees. They are those of ``value`` in a `Masked`, `Last` or `Steps`,
-            and its ``mask`` has some of the leading ones.
+            `jax.vmap` around the tag, 0 is the outermost; ``"token 0"`` for an axis that the
+            tagged function sees. For a `Masked`, `Last` or `Steps` these are the axes of
+            ``value``; ``mask`` has some of the leading ones.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -630,7 +627,7 @@ class Injected(Program):
 
     Attributes:
         first_ctx: The leaves and structure of `ctx`.
-        report: ``(ctx) -> dict``: what a final context says, for people. For a mapping of
+        report: ``(ctx) -> dict``: makes a readable report of a final context. For a mapping of
             injectors it has the mapping's keys, and below them the addresses of the tags.
         parameters: The parameters of the injectors, which `ctx_with` changes.
 
@@ -648,19 +645,19 @@ class Injected(Program):
 
     @property
     def ctx(self) -> PyTree:
-        """The context to begin with: each time a new PyTree, so that it may be changed."""
+        """The initial context: a new PyTree each time, so you may change it."""
         leaves, tree = jax.tree.flatten(self.first_ctx)
         return jax.tree.unflatten(tree, leaves)
 
     def ctx_with(self, key: str | None = None, /, **values: Any) -> PyTree:
-        """The context to begin with, with other values of the injectors' parameters.
+        """The initial context with other values of the injectors' parameters.
 
-        The program stays the same, so that nothing is traced or compiled again, and the values
-        may be those that `jax.vmap` maps over or `jax.grad` differentiates with respect to.
+        The program stays the same, so nothing is traced or compiled again. The values may be mapped
+        by `jax.vmap` or differentiated by `jax.grad`.
 
         Args:
-            key: Of a mapping of injectors the key of the one that is meant. Needed where several
-                have a parameter of one name.
+            key: For a mapping of injectors, the key of one of them. Needed if several have a
+                parameter with this name.
             **values: The parameters, such as ``factor=0.5``, with the shape and dtype that they
                 have; or a number for all elements.
 
@@ -709,7 +706,7 @@ def _ref(program: str, name: str, leaf: Any, aval: Aval) -> Array:
 
 
 def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None:
-    """Raise where the first of the arguments has not the structure of the context.
+    """Raise if the first argument does not have the structure of the context.
 
     Args:
         name: The name of the function.
@@ -738,7 +735,7 @@ def _more(n: int) -> list[str]:
 
 
 def _names_of(sites: Iterable[Site]) -> dict[str, None]:
-    """By what their tags were selected: their names and addresses."""
+    """The names and addresses of the tags."""
     keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
     return dict.fromkeys(key for key in keys if isinstance(key, str))
 
@@ -754,9 +751,9 @@ def _strong_array(leaf: Any) -> Any:
 
 
 def _off_device(array: Array) -> Any:
-    """The value in no buffer, so that each inner jit that donates it gets one of its own.
+    """The value as a NumPy array, so that each inner jit that donates it gets its own buffer.
 
-    As where the function itself is called with a number or an array of NumPy.
+    The function itself would be called with a number or NumPy array here, too.
     """
     if _compat.is_tracer(array):
         return array

@@ -33,26 +33,25 @@ def inject(
 ) -> Any:
     """Run injectors at the tags of a function or jaxpr, with a context threaded through it.
 
-    The context goes through the program in the order of execution, into every nested
-    jaxpr: through the iterations of a scan or a while loop (and its condition), through
-    the branch that is taken, through jit and remat. What was mapped by `jax.vmap` before is
-    one program: one call sees the whole batch, lanes of a while loop that have ended
-    included. What was differentiated before keeps its derivative, that of the function as it was:
-    for the gradient of the changed function inject first, ``jax.grad(lambda *args: injected(ctx,
-    *args)[0])``. A gradient with `jax.checkpoint` in it holds its tags twice, forward and
-    recomputed; see `Site.recomputed`.
+    The context goes through the program in the order of execution, and through every nested jaxpr:
+    the iterations of a scan or a while loop (and its condition), the branch that is taken, jit and
+    remat. An injector at a tag under `jax.vmap` sees the whole batch, including lanes of a while
+    loop that have ended. In a function that contains `jax.grad`, the derivative stays that of the
+    original function. For the gradient of the injected function, inject first: ``jax.grad(lambda
+    *args: injected(ctx, *args)[0])``. A gradient with `jax.checkpoint` has its tags twice, forward
+    and recomputed; see `Site.recomputed`.
 
-    What comes back is of the kind that was given:
+    The result is of the same kind as the target:
 
     ================  ==============================================================
-    a function        a function ``(ctx, *args) -> (out, ctx)``, injected anew at each call, so
-                      that outside of `jax.jit` its loops are compiled at each call, too. It
-                      composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like; static
-                      arguments are closed over. ``.init(*args)`` is the context to begin
-                      with, ``.report(ctx, *args)`` what a final one says, and
-                      ``.skipped(*args)`` what ``where`` passes over; inside `jax.shard_map`,
-                      where a trace has equations of its own and so other addresses, call them
-                      inside, too.
+    a function        a function ``(ctx, *args) -> (out, ctx)``, injected at each call, so
+                      outside of `jax.jit` its loops are also compiled at each call. It
+                      composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like. Close
+                      over static arguments. ``.init(*args)`` is the initial context,
+                      ``.report(ctx, *args)`` a report of a final one, and
+                      ``.skipped(*args)`` the places that ``where`` skips. Inside
+                      `jax.shard_map` a trace has other addresses, so call these inside,
+                      too.
     a `Program`       ``program.inject(injector, ctx, where=where)``
     a closed jaxpr    a closed jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx]``, with
                       ``predicate`` in place of ``where``
@@ -61,27 +60,26 @@ def inject(
     Args:
         target: A function of PyTrees of arrays, a `Program`, or what `jax.make_jaxpr` returns.
         injector: A function ``(ctx, token, params) -> (token, ctx)``, called while tracing. It
-            may read and change both, and must keep tree, shapes and dtypes of both. Except for
-            a jaxpr it may also be an `Injector`, or a list or mapping; see `Program.inject`.
+            may read and change both, and must keep structure, shapes and dtypes of both. Except
+            for a jaxpr it may also be an `Injector`, or a list or mapping; see `Program.inject`.
         ctx: The context of an injector function: a PyTree of arrays, or for a jaxpr also of
-            `jax.ShapeDtypeStruct`. Weak types become strong. A jaxpr needs it; for a
-            function it only says what ``.init`` returns, and calls may give another one.
+            `jax.ShapeDtypeStruct`. Weak types become strong. A jaxpr needs it. For a function it
+            is only the result of ``.init``, and calls may pass another one.
         predicate: For a jaxpr: ``(params, aval_tree) -> bool`` chooses the tags; None
             chooses all.
         where: For a function or a `Program`: a selector of tags; None means all.
-        custom_rules: What becomes of `jax.custom_jvp` and `jax.custom_vjp` around a tag. With
-            ``"keep"`` their rules are injected like the functions, tags that stand only in a
-            jvp or forward rule included, and serve when the result is differentiated. The
-            context has no derivative there: none comes out, and to take one with respect to
-            it raises. With ``"drop"`` the injected function itself is differentiated.
-        shards: How the contexts of the devices in a `jax.shard_map` become one where they
-            differ. ``"psum"`` adds up what each of them changed, ``"pmax"`` takes the
-            greatest, ``"stack"`` puts them on a new leading axis for each mesh axis along
-            which they differ, and a function ``(ctx, axis_names) -> ctx`` is called in there,
-            once for each such leaf. With None such a context is refused. Leaves that are the
-            same on all devices, such as a count of firings outside of loops and branches that
-            depend on the data, stay as they are, and so does what an `Injector` only reads, its
-            values.
+        custom_rules: What to do with `jax.custom_jvp` and `jax.custom_vjp` around a tag. ``"keep"``
+            injects into their rules as into the functions, also at tags that only a jvp or forward
+            rule has, and uses them for derivatives. The context has no derivative there: its
+            tangent is zero, and differentiating with respect to it raises. ``"drop"``
+            differentiates the injected function itself.
+        shards: How to merge the contexts of the devices in a `jax.shard_map` if they differ.
+            ``"psum"`` adds up the changes of all devices, ``"pmax"`` takes the greatest,
+            ``"stack"`` puts them on a new leading axis for each mesh axis along which they differ,
+            and a function ``(ctx, axis_names) -> ctx`` is called inside the shard_map for each
+            such leaf. None refuses such a context. Leaves that are equal on all devices stay as
+            they are, such as a count of firings outside of data-dependent loops and branches; so
+            do the parameter values of an `Injector`.
 
     Raises:
         ArgumentError: If the arguments are those of another kind of target.
@@ -203,7 +201,7 @@ def collect(
     stack: bool = False,
     custom_rules: str = "keep",
 ) -> Callable[..., Any]:
-    """A function that also returns the values of tags: ``(*args) -> (out, {name: value})``.
+    """Make a function also return the values of tags: ``(*args) -> (out, {name: value})``.
 
     Args:
         target: A function of PyTrees of arrays, traced at each call; or a `Program`, for
@@ -215,8 +213,8 @@ def collect(
 
     Returns:
         A function that composes with `jax.jit`, `jax.grad`, `jax.vmap`, `jax.eval_shape` and
-        the like. Static arguments are closed over. Its ``.skipped(*args)`` is what ``where``
-        passes over, as `Program.skipped`.
+        the like. Close over static arguments. Its ``.skipped(*args)`` has the places that
+        ``where`` skips, as `Program.skipped`.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -1,6 +1,4 @@
-"""Places in a program.
+"""Find places in a program: tags (`site`, `walk`), values, addresses, and selectors of them.
 
-The tags (`site`), the way to them (`walk`), their addresses, and selectors that choose them.
-
-May import the table of `_hops`, `_primitives` and what is below. Nothing in here changes a program.
+May import the table of `_hops`, `_primitives` and the rooms below; does not change a program.
 """

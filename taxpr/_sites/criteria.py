@@ -1,6 +1,6 @@
-"""What selectors of tags and of values have in common: scopes, lines, lists, `maybe`."""
+"""The parts that selectors of tags and of values share: scopes, lines, lists, `maybe`."""
 
-# What users give is checked, whatever its type says.
+# User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from taxpr._sites.site import Step
 
 
 class Selectable(Protocol):
-    """What a selector chooses from: a tag, or a value that an equation made."""
+    """A thing that a selector can choose: a tag, or a value that an equation made."""
 
     @property
     def address(self) -> str:
@@ -41,8 +41,8 @@ class Selectable(Protocol):
 
 S = TypeVar("S", bound=Selectable)
 
-# What says which tags or values are meant: a name, a glob, an address; a tag; params; a scope or a
-# line; a primitive; a predicate; a `maybe`; a list of these. None means all.
+# Chooses tags or values: a name, a glob, an address; a tag; params; a scope or a line; a primitive;
+# a predicate; a `maybe`; a list of these. None means all.
 Selector: TypeAlias = """(
     str
     | Selectable
@@ -60,12 +60,12 @@ Selector: TypeAlias = """(
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """What `scope` returns."""
+    """A selector by scope, made by `scope`."""
 
     pattern: str
 
     def fits(self, thing: Selectable) -> bool:
-        """Whether components of the scope, one after the other, are those of the pattern."""
+        """Whether consecutive components of the scope match the pattern."""
         if thing.eqn is None:
             return False
         wanted, parts = self.pattern.split("/"), parts_of(thing)
@@ -81,22 +81,22 @@ def _is_part(part: tuple[str, str], pattern: str) -> bool:
 
 
 def parts_of(thing: Selectable) -> list[tuple[str, str]]:
-    """The components of the whole scope; that of an equation is relative to those around it."""
+    """The components of the whole scope. JAX stores scopes relative to the enclosing equations."""
     eqns = [*(step.eqn for step in thing.steps), *([thing.eqn] if thing.eqn else [])]
     return [part for eqn in eqns for part in _compat.scope_parts(eqn)]
 
 
 def scope(pattern: str) -> Scope:
-    """A selector of what stands in a named scope, at any depth.
+    """A selector of everything in a named scope, at any depth.
 
     Scopes come from `jax.named_scope` and from the modules of flax and others.
 
     Args:
-        pattern: Components with ``/`` between them, each a glob. They must follow one another
-            in the scope, which may go on before and after: ``"attention"`` selects all that is
-            in some scope of that name, ``"block_0/*"`` what is in a scope below ``block_0``.
-            What a transformation wraps is also found by its own name: ``"block_0"`` finds
-            ``jvp(block_0)`` and ``transpose(jvp(block_0))``; ``"transpose(*)"`` finds the latter.
+        pattern: Components separated by ``/``, each a glob. They must be consecutive in the scope,
+            which may have further components before and after: ``"attention"`` selects everything
+            in a scope of that name, ``"block_0/*"`` everything in a scope below ``block_0``. A
+            scope inside a transformation also matches by its own name: ``"block_0"`` matches
+            ``jvp(block_0)`` and ``transpose(jvp(block_0))``; ``"transpose(*)"`` matches the latter.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -117,13 +117,13 @@ def scope(pattern: str) -> Scope:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What `line` returns."""
+    """A selector by source line, made by `line`."""
 
     file: str | None
     number: int
 
     def fits(self, thing: Selectable) -> bool:
-        """Whether the equation was made there."""
+        """Whether the equation was made at this line."""
         source = _compat.source_of(thing.eqn) if thing.eqn else None
         if source is None or source.line != self.number:
             return False
@@ -135,13 +135,13 @@ class Line:
 
 
 def line(at: int | str) -> Line:
-    """A selector of what a line of the source made.
+    """A selector of everything that a source line made.
 
     Args:
-        at: The number of a line of any file, or with the last parts of the file's path, such
-            as ``"model.py:42"`` or ``"layers/model.py:42"``. What counts is the innermost line of
-            the user's code: that of the call of `tag`, not that of a call around it. Of a
-            call over several lines it is the first.
+        at: A line number in any file, or with the end of the file's path, such as
+            ``"model.py:42"`` or ``"layers/model.py:42"``. The innermost line of the user's code
+            counts: that of the call of `tag`, not of an outer call; for a call over several lines,
+            the first.
 
     Example:
         >>> import taxpr
@@ -160,7 +160,7 @@ def line(at: int | str) -> Line:
 
 @dataclasses.dataclass(frozen=True)
 class Maybe:
-    """What `maybe` returns."""
+    """A selector that may match nothing, made by `maybe`."""
 
     where: Selector
 
@@ -169,7 +169,7 @@ class Maybe:
 
 
 def maybe(where: Selector) -> Maybe:
-    """A selector that may match nothing: then nothing is done, and it is no error.
+    """Make a selector optional: if it matches nothing, nothing happens, without an error.
 
     Args:
         where: Any selector.
@@ -197,9 +197,9 @@ def is_params(where: Selector) -> TypeGuard[dict[str, Any]]:
 def united(
     things: Sequence[S], where: Selector, one: Callable[[Selector, bool], Iterable[S]]
 ) -> list[S]:
-    """What a selector, a `maybe` or a list of these selects, in program order.
+    """The selection of a selector, a `maybe` or a list of these, in program order.
 
-    ``one(where, may_be_empty)`` knows what a selector that is neither selects.
+    ``one(where, may_be_empty)`` evaluates any other selector.
     """
 
     def found(where: Selector, may_be_empty: bool) -> dict[str, S]:
@@ -223,9 +223,9 @@ def united(
 
 
 def answer(predicate: Callable[..., object], *args: object) -> bool:
-    """What a predicate of the user says, which must be known while tracing.
+    """The result of the user's predicate, as a bool that is known while tracing.
 
-    A text, or another selector, is true of each thing: then a selector was meant, not an answer.
+    A string or selector as result is an error: it would be true everywhere, and is a mistake.
     """
     result = predicate(*args)
     if isinstance(result, (str, bytes, Scope, Line, Maybe)) and result:
@@ -245,7 +245,7 @@ def answer(predicate: Callable[..., object], *args: object) -> bool:
 
 
 def nearest(wanted: str, known: Iterable[str], otherwise: int = 10) -> str:
-    """The end of a message: what is near, or else the first that there are."""
+    """The end of a message: similar names, or else the first names."""
     known = list(dict.fromkeys(known))
     near = difflib.get_close_matches(wanted, known, n=5, cutoff=0.5)
     if not near and not known:
@@ -254,13 +254,13 @@ def nearest(wanted: str, known: Iterable[str], otherwise: int = 10) -> str:
 
 
 def nearest_scopes(things: Sequence[Selectable], where: Scope) -> str:
-    """The end of a message: scopes that are near."""
+    """The end of a message: similar scopes."""
     scopes = ["/".join(inner for _, inner in parts_of(thing)) for thing in things]
     return nearest(where.pattern, filter(None, scopes)) or " None has a named scope."
 
 
 def nearest_lines(things: Sequence[Selectable], where: Line) -> str:
-    """The end of a message: lines that are near."""
+    """The end of a message: lines nearby."""
     sources = {_compat.source_of(thing.eqn) for thing in things if thing.eqn}
     lines = {(pathlib.PurePath(s.file).name, s.line) for s in sources if s}
     near = sorted(lines, key=lambda line: (abs(line[1] - where.number), line))[:5]

@@ -1,6 +1,6 @@
-"""Finding what an address names in a program."""
+"""Find the place in a program that an address names."""
 
-# What users give is checked, whatever its type says.
+# User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from taxpr._sites.walk import iter_eqns, numbered
 
 
 class Place(NamedTuple):
-    """What an address names.
+    """The place that an address names.
 
-    ``kind`` is ``"eqn"``, ``"in"`` or ``"const"``; ``number`` counts inputs or
-    constants, or is the position of an equation; ``out`` the result, or None.
+    ``kind`` is ``"eqn"``, ``"in"`` or ``"const"``. ``number`` is the index of an input or constant,
+    or the position of an equation. ``out`` is the index of a result, or None.
     """
 
     steps: tuple[Step, ...]
@@ -39,11 +39,11 @@ class Place(NamedTuple):
 
 
 def locate(jaxpr: StoredJaxpr, address: str) -> Place:
-    """Find what an address names.
+    """Find the place that an address names.
 
     Raises:
-        AddressError: If there is no such place; it says how far the address leads, and which
-            addresses are near.
+        AddressError: If there is no such place. The message says how far the address leads, and
+            lists similar addresses.
     """
     if not isinstance(address, str):
         raise AddressError(
@@ -66,7 +66,7 @@ def locate(jaxpr: StoredJaxpr, address: str) -> Place:
 
 
 def _primitive_hint(jaxpr: StoredJaxpr, text: str) -> str:
-    """Where the text is the name of a primitive: how all of its equations are selected."""
+    """A hint for a text that is the name of a primitive: how to select all of its equations."""
     primitive = getattr(jax.lax, f"{text}_p", None)
     if primitive is None or all(eqn.primitive is not primitive for _, eqn in iter_eqns(jaxpr)):
         return ""
@@ -74,9 +74,9 @@ def _primitive_hint(jaxpr: StoredJaxpr, text: str) -> str:
 
 
 def _nearest(jaxpr: StoredJaxpr, address: Address) -> list[str]:
-    """Addresses of equations like it, those of the same primitive first."""
+    """Similar addresses of equations, those of the same primitive first."""
     known = [known for known, _ in iter_eqns(jaxpr)]
-    wanted = address.primitive or address.local  # of a name, its equations
+    wanted = address.primitive or address.local  # a bare name may be that of a primitive
     same = [one for one in known if one.primitive == wanted]
     near = difflib.get_close_matches(address, same, n=5, cutoff=0.0)
     near += difflib.get_close_matches(address, known, n=5, cutoff=0.5)
@@ -86,7 +86,7 @@ def _nearest(jaxpr: StoredJaxpr, address: Address) -> list[str]:
 def _followed(
     jaxpr: StoredJaxpr, address: Address, home: Address
 ) -> tuple[list[Step], StoredJaxpr]:
-    """The steps down to a nested jaxpr, and that."""
+    """The steps down to a nested jaxpr, and the jaxpr."""
     here, stored, steps = Address(), jaxpr, list[Step]()
     way = home.parts if home else []
     for local, label in zip(way[::2], way[1::2], strict=True):

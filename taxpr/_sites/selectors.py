@@ -1,4 +1,4 @@
-"""Selectors of tags: which tags are meant."""
+"""Choose tags by a selector."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from taxpr._sites.skipped import Refusal, Skipped, parted, refusal_of, skipped
 
 
 class Selected(NamedTuple):
-    """The sites that are to be injected, and what was passed over."""
+    """The sites to inject, and the places that were skipped."""
 
     sites: list[Site]
     skipped: tuple[Skipped, ...]
 
 
 def select(sites: Sequence[Site], where: Selector) -> list[Site]:
-    """The sites that a selector means, in program order; see `taxpr.find_tags`.
+    """The sites that a selector chooses, in program order; see `taxpr.find_tags`.
 
     Raises:
-        SelectorError: If nothing is found and that was not allowed; it names what is near.
+        SelectorError: If nothing matches and that was not allowed; it names similar tags.
     """
     return _selected(sites, where, lambda where, found, may_be_empty: found)
 
 
 def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
-    """Those of the sites that a selector means that can be injected.
+    """The chosen sites that can be injected.
 
-    What never fires is passed over unless its address is given. What is refused for another
-    reason is passed over by a selector that describes tags and does not name them.
+    A tag that never fires is skipped unless its address is given. A tag that is refused for another
+    reason is skipped if the selector only describes tags and does not name them.
 
     Raises:
         SelectorError: As for `select`.
@@ -71,7 +71,7 @@ def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
 def _selected(
     sites: Sequence[Site], where: Selector, left: Callable[[Selector, list[Site], bool], list[Site]]
 ) -> list[Site]:
-    """What selectors find, and ``left(where, found, may_be_empty)`` leaves of it."""
+    """Evaluate a selector; ``left(where, found, may_be_empty)`` filters each selection."""
 
     def one(where: Selector, may_be_empty: bool) -> list[Site]:
         fits = _test_of(sites, where)
@@ -114,9 +114,9 @@ def _test_of(sites: Sequence[Site], where: Selector) -> Callable[[Site], bool]:
 
 
 def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
-    """A test for the tag of a `Site`, which may come from before an edit of the program."""
-    # Tags that came or went may have moved its address; its variables stay. In a program
-    # traced anew, the address must do.
+    """A test for the tag of a `Site`, which may be from before an edit of the program."""
+    # An edit may have changed its address, but not its variables. In a program traced again,
+    # compare addresses.
     if any(where.is_same(site) for site in sites):
         return where.is_same
 
@@ -127,7 +127,7 @@ def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
 
 
 def _is_address(sites: Sequence[Site], where: Selector) -> bool:
-    """Whether it is the address of a tag or of what it marks, and not a name."""
+    """Whether it is the address of a tag or of a tagged value, and not a name."""
     if not isinstance(where, str) or any(site.name == where for site in sites):
         return False
     return any(where in (site.address, site.value_address) for site in sites)
@@ -138,7 +138,7 @@ def _test_of_text(sites: Sequence[Site], where: str) -> Callable[[Site], bool]:
         return lambda site: site.name == where
     if _is_address(sites, where):
         return lambda site: where in (site.address, site.value_address)
-    # A colon is in the address of each equation, and so tells a glob of addresses.
+    # Addresses of equations contain a colon, so a glob with a colon is one of addresses.
     by_name = [s for s in sites if isinstance(s.name, str) and fnmatch.fnmatchcase(s.name, where)]
     if by_name or ":" not in where:
         return lambda site: site in by_name

@@ -1,4 +1,4 @@
-"""Tags in a program, and the way down to them."""
+"""`Site`: a tag in a program, and the steps down to it through nested jaxprs."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Step(NamedTuple):
 
     @property
     def is_loop(self) -> bool:
-        """Whether the equation runs its jaxprs over and over, as a scan or a while loop."""
+        """Whether the equation is a loop, such as a scan or a while loop."""
         return is_loop(self.eqn)
 
     @property
     def is_while(self) -> bool:
-        """Whether it does, and only a run can tell how often."""
+        """Whether the equation is a loop whose trip count only a run can tell."""
         return self.nested.trips is None and self.is_loop
 
     @property
     def refusal(self) -> str | None:
-        """Why `inject` refuses what is in there; None where it does not."""
+        """Why `inject` refuses tags in this jaxpr; None if it does not."""
         return injectable(self.eqn, self.nested)
 
     @property
     def key(self) -> tuple[int, str]:
-        """What tells two steps from the same jaxpr apart."""
+        """A key that distinguishes steps from the same jaxpr."""
         return self.position, self.nested.label
 
 
@@ -54,15 +54,15 @@ class Site:
 
     Attributes:
         address: Its address, such as ``"3:scan/body/t0"``. The number of a tag changes when
-            a tag is put before it, or taken from there.
+            an earlier tag is added or removed.
         params: The params that the user gave to `tag`.
         avals: The token's avals, in the token's structure.
         value_address: The address of the tagged value; None for a token of several.
-        makers: For each leaf of the token the equation that made it, seen through other tags;
+        makers: For each leaf of the token, the equation that made it, looking through other tags;
             None for inputs, constants and literals.
         batch: One ``(size, dims)`` for each `jax.vmap` around it, innermost first;
             ``dims`` holds the mapped axis of each leaf, or None.
-        steps: The way down to it.
+        steps: The steps down to it.
         position: Index of its equation in the jaxpr that holds it.
         eqn: Its equation.
 
@@ -95,7 +95,7 @@ class Site:
 
     @property
     def source(self) -> _compat.Source | None:
-        """Where the user's code made the tag."""
+        """The line of the user's code that made the tag."""
         return _compat.source_of(self.eqn)
 
     @property
@@ -105,7 +105,7 @@ class Site:
 
     @property
     def trips(self) -> int | None:
-        """How often it fires at most; None where only a run can tell."""
+        """The most times that it fires in a run; None if only the run can tell."""
         trips = 1
         for step in self.steps:
             if not isinstance(step.nested.trips, int):
@@ -115,12 +115,12 @@ class Site:
 
     @property
     def conditional(self) -> bool:
-        """Whether some run may pass it over."""
+        """Whether a run may skip it."""
         return any(step.nested.conditional for step in self.steps)
 
     @property
     def recomputed(self) -> bool:
-        """Whether it stands in the part of a backward pass that repeats the forward pass."""
+        """Whether it is in a part of a backward pass that repeats the forward pass."""
         return any(step.nested.recomputed for step in self.steps)
 
     @property
@@ -130,18 +130,18 @@ class Site:
 
     @property
     def idle(self) -> bool:
-        """Whether it never fires: it is there for derivatives, as in the matvec of a solve.
+        """Whether it never fires, because its jaxpr only serves derivatives: the matvec of a solve.
 
-        `inject`, `collect` and the like pass over such a tag, unless its address selects it or
-        nothing else is selected; then they refuse it.
+        `inject`, `collect` and the like skip such a tag. They refuse it if it is selected by its
+        address, or if nothing else is selected.
         """
         return any(step.nested.idle for step in self.steps)
 
     @property
     def refusal(self) -> str | None:
-        """Why `inject`, `collect` and the like refuse it; None where they do not.
+        """Why `inject`, `collect` and the like refuse it; None if they do not.
 
-        They pass over it where a selector only describes it, see `find_tags`.
+        They skip it if a selector only describes it, see `find_tags`.
         """
         return next((step.refusal for step in self.steps if step.refusal), None)
 

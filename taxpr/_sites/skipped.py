@@ -1,4 +1,4 @@
-"""What a selector that describes places passes over, since it cannot be injected."""
+"""Places that a selector skips because they cannot be injected, and the reasons."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from taxpr._sites.site import Step
 
 @dataclasses.dataclass(frozen=True)
 class Skipped:
-    """Places that were passed over for one reason, see `taxpr.Program.skipped`.
+    """Places that were skipped for one reason, see `taxpr.Program.skipped`.
 
     Attributes:
         reason: Why they cannot be injected.
-        primitive: The name of the primitive whose equations hold them.
+        primitive: The name of the primitive around them.
         addresses: The addresses of the tags, or of the values.
 
     Example:
@@ -49,7 +49,7 @@ class Place(Protocol):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The way down to it."""
+        """The steps down to it."""
         ...
 
 
@@ -57,8 +57,8 @@ class Refusal(NamedTuple):
     """Why a place cannot be injected.
 
     Attributes:
-        step: The equation around it that is the reason.
-        reason: Why, of the equation.
+        step: The step into the equation that is the reason.
+        reason: The reason, as a text about this equation.
     """
 
     step: Step
@@ -66,7 +66,7 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(place: Place) -> Refusal | None:
-    """Why a tag at a place is not injected; None where it is."""
+    """Why a tag at a place cannot be injected; None if it can."""
     return next((Refusal(step, step.refusal) for step in place.steps if step.refusal), None)
 
 
@@ -76,9 +76,9 @@ T = TypeVar("T", bound=Place)
 def parted(
     found: Sequence[T], may_be_empty: bool, refusal: Callable[[T], Refusal | None]
 ) -> tuple[list[T], list[tuple[T, Refusal]]]:
-    """What stays of the places that are selected, and what is passed over with its refusal.
+    """Split selected places into those to use, and those to skip with their refusals.
 
-    Where each is refused and one must stay, all do, to be refused by name.
+    If all are refused and the selection may not be empty, all are used, to be refused by name.
     """
     over = [(place, why) for place in found if (why := refusal(place)) is not None]
     if len(over) == len(found) and not may_be_empty:
@@ -87,7 +87,7 @@ def parted(
 
 
 def skipped(places: Iterable[tuple[Place, Refusal]]) -> tuple[Skipped, ...]:
-    """Places with what refuses them, those with one reason together."""
+    """Group skipped places by reason."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for place, refusal in places:
         key = refusal.reason, refusal.step.eqn.primitive.name
@@ -96,7 +96,7 @@ def skipped(places: Iterable[tuple[Place, Refusal]]) -> tuple[Skipped, ...]:
 
 
 def merged(*parts: Sequence[Skipped]) -> tuple[Skipped, ...]:
-    """What several steps have passed over."""
+    """Join the skipped places of several steps."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for one in (one for part in parts for one in part):
         found.setdefault((one.reason, one.primitive), {}).update(dict.fromkeys(one.addresses))

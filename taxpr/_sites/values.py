@@ -1,4 +1,4 @@
-"""The values of a program, and which of them a selector means."""
+"""`Value`: the values of a program, and selectors that choose them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Value:
         address: Its address, such as ``"3:scan/body/4:sin.0"``.
         aval: Its aval.
         eqn: The equation that makes it; None for an input or a constant.
-        steps: The way down to it.
+        steps: The steps down to it.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -57,18 +57,18 @@ class Value:
 
     @property
     def refusal(self) -> str | None:
-        """Why a tag there is not injected; None where it is."""
+        """Why a tag on it could not be injected; None if it could."""
         refusal = refusal_of(self)
         return refusal.reason if refusal else None
 
     @property
     def source(self) -> _compat.Source | None:
-        """Where the user's code made it."""
+        """The line of the user's code that made it."""
         return _compat.source_of(self.eqn) if self.eqn else None
 
 
 def values_of(jaxpr: StoredJaxpr) -> list[Value]:
-    """All arrays of a jaxpr in program order; what tags return is not another value."""
+    """All arrays of a jaxpr in program order. Results of tags do not count as values."""
     return [v for v in _walked(jaxpr, Address(), ()) if isinstance(v.aval, _compat.ShapedArray)]
 
 
@@ -94,7 +94,7 @@ def value_at(jaxpr: StoredJaxpr, address: str) -> Value:
     """The value at an address.
 
     Raises:
-        AddressError: If there is none, or if it is not said which of several.
+        AddressError: If there is none, or if the address is ambiguous.
     """
     place = locate(jaxpr, address)
     inner = _compat.open_jaxpr(place.jaxpr)
@@ -113,7 +113,7 @@ def value_at(jaxpr: StoredJaxpr, address: str) -> Value:
 
 
 class SelectedValues(NamedTuple):
-    """The values that are to be tagged, and what was passed over."""
+    """The values to tag, and the places that were skipped."""
 
     values: list[Value]
     skipped: tuple[Skipped, ...]
@@ -122,9 +122,9 @@ class SelectedValues(NamedTuple):
 def select_values_to_tag(
     jaxpr: StoredJaxpr, where: Selector, names: Mapping[str, str]
 ) -> SelectedValues:
-    """Those of the values that a selector means at which a tag can be injected.
+    """The chosen values at which a tag can be injected.
 
-    The others are passed over by a selector that describes values and does not name them.
+    Others are skipped if the selector only describes values and does not name them.
     """
     over: list[tuple[Value, Refusal]] = []
 
@@ -152,22 +152,22 @@ def select_values(
     names: Mapping[str, str] = types.MappingProxyType({}),
     left: Callable[[list[Value], bool], list[Value]] = lambda found, may_be_empty: found,
 ) -> list[Value]:
-    """The values that a selector means, in program order; see `taxpr.find_values`.
+    """The values that a selector chooses, in program order; see `taxpr.find_values`.
 
     Args:
         jaxpr: The jaxpr.
         where: The selector.
-        names: Addresses by other names for them.
-        left: ``(found, may_be_empty) -> values``: what is left of what a selector found that
+        names: Addresses by alternative names.
+        left: ``(found, may_be_empty) -> values``: filters the selection of a selector that
             describes values and does not name one.
 
     Raises:
         AddressError: If there is no such address.
-        SelectorError: If nothing is found and that was not allowed.
+        SelectorError: If nothing matches and that was not allowed.
     """
     where = names.get(where, where) if isinstance(where, str) else where
     if isinstance(where, str) and not _is_glob(jaxpr, where):
-        # The common case needs no walk through the whole program.
+        # Avoid a walk through the whole program in the common case.
         return [value_at(jaxpr, where)]
     values = values_of(jaxpr)
 
@@ -201,7 +201,7 @@ def _is_glob(jaxpr: StoredJaxpr, text: str) -> bool:
         locate(jaxpr, text)
     except AddressError:
         return True
-    return False  # labels of nested jaxprs may have brackets
+    return False  # labels of nested jaxprs may contain brackets
 
 
 def _address_of(jaxpr: StoredJaxpr, site: Site, may_be_empty: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""Finding the tags of a program: nested jaxprs, numbers of equations, sites."""
+"""Walk through a program and its nested jaxprs: number equations, find tags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HasEqns(Protocol):
 
 
 def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
-    """The equations of one jaxpr with their own part of the address.
+    """The equations of one jaxpr, each with the last part of its address.
 
     Args:
         jaxpr: An open or closed jaxpr, or anything with ``eqns``.
@@ -48,7 +48,7 @@ def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
 
 
 def local_names(jaxpr: StoredJaxpr, positions: Iterable[int]) -> dict[int, str]:
-    """The names that `numbered` gives, of the equations at some positions."""
+    """The names of `numbered` for the equations at some positions."""
     eqns = _compat.open_jaxpr(jaxpr).eqns
     at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
     return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
@@ -61,18 +61,17 @@ def _local_name(eqn: JaxprEqn, position: int, at: list[int]) -> str:
 
 
 def is_tag_or_access(eqn: JaxprEqn) -> bool:
-    """Whether an equation is what a program can be injected at."""
+    """Whether an equation is a tag or a state access, where a handler can be attached."""
     return is_tag(eqn) or is_access(eqn)
 
 
 def find_sites(
     jaxpr: StoredJaxpr, *, rules: bool = True, of: Callable[[JaxprEqn], bool] = is_tag
 ) -> list[Site]:
-    """All tags of a jaxpr, or accesses, in program order, through every nested jaxpr.
+    """All tags, or state accesses, of a jaxpr in program order, through every nested jaxpr.
 
-    Rules of custom_jvp and custom_vjp are looked into as well. A tag in a rule that has a like
-    in the function itself is that tag, seen when the program is differentiated; the others
-    are sites of their own.
+    Includes the rules of custom_jvp and custom_vjp. A tag in a rule with an equal tag in the
+    function itself counts as a copy of that; other tags of a rule are sites of their own.
     """
     found: list[Site] = []
     for home, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules, of=of):
@@ -94,11 +93,11 @@ def find_sites(
 
 
 def firing(sites: Sequence[Site]) -> list[Site]:
-    """The sites that are not idle; all of them where each is, to be refused by name."""
+    """The sites that are not idle; if all are idle, all of them, to be refused by name."""
     return [site for site in sites if not site.idle] or list(sites)
 
 
-# Where a value of a jaxpr comes from: its local address, and the equation that made it.
+# The origin of a value of a jaxpr: its local address, and the equation that made it.
 _Home = tuple[str, JaxprEqn | None]
 
 
@@ -118,19 +117,18 @@ def _tags(
     rules: bool,
     of: Callable[[JaxprEqn], bool],
 ) -> list[_Found]:
-    """The tags below a jaxpr, relative to it; a jaxpr used twice is walked once.
+    """The tags below a jaxpr, relative to it. A jaxpr that is used twice is walked once.
 
-    A rule often calls the function that it belongs to, so rules in a rule are left alone:
-    they are looked into when they are needed.
+    Rules inside a rule are not walked, because a rule often calls its own function, without end.
     """
     inner = _compat.open_jaxpr(jaxpr)
     if (id(inner), rules) in seen:
         return seen[id(inner), rules][1]
     found: list[_Found] = []
     at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
-    same = of is is_tag  # in a large jaxpr another walk over all equations is felt
+    same = of is is_tag  # avoids another walk over all equations of a large jaxpr
     wanted = set(at if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
-    # What is seen through a tag comes from what that takes.
+    # A tag's result comes from its operand, so origins need the tags, too.
     homes = _homes(inner, at, wanted.union(at)) if wanted else {}
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
@@ -138,7 +136,7 @@ def _tags(
             found.append(_Found(Address(), (), position, local, eqn, homes))
             continue
         below = nested_jaxprs(eqn)
-        if not below:  # then there are no rules either
+        if not below:  # and so no rules either
             continue
         local = _local_name(eqn, position, at)
         own: list[_Found] = []
@@ -151,7 +149,7 @@ def _tags(
             tags = _tags(nested.stored, seen, rules=False, of=of)
             own += _below(step, [tag for tag in tags if tag_key(tag.eqn) not in known])
         found += own
-    # With the jaxpr itself: a rule is traced anew, and where it was freed another may come to be.
+    # Keep the jaxpr: a freed rule could have its id reused by another one.
     seen[id(inner), rules] = inner, found
     return found
 
@@ -162,9 +160,10 @@ def _below(step: Step, tags: list[_Found]) -> list[_Found]:
 
 
 def tag_key(eqn: JaxprEqn) -> Hashable:
-    """What tells by itself that a tag in a rule is a copy of one of the function's own.
+    """A key by which a tag in a rule is recognized as a copy of a tag of the function.
 
-    Not its source: what is traced while JAX evaluates an equation has the equation's.
+    It does not contain the source: equations traced while JAX evaluates another one have the source
+    of that.
     """
     if is_access(eqn):
         return access_of(eqn).op, access_of(eqn).state
@@ -174,9 +173,9 @@ def tag_key(eqn: JaxprEqn) -> Hashable:
 
 
 def _homes(jaxpr: Jaxpr, at: list[int], wanted: Iterable[int]) -> dict[Var, _Home]:
-    """Where the values come from that the equations at the positions ``wanted`` take.
+    """The origins of the operands of the equations at the positions ``wanted``.
 
-    ``at`` has the positions of the tags. Other values may be left out.
+    ``at`` has the positions of the tags. The result may also lack other values.
     """
     homes: dict[Var, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
     homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
@@ -204,11 +203,11 @@ def _value_address(eqn: JaxprEqn, homes: dict[Var, _Home], home: Address) -> Add
 
 
 def iter_eqns(jaxpr: HasEqns, prefix: str = "") -> Iterator[tuple[Address, JaxprEqn]]:
-    """Every equation of a program with its whole address, nested ones after their own.
+    """Every equation of a program with its full address; nested ones follow their equation.
 
     Args:
         jaxpr: An open or closed jaxpr, or a `Program`.
-        prefix: What the addresses begin with.
+        prefix: The beginning of all addresses.
 
     Yields:
         ``(address, eqn)``.
