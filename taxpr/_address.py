@@ -36,16 +36,17 @@ class Address(str):
     an equation to its nested jaxpr of that label.
 
     Attributes:
-        parts: What it says at each step down.
-        home: What holds it: of an equation or value its jaxpr, of a nested jaxpr its equation.
+        parts: The part of the address for each step down.
+        home: The place that holds it: the jaxpr of an equation or value, the equation of a nested
+            jaxpr.
         local: The last part.
         kind: ``"eqn"``, ``"tag"``, ``"in"``, ``"const"`` or ``"out"``; ``""`` for a jaxpr. A result
-            is of the kind of what returns it.
+            has the kind of the equation or tag that returns it.
         number: Its number among those of its kind in its jaxpr; -1 for a jaxpr.
-        primitive: The name of the equation's primitive; ``""`` for all else.
-        short: What tells an equation or tag from others of its jaxpr: ``"3"``, ``"t0"``.
-        result: The number of the result that it is of an equation or tag; None for all else.
-        eqn: Of the result of an equation or tag, that; else itself.
+        primitive: The name of the equation's primitive; ``""`` for other places.
+        short: The name of an equation or tag within its jaxpr: ``"3"``, ``"t0"``.
+        result: The index of the result of an equation or tag; None for other places.
+        eqn: The equation or tag, for the address of one of its results; else itself.
 
     Example:
         >>> from taxpr import Address
@@ -72,27 +73,27 @@ class Address(str):
 
     @property
     def parts(self) -> list[str]:
-        """What it says at each step down."""
+        """The part of the address for each step down."""
         return self.split("/")
 
     @property
     def home(self) -> Address:
-        """What holds it: of an equation or value its jaxpr, of a nested jaxpr its equation."""
+        """The place that holds it: the jaxpr of an equation or value, the equation of a jaxpr."""
         return Address(self.rpartition("/")[0])
 
     @property
     def local(self) -> str:
-        """Its own part of it, the last."""
+        """The last part."""
         return self.rpartition("/")[2]
 
     @property
     def eqn(self) -> Address:
-        """Of the result of an equation or tag, that; else itself."""
+        """The equation or tag, for the address of one of its results; else itself."""
         return self if self.result is None else Address(self.rpartition(".")[0])
 
     @property
     def result(self) -> int | None:
-        """The number of the result that it is of an equation or tag; None for all else."""
+        """The index of the result of an equation or tag; None for other places."""
         return self._number("result")
 
     @property
@@ -112,7 +113,7 @@ class Address(str):
 
     @property
     def short(self) -> str:
-        """What tells an equation or tag from the others of its jaxpr: ``"3"``, ``"t0"``."""
+        """The name of an equation or tag within its jaxpr: ``"3"``, ``"t0"``."""
         number, colon, _ = self.local.partition(":")
         return number if colon else number.partition(".")[0]
 
@@ -123,7 +124,7 @@ class Address(str):
         return (match and match["primitive"]) or ""
 
     def is_in(self, outer: str) -> bool:
-        """Whether it is somewhere inside of another place."""
+        """Whether it is inside another place, at any depth."""
         return self.startswith(f"{outer}/")
 
     def _number(self, group: str) -> int | None:

@@ -1,7 +1,7 @@
-"""What an entry of a higher-order primitive is made of.
+"""The parts for writing an entry of a higher-order primitive, for `taxpr.register_hop`.
 
-For libraries that have primitives of their own whose equations hold jaxprs; `taxpr.register_hop`
-adds the entry. docs/how-to/new-hop.md shows how one is written.
+For libraries with primitives of their own whose equations hold jaxprs. docs/how-to/new-hop.md shows
+how to write an entry.
 """
 
 from taxpr._hops.protocol import Emission, Emits, Hop, Inject, Nested, Thread, Threaded, called

@@ -34,7 +34,7 @@ Session._display = staticmethod(mimebundle)
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What ``%load_ext taxpr_jupyter`` calls: registers ``%taxpr`` and ``%%taxpr``.
+    """Register ``%taxpr`` and ``%%taxpr``; called by ``%load_ext taxpr_jupyter``.
 
     Args:
         shell: The running IPython shell.
@@ -45,7 +45,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What ``%unload_ext taxpr_jupyter`` calls: takes them away again.
+    """Remove the magics; called by ``%unload_ext taxpr_jupyter``.
 
     Args:
         shell: The running IPython shell.

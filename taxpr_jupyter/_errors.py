@@ -20,7 +20,7 @@ class PanelError(TaxprError, ValueError):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of a traceback."""
+        """The text that IPython shows instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 

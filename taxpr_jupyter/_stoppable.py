@@ -1,7 +1,7 @@
-"""Work that can be stopped within a second, by an event or by the kernel's interrupt.
+"""`stoppable`: run work that an event or the kernel's interrupt can stop within a second.
 
-Python stops at its next step. What is not Python, such as a program that XLA runs, cannot be
-stopped: then the wait for it ends, and what it gives is thrown away.
+Python code stops at its next step. Other work, such as an XLA program, cannot be stopped: then only
+the wait for it ends, and its result is discarded.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ STOPPING = (KeyboardInterrupt, _Stop)  # no errors of what is stopped by them
 def stoppable(
     work: Callable[[], T], stopped: Callable[[], bool] | None = None, *, python: bool = True
 ) -> T:
-    """What the work returns.
+    """Run work, and return its result.
 
-    It is done on a thread of its own where this is needed to stop it: where there is somebody to
-    ask, and on the main thread for what is not Python, which holds an interrupt back.
+    The work runs on a thread of its own if that is needed to stop it: if ``stopped`` is given, or
+    if it is not Python and would delay an interrupt of the main thread.
 
     Args:
         work: What to do.

@@ -1,6 +1,6 @@
-"""What an entry of the table of higher-order primitives says, and what its rule works with.
+"""The types of an entry (`Hop`, `Nested`), and of the objects that its rule works with (`Thread`).
 
-The table is `taxpr._hops.table`, and the entries are in `taxpr._hops`.
+The table is in `taxpr._hops.table`, the entries are in `taxpr._hops.entries`.
 """
 
 from __future__ import annotations

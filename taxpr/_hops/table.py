@@ -1,9 +1,9 @@
 """The table of higher-order primitives: one entry for each, read by all.
 
-An entry says which jaxprs an equation holds, which of its operands feed them,
-and how a context is threaded through them. Search, injection, edits and drawing
-read the same entry. What is in an entry is in `taxpr._hops.protocol`; `taxpr._hops` has the
-entries, and `register_hop` adds those of others.
+An entry says which jaxprs an equation holds, which of its operands feed them, and how a context is
+threaded through them. Search, injection, edits and drawing read the same entry.
+`taxpr._hops.protocol` defines an entry, `taxpr._hops.entries` has them, and `register_hop` adds
+those of other libraries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What can be known of a program before it is drawn.
+"""Analyse a program before it is drawn: its places, dataflow, costs, names, equal parts.
 
-Its places, how values flow, costs, names, equal parts.
-
-May import `_text`. Nothing in here knows of pictures.
+May import `_text`; knows nothing about pictures.
 """

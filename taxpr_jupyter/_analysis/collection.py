@@ -1,4 +1,4 @@
-"""Work on large programs without a search for garbage in between."""
+"""Pause Python's garbage collector while working on large programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What equations cost, with everything in their nested jaxprs: operations and bytes moved.
+"""Estimate the cost of equations with their nested jaxprs: operations and bytes moved.
 
-`flops` has the table of first-order primitives. Nothing is counted as 0 in silence: what is not
-known is named in `Cost.unknown`, and the text of such a cost begins with ≥.
+`flops` has the table of first-order primitives. An unknown cost never counts as 0 silently: its
+primitive is in `Cost.unknown`, and the text of such a cost begins with ≥.
 
 `jax.experimental.roofline` was tried and is not used: it traces a function again in place of taking
 a jaxpr, counts one iteration of a scan, and skips while, cond and unknown primitives with a log
@@ -26,7 +26,7 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something costs each time it runs, on all devices together.
+    """The cost of one run of an equation or jaxpr, on all devices together.
 
     Attributes:
         flops: Operations, 2 for a multiply-add; of integers, too, as XLA counts.
@@ -173,7 +173,7 @@ class Costs:
         return self._stated(eqn)
 
     def _stated(self, eqn: Any) -> Cost:
-        """What the user says of a kernel; else its bytes, and that the rest is not known."""
+        """The user's own estimate for a kernel; otherwise its bytes, and unknown operations."""
         stated = eqn.params.get("cost_estimate")
         try:
             if stated is not None:

@@ -1,10 +1,9 @@
-"""How values flow through a program, as a graph: through the borders of nested jaxprs.
+"""The dataflow graph of a whole program, across the borders of nested jaxprs.
 
-The nodes of the graph are the numbers of the index: the places of a program, and the results of
-its equations; a value goes from one node to the next. How it goes into and out of a nested jaxpr is
-read from `taxpr.nested_jaxprs`. What decides which jaxpr runs, or how often, goes into all that
-runs in there: the predicate of a while, the index of a cond. Where it cannot be known which
-operands matter, all do.
+The nodes are the numbers of the index: places of the program and results of equations. An edge
+means that a value flows. `taxpr.nested_jaxprs` tells how values enter and leave a nested jaxpr.
+Control dependences are edges, too: the predicate of a while, and the index of a cond, flow into
+everything inside. If it is unknown which operands matter, all do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How much one first-order equation computes and moves: a table by primitive.
+"""A table of the operations and bytes of first-order primitives.
 
 The numbers follow from shapes alone and mean what XLA's own cost analysis means by them: one
 operation for each element of a result, whatever its dtype; two for each multiply-add of a
 contraction; and functions such as `exp`, which take many instructions, in a count of their own.
-What a compiler does about it (fusing, sharing, dropping) is not foreseen.
+Optimizations of the compiler (fusion, sharing, dead code) are not taken into account.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXACT_POSITIONS = 1_000_000  # up to here, positions of a window in the padding
 
 
 def operations(eqn: Any) -> Operations | None:
-    """What an equation computes; None where its primitive is not in the table."""
+    """The operations of an equation; None if its primitive is not in the table."""
     rule = RULES.get(eqn.primitive) or _NAMED.get(eqn.primitive.name)
     return rule(eqn) if rule else None
 

@@ -1,7 +1,7 @@
-"""The graph of one jaxpr: where its values are made, and where they are used.
+"""The def-use graph of one jaxpr: where its values are made and used.
 
-All that follows values within a jaxpr asks this graph. `dataflow` goes through the borders of
-nested jaxprs and connects the places of an index; a `Scope` of a drawing connects what is drawn.
+Everything that follows values within a jaxpr uses this graph. `dataflow` crosses the borders of
+nested jaxprs and connects the places of an index; a `Scope` of a drawing connects drawn elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every place of a program: its equations, nested jaxprs, inputs, constants, outputs, and values.
+"""`Index`: all places of a program: equations, nested jaxprs, inputs, constants, outputs, values.
 
-What asks for all places asks this index. `taxpr.find_values` walks by itself: it is of the core,
-and what it gives is in the order in which values are made, those inside before the result.
+Everything that needs all places uses this index. `taxpr.find_values` of the core walks by itself,
+and in another order: that in which values are made, inner ones before the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values go into and out of equations in a row."""
+"""Find the values that go into and out of a run of consecutive equations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def pass_of(eqn: Any) -> str:
 
 @dataclass(frozen=True)
 class Ends:
-    """What goes into and out of equations in a row.
+    """The values that go into and out of consecutive equations.
 
     Attributes:
-        ins: Variables that they use and do not make.
-        outs: Addresses and variables of what they make and something else uses.
-        results: Those of `outs` that are not only kept by the forward pass for the backward pass.
+        ins: Variables that they use but do not make.
+        outs: Addresses and variables of values that they make and others use.
+        results: Those of `outs` that the forward pass does not only keep for the backward pass.
     """
 
     ins: Sequence[Any]
@@ -37,7 +37,7 @@ class Ends:
 
 
 class Flow:
-    """What goes in and out of rows of equations of one jaxpr, each found once.
+    """Finds the values that go in and out of consecutive equations of one jaxpr, and caches them.
 
     Args:
         jaxpr: The jaxpr.
@@ -54,7 +54,7 @@ class Flow:
         self._known: dict[int, tuple[Eqns, Ends]] = {}
 
     def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> Ends:
-        """What goes in and out.
+        """The values that go in and out of some equations.
 
         Args:
             eqns: The equations, with their addresses. The other arguments follow from them.

@@ -1,9 +1,8 @@
-"""Where the backward pass of a gradient begins: the loss.
+"""Find the loss: the value at which the backward pass of a gradient begins.
 
 A jaxpr does not say what was differentiated. But the backward pass begins with 1.0, the derivative
-of the loss by itself, in the equation that is the transpose of the one that made the loss: it has
-the same source line and, of what is linear, the same primitive. Where that leaves a doubt, there is
-no loss.
+of the loss with respect to itself, in the transpose of the equation that made the loss. Both have
+the same source line and, if linear, the same primitive. If this is ambiguous, no loss is reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What inputs and outputs of jaxprs are called.
+"""Names for the inputs and outputs of jaxprs.
 
-Those of the program have the names that the user gave them. What enters a nested jaxpr has its
-role, and the name of what it is outside: `carry params['b1']`. Where that has none, JAX knows what
-the function inside calls it.
+Those of the program have the user's names. An input of a nested jaxpr is named by its role and its
+name outside: `carry params['b1']`. If it has no name outside, JAX knows the argument name of the
+inner function.
 """
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ def _is_in_library(file: str) -> bool:
 
 
 def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
-    """What the inputs are called without their roles, "" for what has no name.
+    """The names of inputs without their roles; "" for an input without a name.
 
     Args:
         nested: The nested jaxpr.
-        outside: What they are called outside.
+        outside: Their names outside.
     """
     own = argument_names(nested)
     library = is_of_library(nested)

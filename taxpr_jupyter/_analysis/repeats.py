@@ -1,4 +1,4 @@
-"""Where a sequence repeats itself."""
+"""Find repetitions in a sequence, such as equal layers of a model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What a value depends on, and what depends on it, through the borders of nested jaxprs.
+"""Program slices: the equations that a value depends on, or that depend on it.
 
-Where `dataflow` does not know which operands matter, all do, and `Slice.unsure` names the
-equation. What host callbacks tell each other is not seen.
+Slices cross the borders of nested jaxprs. If `dataflow` does not know which operands of an equation
+matter, all do, and `Slice.unsure` names the equation. Communication between host callbacks is not
+seen.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Slices:
         self._flow = Dataflow(index)
 
     def downstream(self, address: str) -> Slice:
-        """What depends on a value, equation, nested jaxpr or group, itself included.
+        """The forward slice: everything that depends on a value, equation, nested jaxpr or group.
 
         Raises:
             PanelError: There is no such place.
@@ -77,7 +78,7 @@ class Slices:
         return self._slice(self._reached(address, self._flow.forth))
 
     def upstream(self, address: str) -> Slice:
-        """What a value, equation, nested jaxpr or group depends on, itself included.
+        """The backward slice: everything that a value, equation, nested jaxpr or group depends on.
 
         Raises:
             PanelError: There is no such place.

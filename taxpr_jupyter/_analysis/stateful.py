@@ -1,4 +1,4 @@
-"""Programs of functions that use states: which inputs and outputs are their values."""
+"""Find the inputs and outputs of a program that are values of states."""
 
 from __future__ import annotations
 

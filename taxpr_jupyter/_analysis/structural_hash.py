@@ -1,11 +1,12 @@
-"""Numbers for equations, jaxprs and values, equal where two programs are equal.
+"""Structural hashing: numbers for equations, jaxprs and values that are equal iff these are.
 
-Neither letters nor source lines matter, nor which trace an equation is from. What a function does
-that is a param cannot be known: rules of `jax.custom_jvp` and callbacks are told apart by name and
-code.
+The idea is hash consing: a dictionary maps each structure, built from the numbers of its parts, to
+a number. Invariants: within one `Keys`, equal numbers mean equal structure, without collisions;
+variable letters, source lines and the trace do not matter. Functions among params, such as
+callbacks and rules of `jax.custom_jvp`, are compared by name and code.
 
-Each equation is read once, and brought into a form. Large programs consist of a few forms, so all
-that is to be known of an equation is found once for each form.
+Each equation is read once and reduced to a form, which ignores where its operands come from. Large
+programs have few different forms, so all further work is done once for each form.
 """
 
 from __future__ import annotations
@@ -28,13 +29,12 @@ import taxpr
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._text.short import literal_text
 
-LARGE = 2**26  # bytes; of arrays beyond it the values are not looked at
+LARGE = 2**26  # bytes; the values of larger arrays are not compared
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (type(None), bool, int, str, bytes)
 _PLAIN_TYPES = frozenset(_PLAIN)
-# Params that say where in an array a slice lies, and not how large it is; to transpose a slice is
-# to pad.
+# Params with the position of a slice in an array, not its size. The transpose of a slice is a pad.
 _WHERE = {
     (p.slice_p, "start_indices"),
     (p.slice_p, "limit_indices"),
@@ -43,13 +43,12 @@ _WHERE = {
 
 
 class EqnKeys(NamedTuple):
-    """Three numbers of one equation, from the strict to the loose.
+    """Three numbers of an equation, from strict to loose. None covers the origin of operands.
 
     Attributes:
-        own: All but where its operands come from: primitive, params, literals, types, and what its
-            jaxprs hold.
-        loose: Without types, and without what its jaxprs hold.
-        kind: Only the primitive; of a jit also the name.
+        own: Primitive, params, literals, types, and the content of its jaxprs.
+        loose: The same without types and without the content of its jaxprs.
+        kind: Only the primitive; for a jit also the name.
     """
 
     own: int
@@ -58,7 +57,7 @@ class EqnKeys(NamedTuple):
 
 
 class _Plain(tuple[Any, Any]):
-    """Of a value that holds no jaxpr: its type, or the types of its items, and the value."""
+    """A param without a jaxpr: its type, or the types of its items, and the value."""
 
     __slots__ = ()
 
@@ -72,14 +71,14 @@ class _Held:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Function:
-    """What is known of a function among the params."""
+    """A function among the params: its name and code."""
 
     known: Any
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Form:
-    """What equations consist of, but for where their operands come from.
+    """The form of an equation: everything but the origin of its operands.
 
     Attributes:
         eqn: The first of these equations.
@@ -101,7 +100,7 @@ class _Form:
 
 
 class Keys:
-    """Gives out the numbers. Two programs are compared by those of one object."""
+    """Assigns the numbers. To compare two programs, use the same object for both."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}

@@ -1,4 +1,4 @@
-"""What is special about equations and values: batched, sharded, donated, with effects.
+"""Traits of equations and values to show: batched, sharded, donated, with effects.
 
 Each of these is a class of the node, a short sign on its label, and words in its tooltip.
 """
@@ -42,7 +42,7 @@ class Trait:
 
 
 def traits(eqn: Any) -> Iterator[Trait]:
-    """What is special about an equation."""
+    """The traits of an equation."""
     # In a nested jaxpr the name stack begins anew, so there nothing is known of a vmap around it.
     if "vmap" in taxpr.transformations_of(eqn):
         yield Trait("batched", "vmap", "batched by vmap")
@@ -56,7 +56,7 @@ def traits(eqn: Any) -> Iterator[Trait]:
 
 
 def traits_of_operand(eqn: Any, k: int) -> Iterator[Trait]:
-    """What an equation with nested jaxprs makes of its operand."""
+    """The traits of an operand that an equation with nested jaxprs causes."""
     if _donates(eqn, k):
         yield Trait("donated", "donated", f"donated: {eqn.primitive.name} may reuse its memory")
     for param in ("in_shardings", "in_specs"):
@@ -67,7 +67,7 @@ def traits_of_operand(eqn: Any, k: int) -> Iterator[Trait]:
 
 
 def traits_of_value(aval: Any) -> Iterator[Trait]:
-    """What the type of an input says of it."""
+    """The traits that follow from the type of an input."""
     if spec := spec_text(getattr(aval, "sharding", None)):
         yield Trait("sharded", "", f"sharded {spec}")  # its type says it
 

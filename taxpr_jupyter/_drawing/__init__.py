@@ -1,4 +1,4 @@
-"""Draws a program: from the tree to the model of a picture.
+"""Turn the tree of a program into the model of a picture.
 
-May import `_tree`, `_lines`, `_diff`, `_analysis`, `_model`, `_text`. Knows nothing of Graphviz.
+May import `_tree`, `_lines`, `_diff`, `_analysis`, `_model`, `_text`. Knows nothing about Graphviz.
 """

@@ -1,7 +1,6 @@
-"""Adds to a drawn picture what its parts cost and what is special about them.
+"""Add costs and traits of equations to a drawn picture.
 
-The drawing knows where things stand; here stands what is known of the equations behind them. Both
-meet by address.
+The drawing has the elements, this module the facts about their equations; addresses connect both.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _COMPUTING = ("eqn", "hop", "group")
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of one address.
+    """The facts about one address.
 
     Attributes:
         lines: Of its tooltip.
@@ -42,7 +41,7 @@ class _Known:
 
 @dataclass(frozen=True)
 class _OfItem:
-    """What is known of an equation or group by itself, wherever it is drawn.
+    """The facts about an equation or group that do not depend on where it is drawn.
 
     Attributes:
         cost: Of one run.
@@ -56,12 +55,12 @@ class _OfItem:
 
     @property
     def traits(self) -> list[Trait]:
-        """What is special about it: an effect of any equation, and what all have in common."""
+        """Its traits: effects of any equation, and other traits that all equations share."""
         return [t for t in self.every if t.mark == "effect" or t in self.common]
 
 
 class Facts:
-    """What is known of the items of a program: found once, however often it is drawn.
+    """The facts about the items of a program, computed once for all drawings.
 
     Args:
         keys: Numbers equations; what is known of one is known of all alike.
@@ -76,7 +75,7 @@ class Facts:
         self._ends: dict[int, tuple[Block, Mapping[str, Sequence[Trait]]]] = {}
 
     def of(self, item: Item) -> _OfItem:
-        """What is known of an item."""
+        """The facts about an item."""
         known = self._known.get(id(item))
         if known is None:
             known = self._known[id(item)] = item, self._of(item)
@@ -101,7 +100,7 @@ class Facts:
         return known
 
     def ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
-        """What is special about the inputs of a jaxpr, by address."""
+        """The traits of the inputs of a jaxpr, by address."""
         known = self._ends.get(id(block))
         if known is None:
             known = self._ends[id(block)] = block, self._of_ends(block)

@@ -1,4 +1,4 @@
-"""Drawing where a forward pass ends and its backward pass begins."""
+"""Mark where a forward pass ends and its backward pass begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws where values enter and leave a jaxpr: inputs, constants, outputs."""
+"""Draw the inputs, constants and outputs of a jaxpr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a program to a `Picture`."""
+"""`Builder`: make a `Picture` of a program, whole or in part."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Builder:
         heat: HeatKind | None = None,
         only: Only | None = None,
     ) -> Picture | None:
-        """What is open at an address, and what it touches, in the time that the part takes.
+        """Draw the open content of an address and its neighbours, but not the whole program.
 
         The picture may have more of what is around the part; its counts mean nothing.
 
@@ -184,7 +184,7 @@ class Builder:
         added: Collection[str] = frozenset(),
         only: Only | None = None,
     ) -> list[Line]:
-        """What `picture` shows, as lines; the arguments are the same."""
+        """The lines of `picture`; the arguments are the same."""
         with self._lock:
             fold = self._fold(only)
             fold.choose(unfolded, extra=self._extra(unfolded, only))
@@ -192,7 +192,7 @@ class Builder:
             return list(lines.folded(fold.root, self.program))
 
     def path_to(self, address: str, only: Only | None = None) -> list[str]:
-        """What must be open so that an address is in the picture, outermost first.
+        """The addresses to open so that an address is in the picture, outermost first.
 
         Raises:
             PanelError: There is no such address.
@@ -207,7 +207,7 @@ class Builder:
         by_hand: Collection[str] = frozenset(),
         only: Only | None = None,
     ) -> Revealed:
-        """What to unfold, and what to fold instead, so that an address is in the picture.
+        """The addresses to unfold, and to fold instead, so that an address is in the picture.
 
         Args:
             address: The address.

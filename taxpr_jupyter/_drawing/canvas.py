@@ -1,4 +1,4 @@
-"""Where the parts of a picture are put together: nodes, clusters, and edges from values to uses."""
+"""`Canvas`: collects the nodes, clusters and edges of a picture while it is drawn."""
 
 from __future__ import annotations
 

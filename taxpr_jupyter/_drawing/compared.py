@@ -1,4 +1,4 @@
-"""One side of a difference in its picture: what is open, and what is marked."""
+"""Draw one side of a comparison: open the changed parts and mark the changes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Compared:
 
 
 def _of_many(found: Sequence[Status]) -> Status:
-    """What several are together."""
+    """The common status of several equations."""
     distinct = set(found)
     if len(distinct) == 1:
         return found[0]

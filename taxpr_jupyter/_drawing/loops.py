@@ -1,4 +1,4 @@
-"""Where the carries of a loop go besides back into the jaxpr that makes them."""
+"""The edges of loop carries that go elsewhere than back into the same jaxpr."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Draws a program on a canvas.
+"""Draw a program on a canvas.
 
-Equations are nodes and values are edges. A jaxpr is drawn in two steps: first its nodes, which say
-where each value comes from, then the edges to all uses. In between, the equations that are open are
-drawn in the same way, inside clusters.
+Equations are nodes and values are edges. A jaxpr is drawn in two steps: first its nodes, which
+register the origin of each value, then the edges to all uses. In between, open equations are drawn
+in the same way, inside clusters.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ class Drawing:
 
 
 def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:
-    """What to say at the ends of the edges to an equation's operands."""
+    """The texts at the ends of the edges to an equation's operands."""
     if not is_hop:
         ordered = labels.ordered(eqn)
         return [Role("", str(k)) if ordered else None for k in range(len(eqn.invars))]

@@ -1,4 +1,4 @@
-"""What the operands and results of equations with nested jaxprs are called, at both ends.
+"""Texts for the operands and results of equations with nested jaxprs, at both ends of an edge.
 
 Roles come from the table of higher-order primitives. Besides, JAX notes the names of a function's
 arguments in its jaxpr: `params['w']` says more than `arg 0`.
@@ -21,7 +21,7 @@ _WHOLE = 18  # characters: so long may a list of names at an edge be
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What one operand or result is.
+    """The role of one operand or result.
 
     Attributes:
         kind: "carry", "x", "index" and so on; "" where only its number is known.
@@ -33,7 +33,7 @@ class Role:
 
 
 def operand_roles(eqn: Any) -> list[Role]:
-    """What each operand of an equation with nested jaxprs is."""
+    """The role of each operand of an equation with nested jaxprs."""
     nested_jaxprs = taxpr.nested_jaxprs(eqn)
     found: dict[int, Role] = {}
     for nested in nested_jaxprs:
@@ -68,7 +68,7 @@ def _end_of(name: str) -> str:
 
 
 def result_roles(eqn: Any) -> list[Role]:
-    """What each result of an equation with nested jaxprs is."""
+    """The role of each result of an equation with nested jaxprs."""
     made = [Role("", str(k)) for k in range(len(eqn.outvars))]
     for nested in taxpr.nested_jaxprs(eqn):
         names = numbered(nested.out_roles)
@@ -79,7 +79,7 @@ def result_roles(eqn: Any) -> list[Role]:
 
 
 def joined(roles: Sequence[Role]) -> str:
-    """What goes along one edge: the names, or how many of which kind there are."""
+    """The text of one edge: the names of its values, or their number by kind."""
     roles = list(dict.fromkeys(roles))
     text = ", ".join(role.name for role in roles if role.name)
     if len(text) <= _WHOLE or len(roles) == 1:

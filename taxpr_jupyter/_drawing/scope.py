@@ -1,4 +1,4 @@
-"""Where values of one jaxpr come from in a picture, and where they are used."""
+"""`Scope`: the origins and uses of one jaxpr's values in a picture."""
 
 from __future__ import annotations
 

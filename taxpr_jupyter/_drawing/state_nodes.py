@@ -1,4 +1,4 @@
-"""Draws states: nodes outside of the function, and edges back to them."""
+"""Draw states as nodes outside of the function, with edges for reads and writes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def marks_of(end: End) -> tuple[str, ...]:
 
 
 def use_of(end: End) -> str:
-    """What a function does with a state, in words."""
+    """The use of a state by the function, in words."""
     one = count_of(end.states, "state") if end.states else "a state"
     return f"{one}, read and written" if marks_of(end) else f"{one}, only read"
 

@@ -1,7 +1,7 @@
-"""Drawing what is inside of one folded place, with what it touches, and nothing else.
+"""Draw only the content of one folded place, with its neighbours.
 
-A page has a picture of each folded place. To draw the whole program for each of them takes longer
-the larger the program is; here the time is that of the part.
+A page has a picture of each folded place. This takes time in proportion to the part, not to the
+whole program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOWHERE = Origin("", "", "")  # of what is not drawn
 
 @dataclasses.dataclass(frozen=True)
 class Touched:
-    """What of a jaxpr around a part has to do with it.
+    """The neighbours of a part in the jaxpr around it.
 
     Attributes:
         wanted: Values that go in or out, and others that do no harm.
@@ -252,7 +252,7 @@ def _eqns(item: Item) -> Iterator[tuple[str, Any]]:
 
 
 def _addresses_in(part: Item | End) -> frozenset[str]:
-    """What uses and makes values in an open part, as its scope calls it."""
+    """The users and makers of values in an open part, by the names of its scope."""
     if isinstance(part, End):
         return frozenset()
     return frozenset(child.address for child in part.children) or frozenset([part.address])

@@ -274,11 +274,11 @@ def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], 
 
 
 def in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What is used before what uses it; a circle is entered anywhere.
+    """Nodes in topological order: sources first. A cycle is entered anywhere.
 
     Args:
-        nodes: Their ids.
-        sources: For each the ids of those that it uses.
+        nodes: The ids of the nodes.
+        sources: For each node the ids of its sources.
     """
     entered: set[str] = set()
     done: set[str] = set()

@@ -1,6 +1,4 @@
-"""What a picture consists of, as plain data.
+"""The model of a picture as plain data: nodes, clusters, edges, their looks, and the legend.
 
-Nodes, clusters, edges; what their kinds look like; the legend.
-
-Knows nothing of JAX, Graphviz or browsers. May import `_text`.
+Knows nothing about JAX, Graphviz or browsers. May import `_text`.
 """

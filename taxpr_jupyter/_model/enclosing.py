@@ -1,4 +1,4 @@
-"""Which clusters are around what."""
+"""Find the clusters that enclose an element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kinds of nodes and lines are, in words: the legend of the panel and of pages."""
+"""The legend of the panel and of pages: descriptions of the kinds of nodes and lines."""
 
 from __future__ import annotations
 

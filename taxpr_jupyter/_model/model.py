@@ -1,10 +1,10 @@
-"""What a picture of a program consists of: plain frozen data, without JAX and without IPython.
+"""`Picture`: nodes, clusters and edges as plain frozen data, without JAX and IPython.
 
-`_build` makes a `Picture` from a program, `_dot` writes it down, `_svg` joins it with a layout.
+`_drawing` makes a `Picture` from a program, `_layout` writes it as DOT, `_svg` adds the layout.
 
-Addresses are the program's own. An element of a picture has an `id` besides, which is its address
-except where several elements stand for one thing: a stub is drawn next to each equation that uses
-a value from far away, and has the value's address and an id of its own.
+Each element has the address of its place in the program, and an `id`. The id is the address, unless
+several elements show the same place: a stub, which repeats a far-away value next to its user, has
+the value's address and its own id.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ClusterKind = Literal[
 
 
 def checked_heat(kind: object) -> HeatKind | None:
-    """What to colour by.
+    """Check the quantity to colour by.
 
     Raises:
         PanelError: It is nothing that nodes can be coloured by.
@@ -179,7 +179,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """What it stands for; "" for a function as a whole."""
+        """The address of its place; "" for a function as a whole."""
         return "" if self.kind == "function" else self.id
 
 
@@ -217,10 +217,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """What the colours of a picture mean.
+    """The scale of the colours of a picture.
 
     Attributes:
-        kind: What is coloured by.
+        kind: The quantity.
         top: The number of the hottest node.
         decades: Powers of ten from there to the end of the scale.
     """
@@ -292,7 +292,7 @@ class Picture:
         return None
 
     def _hider(self, address: str) -> str:
-        """What an equation, an input, an output or a group is drawn as, or in; or ""."""
+        """The element that shows or contains an equation, input, output or group; or ""."""
         if not self._hiders:
             # An open equation with one nested jaxpr has the cluster of that.
             inner_first = [c for c in reversed(self.clusters) if c.kind in ("jaxpr", "hop")]

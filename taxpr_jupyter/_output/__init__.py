@@ -1,4 +1,4 @@
 """Pictures outside of the panel: a drawing, a comparison, the HTML page, files.
 
-May import everything that draws and lays out, and nothing of sessions.
+May import the rooms that draw and lay out; does not know sessions.
 """

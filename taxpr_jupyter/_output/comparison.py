@@ -1,4 +1,4 @@
-"""Two programs next to each other: what was added, removed, changed."""
+"""`compare`: show the differences of two programs as text and pictures side by side."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ROUNDS = 3  # of folding both sides alike
 def compare(
     before: Any, after: Any, *args: Any, budget: int = 60, timeout: float = 20.0
 ) -> Comparison:
-    """What is different between two programs, as text and as two pictures next to each other.
+    """Compare two programs, as text and as two pictures next to each other.
 
     Each side is a `taxpr.Program`, a jaxpr, closed or open, or a function. A function is traced,
     not run: with ``args``, or, given as a tuple ``(function, *args)``, with arguments of its own.
 
-    Letters, source lines and the order of independent equations do not matter, and tags are seen
-    through. What functions among the params do cannot be known: rules of `jax.custom_jvp` and
-    callbacks are told apart by name and code.
+    Letters, source lines and the order of independent equations do not matter, and tags are
+    transparent. Functions among params, such as callbacks and rules of `jax.custom_jvp`, are
+    compared by name and code.
 
     Args:
         before: The one side.

@@ -1,4 +1,4 @@
-"""A drawn program: looked at as text or SVG, opened and closed, written to files."""
+"""`Drawing`: a drawn program to look at as text or SVG, to unfold, and to write to files."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Layouts:
 
     @property
     def last(self) -> LaidOut | None:
-        """What came of the last layout that was not cancelled, or None."""
+        """The result of the last layout that was not cancelled, or None."""
         return self._last[1] if self._last else None
 
     def of(self, dot: str, timeout: float, cancel: threading.Event | None) -> LaidOut:
-        """What came of the layout of this text."""
+        """The layout of this text."""
         last = self._last
         if last is not None and last[0] == dot:
             return last[1]
@@ -106,7 +106,7 @@ class Drawing:
         return self.opened(self.unfolded)
 
     def lines(self) -> list[Line]:
-        """What the picture shows, as lines in plain data."""
+        """The content of the picture as lines, in plain data."""
         return self.builder.lines(self.unfolded, self.injected, self.added, self.only)
 
     def opened(self, unfolded: Collection[str] | None) -> Picture:
@@ -118,7 +118,7 @@ class Drawing:
         return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
 
     def part(self, address: str, path: Collection[str]) -> Picture | None:
-        """What is inside of an address, and next to it; see `Builder.part`.
+        """Draw the content of an address and its neighbours; see `Builder.part`.
 
         Args:
             address: Of an equation, a group, or inputs or outputs that share a node.
@@ -180,7 +180,7 @@ class Drawing:
 
     @property
     def note(self) -> str:
-        """What to know about the program, the picture and its last layout; may be empty."""
+        """Remarks about the program, the picture and its last layout; may be empty."""
         last = self.layouts.last
         notes = [*self.notes, self.picture.note, last.note if last else ""]
         return " ".join(note for note in notes if note)
@@ -228,7 +228,7 @@ class Drawing:
     # --- keeping ----------------------------------------------------------------------------------
 
     def writers(self) -> dict[str, Callable[[], str | bytes]]:
-        """What writes a file, by the ending of its name."""
+        """The functions that write a file, by its suffix."""
         return {
             ".svg": self.svg,
             ".png": lambda: raster(self.picture, "png", self.svg, self.timeout),

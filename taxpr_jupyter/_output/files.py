@@ -1,4 +1,4 @@
-"""Writes files, by the ending of their name."""
+"""Write a file in the format of its suffix."""
 
 from __future__ import annotations
 

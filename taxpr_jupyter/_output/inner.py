@@ -1,4 +1,4 @@
-"""Pictures of what is folded in a picture, one by one, from the outside in."""
+"""Make pictures of the folded nodes of a picture, from the outside in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTSIDE = "outside"  # mark of a node that stands next to what a picture is abou
 
 @dataclasses.dataclass(frozen=True)
 class Inner:
-    """What is inside of a folded equation or group.
+    """The picture of a folded equation or group.
 
     Attributes:
         address: Of the equation or group.
@@ -82,7 +82,7 @@ def walk(
 
 
 def _around(picture: Picture, node: Node) -> list[str]:
-    """What is open around a node, the outermost first."""
+    """The open elements around a node, the outermost first."""
     clusters = {cluster.id: cluster for cluster in picture.clusters}
     folds: list[str] = []
     at = node.cluster

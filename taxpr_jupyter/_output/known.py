@@ -1,6 +1,6 @@
-"""What a search in a page asks for, of each place of a program, whether a picture shows it or not.
+"""The search index of a page: texts for each place of a program, drawn or not.
 
-Most texts stand in many equations: they are written once, and each place has their numbers.
+Most texts occur in many equations, so they are written once, and each place has their numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A drawing as one HTML file that needs nothing else, no network and no Python.
+"""Write a drawing as one HTML file that needs no network and no Python.
 
-The picture stands in the page as SVG, to be seen without scripts. Beside it stand, as data, a
-picture of what is inside of each folded node, as many as there is room and time for. The browser
-shows them one at a time; `static/page.js` says how. It shares the code for moving in a picture and
-the looks with the panel.
+The page contains the picture as SVG, visible without scripts, and as data a picture of each folded
+node, as far as size and time allow. `static/page.js` shows them one at a time. It shares navigation
+and styles with the panel.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _STYLE = re.compile(r"<style>(.*?)</style>\n?", re.DOTALL)
 
 
 class Pictured(Protocol):
-    """What a page needs of a `Drawing`, which writes pages and so cannot be imported here."""
+    """The interface of `Drawing`, which cannot be imported here because it imports this module."""
 
     @property
     def builder(self) -> Builder: ...

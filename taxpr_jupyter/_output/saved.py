@@ -1,10 +1,9 @@
-"""A picture, with its text and its panel, as outputs that are seen wherever they are read.
+"""Save a picture as several outputs of a cell, so that every program shows one of them.
 
-No single output is. JupyterLab and Notebook choose the panel, also where its kernel is gone, and
-show an error in its place. Where a notebook is not trusted they choose HTML, and take out of it
-what could do harm, SVG too. GitHub chooses HTML as well, and takes images out. So the SVG is an
-output of its own, which a living panel hides. After it comes HTML with the same picture as an
-image, which is seen only where the SVG is not.
+No single output works everywhere. JupyterLab and Notebook choose the panel even if its kernel is
+gone, and then show an error. For untrusted notebooks they choose HTML and remove SVG from it.
+GitHub chooses HTML and removes images. So the SVG is an output of its own, which a living panel
+hides. The next output is HTML with the picture as an image, visible only if the SVG is not.
 """
 
 from __future__ import annotations

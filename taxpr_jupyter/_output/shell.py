@@ -1,4 +1,4 @@
-"""The IPython shell that runs, and what it shows. Never imports IPython."""
+"""Find the running IPython shell, and what it can show, without importing IPython."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches a program: words in, addresses out.
+"""Search a program: words in, addresses out.
 
 May import `_tree`, `_analysis` and `_text`.
 """

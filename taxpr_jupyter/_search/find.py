@@ -1,4 +1,4 @@
-"""Searching a program: a few words in, addresses out.
+"""`Finder`: search a program by a few words for addresses.
 
 All words must match, in capitals or not. A plain word matches anything that the picture shows:
 names of primitives, tags, inputs, scopes and functions, labels; and what looks like it:
@@ -72,7 +72,7 @@ class Finder:
         self._searched = Searched(index)
 
     def find(self, text: str) -> list[Hit]:
-        """What matches all words, in program order; nothing where there are no words.
+        """The places that match all words, in program order; none if there are no words.
 
         Raises:
             PanelError: A word with a prefix makes no sense.
@@ -81,7 +81,7 @@ class Finder:
             return self._hits([self._word(word) for word in _words(text)])
 
     def _hits(self, reasons: Sequence[_Found]) -> list[Hit]:
-        """What every word found."""
+        """The places that every word found."""
         if not reasons:
             return []
         fewest = min(reasons, key=len)

@@ -1,4 +1,4 @@
-"""What a search looks at: every place of a program, with its texts, found when it is needed."""
+"""The searchable texts of every place of a program, computed on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of values as a reader writes them in a search: `bf16`, `[2,16]`, `f32[*,64]`."""
+"""Parse types of values in a search: `bf16`, `[2,16]`, `f32[*,64]`."""
 
 from __future__ import annotations
 

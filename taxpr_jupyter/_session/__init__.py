@@ -1,15 +1,13 @@
-"""The session.
+"""The session: one traced call, its changes and its runs. The panel and users call its methods.
 
-One traced call, its changes and its runs, by methods that the panel and people use alike.
+A `Session` consists of parts, each with its own data, and delegates to them:
 
-A `Session` consists of parts, each with its own data, and hands on to them what it is asked:
-
-* `Store`: the program with its edits, their lock, who is told of changes. All other parts use it,
-  and change edits in no other way.
+* `Store`: the program with its edits, their lock, and the listeners. All other parts use it, and
+  change edits only through it.
 * `Trials` traces injectors. `Editor` (tags, injectors), `Renderer` and `Runner` use it.
 * `Renderer`: pictures, texts, code. `Navigator` (search, paths, folding) and `Runner` use it.
-* `States`: what states begin with. `Runner` (the runs) uses it.
+* `States`: the initial values of states. `Runner` (the runs) uses it.
 
-No part knows the session. May import everything that is not a view. It shows nothing itself: how
-it is displayed is handed in.
+No part knows the session. May import everything that is not a view. The session shows nothing
+itself: the function that displays it is passed in.
 """

@@ -1,4 +1,4 @@
-"""Which session belongs to which cell, so that a cell run again finds its old one."""
+"""Remember the session of each cell, so that a cell that runs again finds its old one."""
 
 from __future__ import annotations
 

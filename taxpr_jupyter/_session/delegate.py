@@ -1,4 +1,4 @@
-"""What an object has of the parts that it consists of."""
+"""Delegate attributes of an object to its parts."""
 
 from __future__ import annotations
 

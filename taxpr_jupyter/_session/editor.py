@@ -21,7 +21,7 @@ class Editor:
         self._trials = trials
 
     def choices(self) -> dict[str, Choice]:
-        """What `attach` takes by name: ready injectors, and functions of the namespace."""
+        """The names for `attach`: ready injectors, and functions of the namespace."""
         return _attach.choices(self._store.namespace)
 
     def sites(self) -> tuple[SiteRow, ...]:

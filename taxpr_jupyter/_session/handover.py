@@ -1,4 +1,4 @@
-"""What a session takes over from an older one, and what it says of that."""
+"""Take over tags, injectors and values from an older session, and report it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hand_over(old: Store, store: Store, states: States) -> None:
 
 
 def _kept(sites: Sequence[SiteRow], states: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What was taken over of an older session, in words, and the calls that drop it."""
+    """A note on everything taken over from an older session, and the calls that drop it."""
     added = [_called(site) for site in sites if site.added]
     attached = [f"{s.injector.name} at {_called(s)}" for s in sites if s.injector]
     kept, ways = [], []

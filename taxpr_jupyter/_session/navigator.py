@@ -29,7 +29,7 @@ class Navigator:
         self._renderer = renderer
 
     def inspect(self, address: str) -> Inspection:
-        """What is at an address of the picture, or at the tag with this key; never raises.
+        """Look up an address of the picture, or the tag with this key; never raises.
 
         Args:
             address: Of a value, an equation, a group or a tag.
@@ -91,14 +91,14 @@ class Navigator:
             return element.address if element else address
 
     def upstream(self, address: str) -> Slice:
-        """What a value or equation depends on, through all nested jaxprs.
+        """The backward slice of a value or equation: all that it depends on, through nested jaxprs.
 
         Args:
             address: Of the value or equation.
 
         Returns:
-            A slice, of which ``addresses`` are the equations and the program's inputs, in program
-            order; ``unsure`` names those of which it cannot be known what depends on what.
+            A slice. ``addresses`` are the equations and the program's inputs, in program order;
+            ``unsure`` names equations whose inner dependences are unknown.
 
         Example:
             >>> import jax.numpy as jnp
@@ -111,7 +111,7 @@ class Navigator:
             return self._slices.upstream(self._at(address))
 
     def downstream(self, address: str) -> Slice:
-        """What depends on a value or equation, through all nested jaxprs; see `upstream`.
+        """The forward slice: all that depends on a value or equation; see `upstream`.
 
         Args:
             address: Of the value or equation.

@@ -83,13 +83,13 @@ class Renderer:
 
     @property
     def layout_note(self) -> str:
-        """What to know about the picture and its last layout; may be empty."""
+        """Remarks about the picture and its last layout; may be empty."""
         edited = self._store.edited
         notes = [edited.edits.note, edited.passed_over, self.drawing(edited).note]
         return " ".join(note for note in notes if note)
 
     def lines(self) -> list[Line]:
-        """What the picture shows as lines, in plain data."""
+        """The content of the picture as lines, in plain data."""
         with self._store.lock:
             return self.drawing(self._store.edited).lines()
 
@@ -119,7 +119,7 @@ class Renderer:
         return "\n".join(text for _, text in rows)
 
     def outline(self, color: bool = False, limit: int | None = None) -> str:
-        """What the picture shows, as a list of what is in what; for screen readers, too.
+        """The content of the picture as an indented outline, also for screen readers.
 
         Args:
             color: Whether to use the colours of a terminal.

@@ -233,7 +233,7 @@ class Session:
 
     @property
     def heat(self) -> HeatKind | None:
-        """What nodes are coloured by: ``"flops"``, ``"bytes"``, or None for their kinds."""
+        """The quantity that colours nodes: ``"flops"``, ``"bytes"``, or None for their kinds."""
         return self._renderer.heat
 
     @heat.setter

@@ -1,4 +1,4 @@
-"""The states of a session, for people."""
+"""Describe the states of a session for people: names, types, values."""
 
 from __future__ import annotations
 

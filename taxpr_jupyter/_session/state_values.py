@@ -1,4 +1,4 @@
-"""Values that a user gives to states: read from text, checked, written as text."""
+"""Parse, check and write the values that a user gives to states."""
 
 from __future__ import annotations
 

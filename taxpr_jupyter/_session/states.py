@@ -1,4 +1,4 @@
-"""The part of a session that knows the states of its function, and what a run begins with."""
+"""The part of a session that knows the states of its function, and their initial values."""
 
 from __future__ import annotations
 
@@ -201,9 +201,9 @@ class States:
     # ---- within ------------------------------------------------------------------
 
     def _seen_writes(self, name: str) -> tuple[tuple[str, str], ...]:
-        """What is written to a state at a tag that is there: the array, and the tag's key.
+        """The write to a state at an existing tag: the array, and the tag's key.
 
-        The tags of an older program can be at other values now, so the writes are looked up.
+        A tag of an older program may now mark another value, so the writes are looked up again.
         """
         assert self.pure is not None
         try:

@@ -1,4 +1,4 @@
-"""What a session holds: a program with its edits, changed by one thread at a time."""
+"""`Store`: a program with its edits, changed by one thread at a time."""
 
 from __future__ import annotations
 

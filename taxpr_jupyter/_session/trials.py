@@ -1,4 +1,4 @@
-"""Trying injectors out: they are traced, which takes as long as the user's code likes to take."""
+"""Try injectors out by tracing them, which may take long because it runs the user's code."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Trials:
             # What was changed meanwhile may have mended it.
 
     def _awaited(self, one: Attached) -> Attached | None:
-        """What this injector is now, as long as its trial is awaited; else None."""
+        """The present form of this injector while its trial is pending; else None."""
         now = self._store.edits.attached.get(one.key)
         return now if now is not None and now.trial is one.trial else None
 

@@ -63,7 +63,7 @@ def raster(
 def _by_dot(
     picture: Picture, form: str, timeout: float, cancel: threading.Event | None
 ) -> tuple[bytes | None, str]:
-    """What `convert` returns."""
+    """Draw by `dot`: the data or None, and the reason if there are none, as `convert`."""
     raw, reason = convert(to_dot(picture), "svg", timeout, cancel)
     if raw is None:
         return None, reason

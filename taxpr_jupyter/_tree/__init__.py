@@ -1,6 +1,4 @@
-"""A program as a tree.
-
-Jaxprs, groups of equations, equations; which of them are open; what is left out.
+"""A program as a tree of jaxprs, groups and equations; which are open, and which are left out.
 
 May import `_analysis`, `_model` and `_text`.
 """

@@ -1,4 +1,4 @@
-"""The equations of one jaxpr as units to group, and what is known of them: where they come from."""
+"""The equations of one jaxpr with their scopes and call stacks, by which they are grouped."""
 
 from __future__ import annotations
 

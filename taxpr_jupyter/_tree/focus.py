@@ -1,4 +1,4 @@
-"""Showing a part of a program: what is left out is folded, one group for each gap in a row."""
+"""Show only a part of a program: fold the rest, with one group for each gap."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from taxpr_jupyter._tree.tree import End, Item
 
 @dataclass(frozen=True)
 class Only:
-    """What a picture shows.
+    """The part of a program that a picture shows.
 
     Attributes:
-        places: Addresses of equations, inputs and outputs. Of tags it does not matter: a tag of a
-            value that is shown is shown, so that tags can come and go.
-        words: What the others are, such as "not on the path".
+        places: Addresses of equations, inputs and outputs. Tags follow the values that they mark,
+            so that tags can come and go.
+        words: A description of the rest, such as "not on the path".
     """
 
     places: frozenset[taxpr.Address]

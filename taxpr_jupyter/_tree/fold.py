@@ -1,4 +1,4 @@
-"""What of a program is open and what is folded, and how much there is in it."""
+"""`Fold`: decide which parts of a program are open, and count the equations in each part."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Fold:
                 ends += end.children
 
     def _opens_itself(self, item: Item) -> bool:
-        """What says little that is new stays folded, and so do details of an equation."""
+        """Keep repeated parts and details of an equation folded."""
         if self._only:
             return self._only.opens(item)
         if item.is_group:

@@ -1,12 +1,12 @@
-"""Order in flat code: which equations in a row belong together, and what they are called.
+"""Group consecutive equations of flat code, and name the groups.
 
-From the outside in: the forward and the backward pass; the scopes of the name stack, which are
-modules and `jax.named_scope`s; where there are none and the code is long, the calls of the user's
-functions; and at last runs of equations. What comes three times in a row or more is one group.
+From the outside in: forward and backward pass; the scopes of the name stack, which come from
+modules and `jax.named_scope`; in long code without scopes, the calls of the user's functions; and
+finally runs of equations. Three or more repetitions become one group.
 
-Groups are rows of equations without gaps, so the values between them never run in a circle, and
-the jaxpr's text can be folded in the same way. They are cut by the number and the source of
-equations that are no tags, so that neither tags nor what else is open moves them.
+Invariants: a group has consecutive equations, so groups never form a cycle and the jaxpr's text
+folds in the same way. Groups depend only on the number and source of equations that are no tags, so
+neither tags nor folding changes them.
 """
 
 from __future__ import annotations

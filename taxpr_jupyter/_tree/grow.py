@@ -1,4 +1,4 @@
-"""Making the tree of a program, a jaxpr at a time."""
+"""Build the tree of a program, one jaxpr at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on the nodes and clusters of a picture."""
+"""Write the labels of the nodes and clusters of a picture."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def tag_lines(eqn: Any) -> list[str]:
 
 
 def hop_title(eqn: Any) -> str:
-    """What an equation with nested jaxprs is called: `jit softmax`, `scan ×5`, `while`."""
+    """The label of an equation with nested jaxprs: `jit softmax`, `scan ×5`, `while`."""
     nested = taxpr.nested_jaxprs(eqn)
     if len(nested) == 1 and takes_part(nested[0]):
         return block_lines(nested[0])[0].replace(" body", "", 1)
@@ -139,7 +139,7 @@ def takes_part(nested: taxpr.Nested) -> bool:
 
 
 def block_lines(nested: taxpr.Nested) -> list[str]:
-    """What a nested jaxpr is called, `scan body ×5 reverse`, and facts that take more room."""
+    """The label of a nested jaxpr, `scan body ×5 reverse`, and longer facts about it."""
     words, facts = [nested.title], []
     for name, value in nested.facts.items():
         if name == "length":
@@ -226,7 +226,7 @@ def bundle_lines(title: str, number: int) -> list[str]:
 
 
 def state_title(end: End, names: Sequence[str]) -> str:
-    """What stands on a state, or on a part of its value."""
+    """The label of a state, or of a part of its value."""
     assert end.state is not None
     if end.states:
         return f"{count_of(end.states, 'state')} of {end.state.name}"

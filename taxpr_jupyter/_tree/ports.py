@@ -1,4 +1,4 @@
-"""Which inputs, and which outputs, of a jaxpr share a node: those of one argument, or one role."""
+"""Ports: inputs or outputs of a jaxpr that share a node, by argument or by role."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def ends_of(
         return chunks(made)
 
     def inside(indices: range, depth: int) -> list[End]:
-        """What an end of these consists of: not of one that is the same."""
+        """The parts of a port; none if it has only itself."""
         children = split(indices, depth)
         while len(children) == 1 and children[0].children:
             children = list(children[0].children)
@@ -190,7 +190,7 @@ def _name_parts(name: str) -> list[str]:
 
 
 def _shared_name(names: Sequence[str]) -> str:
-    """What the names of states begin with, in whole parts, or the first and the last one."""
+    """The common prefix, in whole parts, of the names of states; or the first and the last name."""
     first, last = map(_name_parts, names)
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     return "".join(part for part, _ in same) or f"{names[0]} … {names[-1]}"

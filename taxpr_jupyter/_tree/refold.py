@@ -1,4 +1,4 @@
-"""What is open in a picture once something more, or less, is open."""
+"""Compute the open addresses of a picture after one is unfolded or folded."""
 
 from __future__ import annotations
 

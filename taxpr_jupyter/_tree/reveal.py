@@ -1,4 +1,4 @@
-"""Bringing something into the picture that is folded away, and making room for it."""
+"""Unfold a picture until an address is visible, and fold other parts to make room."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Revealed(NamedTuple):
 
 
 def path_to(fold: Fold, address: str) -> list[Item | End]:
-    """What must be open so that an address is in the picture, outermost first.
+    """The addresses to open so that an address is in the picture, outermost first.
 
     Raises:
         PanelError: There is no such address.
@@ -51,7 +51,7 @@ def path_to(fold: Fold, address: str) -> list[Item | End]:
 
 
 def _last_steps(block: Block, target: Address) -> list[Item] | list[End]:
-    """What must be open in a jaxpr so that something in it is drawn."""
+    """The addresses to open in a jaxpr so that something in it is drawn."""
     ends = _end_path((*block.ins, *block.outs), _drawn_end(block, target))
     if ends is not None:
         return ends
@@ -107,7 +107,7 @@ def reveal(
     by_hand: Collection[str],
     extra: int,
 ) -> Revealed:
-    """What to unfold so that an address is in the picture, and what to fold to make room.
+    """The addresses to unfold so that an address is in the picture, and to fold to make room.
 
     Where the picture would have more nodes than the budget, what is neither on the way nor in
     ``by_hand`` is folded, the farthest first.

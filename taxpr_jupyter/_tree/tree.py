@@ -1,4 +1,4 @@
-"""A program as a tree: jaxprs in their places, and in them equations and groups of equations."""
+"""The tree of a program: a `Block` for each jaxpr, with an `Item` for each equation or group."""
 
 from __future__ import annotations
 

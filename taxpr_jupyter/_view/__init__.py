@@ -1,8 +1,5 @@
-"""The panel.
+"""The panel: widgets in the kernel, and in `static` the code that runs in the browser.
 
-Widgets of the kernel, and in `static` what runs in the browser. Everything that it does, the
-session does.
-
-May import `_session` and what is below; nothing but `taxpr_jupyter/_panel.py` and the magics import
-it.
+It only calls methods of the session. May import `_session` and the rooms below. Only
+`taxpr_jupyter/_panel.py` and the magics import it.
 """

@@ -1,4 +1,4 @@
-"""Work that takes a while, on a thread of its own, so that the kernel stays usable."""
+"""`Task`: long work on a thread of its own, so that the kernel stays responsive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program before and after the changes, side by side in the panel: `static/compare.js`."""
+"""The comparison tab: the program before and after the changes, for `static/compare.js`."""
 
 from __future__ import annotations
 

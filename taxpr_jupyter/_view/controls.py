@@ -1,4 +1,4 @@
-"""Which injector is at the selected value, and its parameters: what `static/controls.js` draws."""
+"""The controls of the selected value's injector and its parameters, for `static/controls.js`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class InjectorControls:
         self._show(self._state(attached) if self._address else {})
 
     def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], Any]]:
-        """What the messages of the browser do, each with the address of a value or tag."""
+        """The actions of browser messages, each with the address of a value or tag."""
         return {
             "place": self._choose,
             "attach": lambda address: self._attach(address, str(content.get("injector", ""))),

@@ -1,4 +1,4 @@
-"""Search and paths in the panel: what `static/find.js` shows of them, and what its messages do."""
+"""Search and paths in the panel: the data and the actions of `static/find.js`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FindView:
         self._words = ""  # of what is shown alone
 
     def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], None]]:
-        """What the messages of the browser do, each with an address."""
+        """The actions of browser messages, each with an address."""
         return {
             "find": lambda _: self.find(content.get("text", ""), content.get("step", 0)),
             "upstream": lambda address: self.trace("upstream", address),

@@ -1,4 +1,4 @@
-"""What the browser draws of a panel: its state."""
+"""`Graph`: the widget whose traits are the state that the browser draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's interrupt while no cell runs: it stops what the panels do."""
+"""Let the kernel's interrupt stop the work of panels while no cell runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a panel does in the background: progress, messages, Cancel."""
+"""The background jobs of a panel: progress, messages, Cancel."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Jobs:
         return self._tasks.get(kind)
 
     def tasks(self) -> list[Task]:
-        """What is under way, in the order of `KINDS`."""
+        """The jobs in progress, in the order of `KINDS`."""
         return [self._tasks[kind] for kind in KINDS if kind in self._tasks]
 
     def cancel(self) -> None:

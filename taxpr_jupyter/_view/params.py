@@ -168,7 +168,7 @@ class Scale:
         self.last = max(1, math.ceil(round(length / self._step, FINER)))
 
     def value(self, position: int) -> Any:
-        """What a position stands for, without noise such as that of 0.6000000000000001."""
+        """The value of a slider position, without rounding noise such as 0.6000000000000001."""
         if position >= self.last:
             return self._high
         value = self._low + position * self._step

@@ -1,4 +1,4 @@
-"""Runs and trials of a panel, on threads of their own: messages are handled meanwhile."""
+"""Runs and trials of a panel, on threads of their own, so that messages are still handled."""
 
 from __future__ import annotations
 

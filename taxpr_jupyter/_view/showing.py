@@ -1,4 +1,4 @@
-"""What the panel shows of its session: `Graph` gets from here what it draws."""
+"""Fill the traits of `Graph` from the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States in the panel: what `static/states.js` shows of them, and what its messages do."""
+"""States in the panel: the data and the actions of `static/states.js`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StateFields:
         self._graph.states = states_state(self._session, self._refused)
 
     def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], Any]]:
-        """What the messages of the browser do, each with the name of a state or an array of it."""
+        """The actions of browser messages, each with the name of a state or an array of it."""
         session = self._session
         return {
             "state": lambda name: self._set(name, str(content.get("value", ""))),
@@ -58,7 +58,7 @@ class StateFields:
         self._shown_there()
 
     def _shown_there(self) -> None:
-        """What is wrong stands beside the field, and in no message."""
+        """Show errors next to the field, without a message."""
         self.refresh()
         self._jobs.say("")
 
@@ -118,7 +118,7 @@ def _state(
 
 
 def _writes(run: StateRun, leaf: str) -> list[dict[str, str]]:
-    """What was written to one array, by place."""
+    """The values written to one array, by place."""
     found = []
     for write in run.writes:
         if write.leaf == leaf:

@@ -1,6 +1,6 @@
-"""The session's dataclasses as the small plain dicts that `static/panel.js` draws.
+"""Convert the session's dataclasses to small plain dicts for `static/panel.js`.
 
-Everything here is text, numbers and lists, so that it is JSON; the names are those of the
+They contain only text, numbers and lists, so that they are JSON. The names are those of the
 typedefs at the top of `panel.js`.
 """
 
@@ -26,7 +26,7 @@ MOST_LINES = 2000  # of a program in one view
 
 
 def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
-    """What the inspector shows of the node that was asked for by this address."""
+    """The inspector's data for the node at this address."""
     toggle = "" if not node.foldable else "fold" if node.unfolded else "unfold"
     return {
         "address": address,
@@ -92,7 +92,7 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def summary(run: Run) -> str:
-    """What came of a run, in a few words."""
+    """The outcome of a run, in a few words."""
     if run.error:
         return f"failed: {shortened(' '.join(run.error.split()), SUMMARY)}"
     if run.cancelled:
@@ -108,7 +108,7 @@ def summary(run: Run) -> str:
 
 
 def _unchanged(run: Run) -> str:
-    """What is said of the outputs that are folded, after those that changed."""
+    """A note about the folded outputs, after the changed ones."""
     count = sum(row.equal for row in run.differences)
     if run.live:
         return f"{count_of(count, 'output')} with the same first elements, not compared while Live"
