@@ -73,7 +73,7 @@ class ParamField:
         return _number(text, self._whole)
 
     def state(self) -> dict[str, Any]:
-        """What `static/controls.js` draws."""
+        """The data that `static/controls.js` draws."""
         return {
             "name": self.name,
             "help": self._help,
@@ -109,7 +109,7 @@ class CtxField:
         self._now = now
 
     def typed(self, text: str, names: dict[str, Any], where: str) -> Callable[[], Any]:
-        """What gives the value of the expression that was typed.
+        """A function that returns the value of the typed expression.
 
         It raises `PanelError` where there is none, and then the field says so, too.
         """
@@ -137,7 +137,7 @@ class CtxField:
         self.mistake = why
 
     def state(self) -> dict[str, Any]:
-        """What `static/controls.js` draws."""
+        """The data that `static/controls.js` draws."""
         shown = {"name": self.name, "help": self._help, "text": self._text}
         return {**shown, "mistake": self.mistake, "flag": False, "position": 0, "last": 0}
 
