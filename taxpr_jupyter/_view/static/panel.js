@@ -598,6 +598,8 @@ function render({ model, el }) {
       panel.addEventListener("keydown", keep, { signal: ended.signal });
       marks.observe(panel, { attributes: true, attributeFilter: ["class"] });
       orphaned();
+      picture.resized();
+      picture.reveal(model.get("selected"));
     }
     picture.resized();
   });

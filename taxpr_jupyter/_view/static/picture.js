@@ -386,6 +386,7 @@ export class Picture {
   #reveal(/** @type {Element} */ item, border = BORDER) {
     const { x, y } = this.#middle(item);
     const { clientWidth, clientHeight } = this.stage;
+    if (!clientWidth) return; // it is in no page yet
     const inside = (/** @type {number} */ at, /** @type {number} */ end) =>
       Math.min(Math.max(at, border), end - border);
     const [dx, dy] = [inside(x, clientWidth) - x, inside(y, clientHeight) - y];
