@@ -84,7 +84,8 @@ class NotebookPage:
 
     def _open(self, url: str) -> None:
         self._answers.clear()
-        self.page.goto(url)
+        # Without the tabs that another test left open, one of which may cover this one.
+        self.page.goto(f"{url}?reset")
         give_up = time.monotonic() + 180
         while not self._answers:
             assert time.monotonic() < give_up, "the kernel does not answer"
@@ -95,6 +96,9 @@ class NotebookPage:
         expect(self.page.locator(".jp-Cell").first).to_be_visible(timeout=30 * SECONDS)
 
     def _on_dialog(self, dialog: Any) -> None:
+        if dialog.type == "beforeunload":
+            dialog.accept()
+            return
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 
