@@ -188,8 +188,17 @@ def test_the_remat_of_the_flag_is_injected(flag, cse):
     check_types(new)
     [eqn] = [e for e in _compat.open_jaxpr(new).eqns if taxpr.is_hop(e)]
     assert type(eqn.params["_prim"]) is _compat.RematTraced
-    passed_over = taxpr.trace(f)(V).tag_at("*", name="every value").skipped
-    assert any("is hidden, and cannot be replaced" in one.reason for one in passed_over)
+    program = taxpr.trace(f)(V)
+    message = "keeps hidden, and which cannot be replaced"
+    hidden = [v.address for v in taxpr.find_values(program) if "call_hi_primitive/" in v.address]
+    skipped = program.tag_at("*", name="every value").skipped
+    found = [one for one in skipped if "is hidden, and cannot be replaced" in one.reason]
+    assert sum(len(one.addresses) for one in found) == len(hidden) > 0
+    for address in hidden:
+        with pytest.raises(taxpr.RefusedError, match=message):
+            program.tag_at(address, name="added")
+    with pytest.raises(taxpr.RefusedError, match=message):
+        taxpr.dissolve_tags(jaxpr)
 
     def ours(s, v):
         return jex.jaxpr_as_fun(new)(s, v)
