@@ -294,6 +294,10 @@ def _same_param(param: Any, other: Any) -> bool:
     if isinstance(param, np.ndarray | jax.Array):
         a, b = np.asarray(param), np.asarray(other)
         return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    leaves, tree = jax.tree.flatten(param)
+    if not (len(leaves) == 1 and leaves[0] is param):  # it may hold arrays, which have no truth
+        others, other_tree = jax.tree.flatten(other)
+        return tree == other_tree and all(map(_same_param, leaves, others))
     return bool(param == other) and repr(param) == repr(other)
 
 

@@ -11,6 +11,7 @@ from reference import Reference
 
 import taxpr
 from taxpr import tag
+from taxpr._hops import traced as traced_module
 from taxpr.hops import traced
 
 W = np.asarray([1.0, 2.0, 0.5], np.float32)
@@ -298,3 +299,14 @@ def test_registering_again_replaces_the_entry():
         tagged = program.tag_at(f"0:renewed/{label}/0:sin", name="s")
         assert [site.address for site in tagged.tags()] == [f"0:renewed/{label}/t0"]
     assert "held_of=renewed" in str(tagged.jaxpr)
+
+
+def test_params_are_the_same_to_the_bit():
+    def pair(x):
+        return (np.asarray([x, 1.0]), {"a": jnp.asarray([x])})
+
+    same = traced_module._same_param
+    for one in (pair, lambda x: "a", lambda x: None):
+        assert same(one(0.0), one(0.0))
+    unlike = [(pair(0.0), pair(-0.0)), ((1, 2.0), (True, 2.0)), ((1,), (1, 2)), (0.0, -0.0)]
+    assert not any(same(one, other) for one, other in unlike)
