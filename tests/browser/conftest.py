@@ -77,6 +77,18 @@ class Server:
         (self.folder / name).write_text(json.dumps(notebook))
         return name
 
+    def in_lab(self, notebook: dict) -> str:
+        """Writes a notebook. Returns where JupyterLab shows it, in a workspace of its own.
+
+        In a shared one JupyterLab opens the notebooks of all earlier tests again.
+        """
+        name = self.add(notebook)
+        return f"{self.url}/lab/workspaces/{name.removesuffix('.ipynb')}/tree/{name}"
+
+    def in_notebook7(self, notebook: dict) -> str:
+        """Writes a notebook. Returns where Notebook 7 shows it."""
+        return f"{self.url}/notebooks/{self.add(notebook)}"
+
     def end_kernels(self) -> None:
         """Ends all kernels: with JAX loaded, each of them takes some hundred megabytes."""
         kernels = f"{self.url}/api/kernels"

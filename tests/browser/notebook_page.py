@@ -84,8 +84,7 @@ class NotebookPage:
 
     def _open(self, url: str) -> None:
         self._answers.clear()
-        # Without the tabs that another test left open, one of which may cover this one.
-        self.page.goto(f"{url}?reset")
+        self.page.goto(url)
         give_up = time.monotonic() + 180
         while not self._answers:
             assert time.monotonic() < give_up, "the kernel does not answer"

@@ -30,7 +30,7 @@ def found(page, where):
 
 @pytest.fixture
 def opened(page, server):
-    url = f"{server.url}/lab/tree/{server.add(notebook(IMPORTS, SCAN))}?reset"
+    url = server.in_lab(notebook(IMPORTS, SCAN))
     book = NotebookPage(page, url)
     book.run(0)
     book.run(1)

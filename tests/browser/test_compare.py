@@ -16,7 +16,7 @@ def opened(page, server):
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     content = notebook(IMPORTS, SCAN, CHANGE, AGAIN, in_python("sorted(p.tags)"))
-    book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
+    book = NotebookPage(page, server.in_lab(content))
     book.run(0)
     errors.clear()  # of JupyterLab's own, before there is a panel
     book.run(1)

@@ -35,7 +35,7 @@ def opened(page, server):
 
     def open_notebook(expression="0"):
         content = notebook(IMPORTS, MODEL, FOLD, in_python(expression))
-        book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
+        book = NotebookPage(page, server.in_lab(content))
         for cell in range(3):
             book.run(cell)
         panel = book.panel(1)

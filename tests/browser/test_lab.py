@@ -22,7 +22,7 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\" ' &amp; </sty
 
 @pytest.fixture
 def url(server):
-    return lambda content: f"{server.url}/lab/tree/{server.add(content)}?reset"
+    return server.in_lab
 
 
 @pytest.fixture

@@ -5,16 +5,12 @@ from browser.notebook_page import NotebookPage, expect, notebook
 from browser.programs import IMPORTS, SCAN, TANH, whole_way
 
 
-def url(server, content):
-    return f"{server.url}/notebooks/{server.add(content)}"
-
-
 def test_from_a_click_to_the_changed_value_in_python(page, server):
-    whole_way(page, lambda content: url(server, content), BUILD / "panel-notebook7.png")
+    whole_way(page, server.in_notebook7, BUILD / "panel-notebook7.png")
 
 
 def test_keys_pressed_in_the_panel_do_nothing_to_the_notebook(page, server):
-    book = NotebookPage(page, url(server, notebook(IMPORTS, SCAN)))
+    book = NotebookPage(page, server.in_notebook7(notebook(IMPORTS, SCAN)))
     book.run(0)
     book.run(1)
     panel = book.panel(1)

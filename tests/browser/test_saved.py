@@ -45,26 +45,25 @@ SHEETS = {
     "heat": lambda: draw(branches, 1.0, heat="flops"),
     "comparison": lambda: compare(jnp.sin, lambda x: jnp.cos(jnp.sin(x)) * 3, 1.0),
 }
-LAB, NOTEBOOK7 = "/lab/tree/{}?reset", "/notebooks/{}"
-in_both = pytest.mark.parametrize("path", [LAB, NOTEBOOK7], ids=["lab", "notebook7"])
+in_both = pytest.mark.parametrize("place", ["in_lab", "in_notebook7"])
 
 
 @in_both
-def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, server, path):
-    name = server.add(notebook(IMPORTS, SCAN, DRAWN, COMPARED, "1 + 1"))
-    book = NotebookPage(page, server.url + path.format(name))
+def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, server, place):
+    url = getattr(server, place)(notebook(IMPORTS, SCAN, DRAWN, COMPARED, "1 + 1"))
+    book = NotebookPage(page, url)
     for number in range(4):
         book.run(number)
     book.panel(1)
     expect_seen(page, CELLS, 0, 1, 1, 1, 0)  # the panel, and not the picture besides
     book.save()
     page = reopened(page, context)  # its kernel lives on
-    book = NotebookPage(page, server.url + path.format(name))
+    book = NotebookPage(page, url)
     book.panel(1)
     expect_seen(page, CELLS, 0, 1, 1, 1, 0)
     page = reopened(page, context)
     server.end_kernels()
-    NotebookPage(page, server.url + path.format(name))
+    NotebookPage(page, url)
     expect_seen(page, CELLS, 0, 1, 1, 1, 0)
     gone = page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea-output").last
     expect(gone).to_contain_text("model not found")
@@ -74,8 +73,8 @@ def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, serv
 
 
 @in_both
-def test_pictures_are_seen_in_a_notebook_that_is_not_trusted(page, server, saved, path):
-    book = NotebookPage(page, server.url + path.format(server.add(saved)))
+def test_pictures_are_seen_in_a_notebook_that_is_not_trusted(page, server, saved, place):
+    book = NotebookPage(page, getattr(server, place)(saved))
     expect_seen(page, CELLS, 0, 1, 1, 1, 0)
     assert page.locator("[data-mime-type='image/svg+xml']").count() == 0
     book.run(0)

@@ -30,7 +30,7 @@ def fill(states, label, text):
 
 def test_states_are_edited_and_shown_after_each_iteration(page, server):
     content = notebook(IMPORTS, STATES, SEEN, SEEN)
-    book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
+    book = NotebookPage(page, server.in_lab(content))
     book.run(0)
     book.run(1)
     panel = book.panel(1)

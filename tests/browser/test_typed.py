@@ -20,7 +20,7 @@ USED = in_python("[one.values for one in p.last.injectors.values()]")
 @pytest.fixture
 def opened(page, server):
     content = notebook(IMPORTS, SLOWED, SCAN, USED)
-    book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
+    book = NotebookPage(page, server.in_lab(content))
     for cell in range(3):
         book.run(cell)
     return book, book.panel(2)
@@ -57,7 +57,7 @@ timer.start()
 
 def test_what_is_being_typed_stays_while_the_panel_changes(page, server):
     content = notebook(IMPORTS, SCAN, LATER)
-    book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
+    book = NotebookPage(page, server.in_lab(content))
     book.run(0)
     book.run(1)
     panel = book.panel(1)

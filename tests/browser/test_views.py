@@ -57,7 +57,7 @@ def opened(page, server):
 
     def open_notebook(*cells):
         content = notebook(IMPORTS, MODULES, *cells)
-        book = NotebookPage(page, f"{server.url}/lab/tree/{server.add(content)}?reset")
+        book = NotebookPage(page, server.in_lab(content))
         book.run(0)
         errors.clear()  # of JupyterLab's own, before there is a panel
         book.run(1)
