@@ -59,6 +59,8 @@ from taxpr._sites.walk import iter_eqns, numbered
 from taxpr._states.make_jaxpr import make_jaxpr
 from taxpr._states.stateful import states_of
 from taxpr._states.uncurry import Uncurried, uncurry
+from taxpr._variables.select import var
+from taxpr._variables.table import Variable
 from taxpr.injectors import (
     add,
     cast,
@@ -109,6 +111,7 @@ __all__ = [
     "Uncurried",
     "UnobservedWarning",
     "Value",
+    "Variable",
     "add",
     "cast",
     "check_finite",
@@ -166,6 +169,7 @@ __all__ = [
     "transformations_of",
     "transpose",
     "uncurry",
+    "var",
     "var_names",
     "warnings_to",
     "with_settings",

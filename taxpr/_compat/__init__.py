@@ -149,10 +149,14 @@ from taxpr._compat._traces import (
     Layer,
     current_trace,
     in_forward_rule,
+    innermost_jaxpr_trace,
     is_tracer,
+    is_tracer_type,
     layers,
+    record,
     source_here,
     trace_key,
+    traced_value,
     with_axes,
 )
 from taxpr._compat._types import (

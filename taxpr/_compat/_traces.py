@@ -113,3 +113,40 @@ def is_tracer(x: object) -> bool:
 def trace_key() -> Hashable:
     """The settings of JAX that affect tracing, hashable, for use in cache keys."""
     return _config.trace_context()
+
+
+def is_tracer_type(kind: type) -> bool:
+    """Whether values of a class are tracers."""
+    return issubclass(kind, _core.Tracer)
+
+
+def innermost_jaxpr_trace() -> Any:
+    """The trace whose jaxpr gets the next equation; None where there is none."""
+    trace = current_trace()
+    while trace is not None and not isinstance(trace, _partial_eval.DynamicJaxprTrace):
+        trace = getattr(trace, "parent_trace", None)
+    return trace
+
+
+def traced_value(tracer: Any) -> tuple[Any, list[int]]:
+    """The tracer of a jaxpr's variable that a tracer stands for, its primal for a derivative.
+
+    With it come the axes that `jax.vmap` has put into it, the innermost first. It is None where
+    there is none, or no array.
+    """
+    axes: list[int] = []
+    while not isinstance(tracer, _partial_eval.DynamicJaxprTracer):
+        if isinstance(tracer, (_ad.JVPTracer, _ad.LinearizeTracer)):
+            tracer = tracer.primal
+        elif isinstance(tracer, _batching.BatchTracer) and isinstance(tracer.batch_dim, int | None):
+            axes += [] if tracer.batch_dim is None else [tracer.batch_dim]
+            tracer = tracer.val
+        else:
+            return None, []
+    return (tracer, axes) if isinstance(tracer.aval, _core.ShapedArray) else (None, [])
+
+
+def record(trace: Any, primitive: Any, values: Sequence[Any], params: dict[str, Any]) -> None:
+    """Put an equation into the jaxpr of a trace, whatever is transformed within it."""
+    with _core.set_current_trace(None):
+        trace.process_primitive(primitive, tuple(values), params)

@@ -118,8 +118,12 @@ def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
     return without(stored, kept)
 
 
+# The params of tags, or what they are for the address of a value.
+TagParams = dict[str, Any] | Callable[[str], dict[str, Any]]
+
+
 def tag_where(
-    jaxpr: J, where: Selector, params: dict[str, Any], names: Mapping[str, str] | None = None
+    jaxpr: J, where: Selector, params: TagParams, names: Mapping[str, str] | None = None
 ) -> tuple[J, tuple[Skipped, ...]]:
     """Put a tag on each selected value, directly after the equation that makes it.
 
@@ -135,13 +139,14 @@ def tag_where(
         here = plan
         for step in value.steps:
             here = here.below.setdefault(step.key, _Tags())
-        here.at[value.place.kind, value.place.number, value.place.out] = value.address
+        own = params(value.address) if callable(params) else params
+        here.at[value.place.kind, value.place.number, value.place.out] = value.address, own
     done: dict[Hashable, Any] = {}
 
     def tagged(stored: K, plan: _Tags) -> K:
         key = (id(stored), plan.key)
         if key not in done:
-            done[key] = _with_tags(stored, plan, params, tagged)
+            done[key] = _with_tags(stored, plan, tagged)
         return done[key]
 
     return tagged(jaxpr, plan), skipped
@@ -152,11 +157,14 @@ class _Tags:
     """The values to tag in a jaxpr and its nested jaxprs.
 
     Attributes:
-        at: The addresses of values, by kind, number and result as in a `Place`.
+        at: The addresses of values and the params of their tags, by kind, number and result as in
+            a `Place`.
         below: The same for nested jaxprs, by position of the equation and label.
     """
 
-    at: dict[_Slot, str] = dataclasses.field(default_factory=dict[_Slot, str])
+    at: dict[_Slot, tuple[str, dict[str, Any]]] = dataclasses.field(
+        default_factory=dict["_Slot", "tuple[str, dict[str, Any]]"]
+    )
     below: dict[tuple[int, str], _Tags] = dataclasses.field(
         default_factory=dict["tuple[int, str]", "_Tags"]
     )
@@ -164,13 +172,13 @@ class _Tags:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal work. It has no addresses, which only messages need."""
-        return frozenset(self.at), frozenset((key, sub.key) for key, sub in self.below.items())
+        at = frozenset((slot, tuple(params.items())) for slot, (_, params) in self.at.items())
+        return at, frozenset((key, sub.key) for key, sub in self.below.items())
 
 
 def _with_tags(
     stored: J,
     plan: _Tags,
-    params: dict[str, Any],
     tagged: Callable[[Any, _Tags], Any],
 ) -> J:
     inner = _compat.open_jaxpr(stored)
@@ -179,7 +187,8 @@ def _with_tags(
 
     def put(var: Var, slot: _Slot, origin: JaxprEqn | None) -> None:
         if slot in plan.at:
-            eqns.append(_tag_eqn(inner, var, params, plan.at[slot], origin))
+            address, params = plan.at[slot]
+            eqns.append(_tag_eqn(inner, var, params, address, origin))
             now[var] = eqns[-1].outvars[0]
 
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -16,12 +17,15 @@ from taxpr._errors import ArgumentError, name_of, refuse_function, refuse_no_fun
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.edit import tag_where
+from taxpr._programs.named import with_addresses
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select
 from taxpr._sites.site import Site
 from taxpr._sites.values import Value, select_values
 from taxpr._sites.walk import find_sites
+from taxpr._variables.frames import watching
+from taxpr._variables.table import Variables
 
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
 
@@ -31,6 +35,7 @@ def trace(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
+    names: bool = False,
 ) -> Callable[..., Program]:
     """Trace a function into a `Program`, without running it.
 
@@ -39,6 +44,8 @@ def trace(
         static_argnums: Positions of arguments that are Python values, not arrays.
         static_argnames: Names of such arguments. As for `jax.jit`, a position stands for its
             name, too, and a name for its position.
+        names: Whether to note which variables of the source hold which values; see
+            `Program.variables`.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
@@ -63,9 +70,11 @@ def trace(
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
         # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would leave
         # the equations of its first iterations behind, with their tags.
-        with jax.disable_jit(False):
+        with jax.disable_jit(False), watching() if names else contextlib.nullcontext():
             made = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
             jaxpr, shapes = made(*args, **kwargs)
+        named = Variables(jaxpr) if names else None
+        jaxpr = named.jaxpr if named else jaxpr
         dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
         debug = _compat.open_jaxpr(jaxpr).debug_info
         in_tree = jax.tree.structure((dynamic, kwargs))
@@ -78,6 +87,7 @@ def trace(
             out_names=tuple(name for name, _ in named_leaves("out", shapes)),
             name=name_of(fn),
             arguments=arguments_of(fn, dynamic, kwargs, given),
+            named=named,
         )
 
     return _ToTrace(fn, traced)
@@ -155,7 +165,7 @@ def find_tags(program: Any, where: Selector = None) -> list[Site]:
             * a dict of params that must be equal;
             * a primitive: tags on what its equations return, such as `jax.lax.sin_p`. Of
               `jax.lax.scan_p` these are the results of scans, not what is inside of them;
-            * `scope` or `line`;
+            * `scope` or `line`; of a `Program` whose variables are known a `var`;
             * a predicate on sites, such as ``lambda site: not site.recomputed``;
             * a list of these, each of which must find something;
             * `maybe` around any of them, where nothing need be found.
@@ -179,8 +189,10 @@ def find_tags(program: Any, where: Selector = None) -> list[Site]:
         >>> site.address, site.trips
         ('0:scan/body/t0', 5)
     """
+    if isinstance(program, Program):
+        return program.tags(where)
     refuse_function("find_tags", program)
-    sites = find_sites(program.jaxpr if isinstance(program, Program) else program)
+    sites = find_sites(program)
     return sites if where is None else select(sites, where)
 
 
@@ -194,8 +206,8 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
             closed-over value, ``"out0"`` for what is an output; of a `Program` also the name of an
             input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a
             tag returns; a primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope`
-            or `line`; a predicate ``(address, eqn) -> bool`` on what equations make; a list of
-            these; a `maybe`. None means all.
+            or `line`; of a `Program` whose variables are known a `var`; a predicate ``(address,
+            eqn) -> bool`` on what equations make; a list of these; a `maybe`. None means all.
 
     Raises:
         AddressError: If an address is of no value; it names what is near.
@@ -209,6 +221,7 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
         ['0:jit/call/0:sin.0', '1:sin.0']
     """
     if isinstance(program, Program):
+        where = with_addresses(program, where)
         return select_values(program.jaxpr, where, program.addresses)
     refuse_function("find_values", program)
     return select_values(program, where)

@@ -23,6 +23,7 @@ from taxpr._injectors.collect import Masked, by_name, collection, together
 from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import called_as, trace
+from taxpr._programs.named import has_variables, tagged
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select_to_inject
@@ -72,7 +73,7 @@ def grad_at(
     options = options_of(custom_rules)
     if isinstance(target, Program):
         return lambda *args, **kwargs: _gradients(target, where, stack, options, args, kwargs)
-    program_of = trace(target)
+    program_of = trace(target, names=has_variables(where))
 
     @called_as(target)
     def gradients(*args: PyTree, **kwargs: PyTree) -> dict[str, Any]:
@@ -91,6 +92,8 @@ def _gradients(
 ) -> dict[str, Any]:
     """Mark the cotangents of the tokens, and collect them from the backward pass."""
     _check_result(program)
+    if (variables := tagged(program, where)) is not None:
+        program, where = variables
     sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
     for site in sites:
         _check_site(site, options)

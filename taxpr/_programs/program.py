@@ -30,11 +30,13 @@ from taxpr._jaxprs.prune import pruned
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
+from taxpr._programs.named import tagged, with_addresses
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
 from taxpr._sites.walk import find_sites
+from taxpr._variables.table import Variable, Variables
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -69,6 +71,7 @@ class Program:
         arguments: The names of its arguments; None if only positions are known.
         used: The names of tags that injections have used up.
         skipped: Places that selectors skipped because they cannot be injected; see `find_tags`.
+        named: The variables of the source; None if they are not known. See `variables`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -89,6 +92,7 @@ class Program:
     arguments: Arguments | None = dataclasses.field(default=None, kw_only=True)
     used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
     skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
+    named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
     @property
     def eqns(self) -> Sequence[JaxprEqn]:
@@ -204,6 +208,30 @@ class Program:
     def _donates(self) -> bool:
         return donates(self.jaxpr)
 
+    def variables(self) -> list[Variable]:
+        """The variables of the source and the values that they held, in order of execution.
+
+        They are known if the program was traced with ``names=True``: those of the user's functions
+        that ran, with each array that they held, alone or in a PyTree or an object. The list has
+        no variables of installed libraries.
+
+        Example:
+            >>> import jax
+            >>> from taxpr import trace
+            >>> def f(xs):
+            ...     def step(total, x):
+            ...         total = total + x
+            ...         return total, None
+            ...     return jax.lax.scan(step, 0.0, xs)[0]
+            >>> for one in trace(f, names=True)(jax.numpy.ones(3)).variables():
+            ...     print(one, "in line", one.line, "is", one.address)
+            f.xs 0 in line 1 is in0
+            step.total 0 in line 2 is 0:scan/body/in0
+            step.x 0 in line 2 is 0:scan/body/in1
+            step.total 1 in line 3 is 0:scan/body/1:add.0
+        """
+        return list(self.named.table) if self.named else []
+
     def tags(self, where: Selector = None) -> list[Site]:
         """The tags, in program order.
 
@@ -221,6 +249,7 @@ class Program:
             ['t1']
         """
         sites = find_sites(self.jaxpr)
+        where = with_addresses(self, where)
         with self._knowing_used(where):
             return sites if where is None else select(sites, where)
 
@@ -257,6 +286,7 @@ class Program:
             >>> program.tag_at("0:sin", name="s").collect()(0.0)[1]
             {'s': Array(0., dtype=float32)}
         """
+        where = with_addresses(self, where)
         jaxpr, skipped = tag_where(self.jaxpr, where, params, self.addresses)
         return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
 
@@ -340,12 +370,20 @@ class Program:
             Array(10., dtype=float32, weak_type=True)
         """
         options = options_of(custom_rules, shards)
+        if (variables := tagged(self, where)) is not None:
+            return variables.program.inject(
+                injector, ctx, where=variables.where, custom_rules=custom_rules, shards=shards
+            )
         sites = sites_of(self.jaxpr, options)
         if _is_mapping(injector):
             if ctx is not NO_CTX or where is not None:
                 raise ArgumentError(
                     "inject: with a mapping, neither ctx nor where is given. Its keys are the "
                     "selectors, and a function gets a context by from_function(fn, ctx)."
+                )
+            if (variables := tagged(self, injector)) is not None:
+                return variables.program.inject(
+                    variables.where, custom_rules=custom_rules, shards=shards
                 )
             with self._knowing_used(*injector):
                 return self._injected(attach_many(injector, sites, options), options)
@@ -466,7 +504,9 @@ class Program:
             return _compat.jaxpr_as_fun(planted.jaxpr)(*ctx, *flat)[:n_out]
 
         jaxpr = _compat.make_jaxpr(run)(*self.in_avals)
-        return dataclasses.replace(self, jaxpr=jaxpr, used=planted.used, skipped=planted.skipped)
+        return dataclasses.replace(
+            self, jaxpr=jaxpr, used=planted.used, skipped=planted.skipped, named=None
+        )
 
     def collect(
         self,
@@ -529,12 +569,15 @@ class Program:
             out_tree=jax.tree.structure(found.shapes),
             out_names=self.out_names + names,
             skipped=merged(self.skipped, skipped),
+            named=None,  # its equations have other addresses
         )
 
     def _collection(
         self, where: Selector, max_steps: int | None, stack: bool, custom_rules: str
     ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
+        if (variables := tagged(self, where)) is not None:
+            return variables.program._collection(variables.where, max_steps, stack, custom_rules)
         with self._knowing_used(where):
             sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)
         found = collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)

@@ -16,6 +16,7 @@ from taxpr._hops.protocol import Shards
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, trace
+from taxpr._programs.named import has_variables
 from taxpr._programs.program import NO_CTX, Injected, Program, check_ctx
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
@@ -142,6 +143,7 @@ def _injected_function(
     fn: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
+    names = has_variables(more["where"]) or has_variables(injector)
 
     @called_as(fn)
     def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -152,7 +154,7 @@ def _injected_function(
 
     def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
         _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
-        return trace(fn)(*args, **kwargs).inject(injector, ctx, **more)
+        return trace(fn, names=names)(*args, **kwargs).inject(injector, ctx, **more)
 
     def init(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return at(ctx, args, kwargs).ctx
@@ -230,7 +232,7 @@ def collect(
     if isinstance(target, Program):
         return target.collect(where, **more)
     refuse_no_function("collect", target)
-    program_of = trace(target)
+    program_of = trace(target, names=has_variables(where))
 
     @called_as(target)
     def collected(*args: PyTree, **kwargs: PyTree) -> PyTree:

@@ -159,6 +159,21 @@ def line(at: int | str) -> Line:
 
 
 @dataclasses.dataclass(frozen=True)
+class Holding:
+    """The places that a variable of the source means in one program."""
+
+    text: str
+    addresses: frozenset[str]
+
+    def fits(self, thing: Selectable) -> bool:
+        """Whether a value, or a tag or what it marks, is one of them."""
+        return bool({thing.address, getattr(thing, "value_address", None)} & self.addresses)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
 class Maybe:
     """A selector that may match nothing, made by `maybe`."""
 

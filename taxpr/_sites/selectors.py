@@ -10,6 +10,7 @@ from taxpr import _compat
 from taxpr._compat import Primitive
 from taxpr._errors import SelectorError
 from taxpr._sites.criteria import (
+    Holding,
     Line,
     Scope,
     Selector,
@@ -52,7 +53,7 @@ def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
     over: list[tuple[Site, Refusal]] = []
 
     def left(where: Selector, found: list[Site], may_be_empty: bool) -> list[Site]:
-        if isinstance(where, Site) or _is_address(sites, where):
+        if isinstance(where, (Site, Holding)) or _is_address(sites, where):
             return found
         named = isinstance(where, dict) or any(site.name == where for site in sites)
 
@@ -100,7 +101,7 @@ def _test_of(sites: Sequence[Site], where: Selector) -> Callable[[Site], bool]:
         return same_site(sites, where)
     if is_params(where):
         return _test_of_params(where)
-    if isinstance(where, (Scope, Line)):
+    if isinstance(where, (Scope, Line, Holding)):
         return where.fits
     if isinstance(where, _compat.Primitive):
         return lambda site: any(maker and maker.primitive is where for maker in site.makers)
@@ -109,7 +110,7 @@ def _test_of(sites: Sequence[Site], where: Selector) -> Callable[[Site], bool]:
     raise SelectorError(
         f"where={where!r} is a {type(where).__name__}. A selector is a name, a glob, an "
         "address, a Site, a dict of params, a primitive, a scope(), a line(), a predicate on "
-        "sites, a maybe(), or a list of these."
+        "sites, a maybe(), or a list of these; of a Program also a var()."
     )
 
 

@@ -15,6 +15,7 @@ from taxpr._errors import AddressError, SelectorError
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._sites.criteria import (
+    Holding,
     Line,
     Scope,
     Selector,
@@ -221,7 +222,7 @@ def _test_of(where: Selector) -> Callable[[Value], bool]:
         return lambda value: True
     if isinstance(where, str):
         return lambda value: fnmatch.fnmatchcase(value.address, where)
-    if isinstance(where, (Scope, Line)):
+    if isinstance(where, (Scope, Line, Holding)):
         return where.fits
     if isinstance(where, _compat.Primitive):
         return lambda value: value.eqn is not None and value.eqn.primitive is where
@@ -230,7 +231,8 @@ def _test_of(where: Selector) -> Callable[[Value], bool]:
     raise AddressError(
         f"{where!r} is a {type(where).__name__}. An address is a string such as "
         "'3:scan/body/4:sin.0'. Values are selected by an address, a glob of addresses, a Site, "
-        "a primitive, a scope(), a line(), a predicate (address, eqn), or a list of these."
+        "a primitive, a scope(), a line(), a predicate (address, eqn), or a list of these; in a "
+        "Program also by a var()."
     )
 
 

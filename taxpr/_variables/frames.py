@@ -1,0 +1,184 @@
+"""Has the functions of the user watched while something is traced.
+
+By `sys.monitoring` (Python 3.12 and newer), beside a debugger or a coverage tool, or by
+`sys.settrace`, where nobody else uses that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import inspect
+import linecache
+import os
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from taxpr._variables.watch import Watch
+
+_TAXPR = os.path.dirname(os.path.dirname(__file__))
+_FOLDERS = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(_TAXPR, f"{_TAXPR}_jupyter"),
+    )
+)
+_watches = threading.local()
+# JAX keeps what it traced under these settings apart, so that no mark gets into other programs, and
+# functions that were traced before are traced again.
+_named = jax.make_user_context(None)
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """For the time in which something is traced: bindings of the user's variables leave marks."""
+    before = _current()
+    with contextlib.ExitStack() as stack:
+        if stack.enter_context(_listening()):
+            stack.enter_context(_named("watched"))
+            _watches.current = Watch()
+            stack.callback(setattr, _watches, "current", before)
+        yield
+
+
+def _current() -> Watch | None:
+    return getattr(_watches, "current", None)
+
+
+@functools.lru_cache(maxsize=4096)
+def of_user(file: str) -> bool:
+    """Whether a file is the user's: not of Python, of an installed library or of taxpr."""
+    if file.startswith("<"):  # a cell or a prompt has lines, what is made by exec has none
+        return bool(linecache.getlines(file))
+    return not os.path.realpath(file).startswith(_FOLDERS)
+
+
+if sys.version_info >= (3, 12):
+    _monitoring = sys.monitoring
+    _events = _monitoring.events
+    _lock = threading.Lock()
+    _active: list[object] = []
+    _tool: list[int] = []
+    _codes: set[types.CodeType] = set()
+
+    @contextlib.contextmanager
+    def _listening() -> Iterator[bool]:
+        token = object()
+        with _lock:
+            if not _active and not _take_tool():
+                yield False
+                return
+            _active.append(token)
+        try:
+            yield True
+        finally:
+            with _lock:
+                _active.remove(token)
+                if not _active:
+                    _give_tool_back()
+
+    def _take_tool() -> bool:
+        free = (k for k in (4, 3, 5) if _monitoring.get_tool(k) is None)
+        tool = next(free, None)
+        if tool is None:
+            return False
+        _monitoring.use_tool_id(tool, "taxpr")
+        _tool[:] = [tool]
+        for event, handle in _HANDLERS.items():
+            _monitoring.register_callback(tool, event, handle)
+        _monitoring.set_events(tool, _events.PY_START | _events.PY_UNWIND)
+        return True
+
+    def _give_tool_back() -> None:
+        [tool] = _tool
+        _monitoring.set_events(tool, 0)
+        for code in _codes:
+            _monitoring.set_local_events(tool, code, 0)
+        _codes.clear()
+        for event in _HANDLERS:
+            _monitoring.register_callback(tool, event, None)
+        _monitoring.free_tool_id(tool)
+
+    def _on_start(code: types.CodeType, offset: int) -> Any:
+        if not of_user(code.co_filename):
+            return _monitoring.DISABLE
+        if watch := _current():
+            if code not in _codes:
+                _codes.add(code)
+                _monitoring.set_local_events(_tool[0], code, _OF_A_FUNCTION)
+            watch.started(sys._getframe(1))
+        return None
+
+    def _on_line(code: types.CodeType, line: int) -> None:
+        if watch := _current():
+            watch.line(sys._getframe(1), line)
+
+    def _on_return(code: types.CodeType, offset: int, value: Any) -> None:
+        if watch := _current():
+            watch.returned(sys._getframe(1))
+
+    def _on_yield(code: types.CodeType, offset: int, value: Any) -> None:
+        if watch := _current():
+            watch.yielded(sys._getframe(1))
+
+    def _on_unwind(code: types.CodeType, offset: int, error: BaseException) -> None:
+        if watch := _current():
+            watch.raised(sys._getframe(1))
+
+    _OF_A_FUNCTION = _events.LINE | _events.PY_RETURN | _events.PY_YIELD
+    _HANDLERS = {
+        _events.PY_START: _on_start,
+        _events.LINE: _on_line,
+        _events.PY_RETURN: _on_return,
+        _events.PY_YIELD: _on_yield,
+        _events.PY_UNWIND: _on_unwind,
+    }
+else:
+
+    @contextlib.contextmanager
+    def _listening() -> Iterator[bool]:
+        if sys.gettrace() not in (None, _on_call):
+            yield False
+            return
+        before = sys.gettrace()
+        sys.settrace(_on_call)
+        try:
+            yield True
+        finally:
+            sys.settrace(before)
+
+    def _on_call(frame: types.FrameType, event: str, value: Any) -> Any:
+        watch = _current()
+        if watch is None or not of_user(frame.f_code.co_filename):
+            return None
+        if _begins(frame):
+            watch.started(frame)
+        return _on_event
+
+    def _on_event(frame: types.FrameType, event: str, value: Any) -> Any:
+        watch = _current()
+        if watch is None:
+            return None
+        if event == "line":
+            watch.line(frame, frame.f_lineno)
+        elif event == "return":
+            (watch.yielded if _is_generator(frame) else watch.returned)(frame)
+        return _on_event
+
+    def _is_generator(frame: types.FrameType) -> bool:
+        return bool(frame.f_code.co_flags & inspect.CO_GENERATOR)
+
+    def _begins(frame: types.FrameType) -> bool:
+        """Whether a function begins; where a generator goes on or ends is told as a call, too."""
+        if not _is_generator(frame):
+            return True
+        instruction, argument = frame.f_code.co_code[frame.f_lasti :][:2]
+        return instruction == dis.opmap["RESUME"] and argument & 3 == 0

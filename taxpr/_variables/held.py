@@ -1,0 +1,126 @@
+"""The tracers that a variable holds: it is one, or they are in its PyTree or its attributes.
+
+They are held by weak references, so that nothing lives longer than without.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable, Iterator, ValuesView
+from typing import Any
+
+import jax
+import numpy as np
+
+from taxpr import _compat
+
+_MOST = 10_000  # leaves of a variable
+# These hold no tracer.
+_WITHOUT = (
+    *(str, bytes, int, float, complex, type, type(None), np.ndarray, np.generic, jax.Array),
+    *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+)
+
+
+def holds_none(value: Any) -> bool:
+    """Whether a value is of a class that holds no tracer."""
+    return _is_plain(type(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_plain(kind: type) -> bool:
+    return not _compat.is_tracer_type(kind) and issubclass(kind, _WITHOUT)
+
+
+class Held:
+    """What a variable held.
+
+    Attributes:
+        at: References to the tracers, by path.
+    """
+
+    __slots__ = ("_itself", "_leaves", "_structure", "at")
+
+    def __init__(self, value: Any) -> None:
+        self.at: dict[str, Callable[[], Any]] = {}
+        self._itself: Callable[[], Any] | None = None  # where the leaves need no look
+        if _is_tracer(value):
+            self._itself = self.at[""] = weakref.ref(value)
+            return
+        contents = _contents(value)
+        leaves, self._structure = _flat(contents)
+        if len(leaves) > _MOST:
+            self._itself = lambda: value
+            leaves = []
+        self._leaves = [weakref.ref(one) if _is_tracer(one) else None for one in leaves]
+        if any(self._leaves):
+            paths = jax.tree_util.tree_flatten_with_path(contents, is_leaf=_is_iterator)[0]
+            written = _attribute if contents is not value else _key
+            self.at = {written(path): weakref.ref(one) for path, one in paths if _is_tracer(one)}
+        if _is_frozen(type(value)):
+            self._itself = weakref.ref(value)
+
+    def still(self, value: Any) -> bool:
+        """Whether a value has the same tracers at the same places."""
+        if self._itself is not None:
+            return self._itself() is value
+        leaves, structure = _flat(_contents(value))
+        return structure == self._structure and all(map(_is_same, self._leaves, leaves))
+
+    def unlike(self, before: Held | None) -> Iterator[tuple[str, Any]]:
+        """The tracers that were not held before, with their paths."""
+        for path, reference in self.at.items():
+            tracer = reference()
+            if before is None or path not in before.at or before.at[path]() is not tracer:
+                yield path, tracer
+
+
+def _contents(value: Any) -> Any:
+    """The attributes of an object by name; another value, such as a PyTree, itself."""
+    leaves, _ = _flat(value)
+    if len(leaves) != 1 or leaves[0] is not value:
+        return value
+    try:
+        return dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError, ValueError):
+        return ()
+
+
+def _flat(contents: Any) -> tuple[list[Any], Any]:
+    try:
+        return jax.tree.flatten(contents, is_leaf=_is_iterator)
+    except Exception:  # a PyTree of the user's that cannot be flattened by now
+        return jax.tree.flatten(())
+
+
+def _is_iterator(value: Any) -> bool:
+    return _of_iterators(type(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_iterators(kind: type) -> bool:
+    """Whether values of a class are leaves of which JAX warns where it meets them."""
+    return issubclass(kind, (Iterator, ValuesView))
+
+
+def _is_tracer(value: Any) -> bool:
+    return _compat.is_tracer_type(type(value))
+
+
+def _is_same(reference: Callable[[], Any] | None, leaf: Any) -> bool:
+    return not _is_tracer(leaf) if reference is None else reference() is leaf
+
+
+def _is_frozen(kind: type) -> bool:
+    params = getattr(kind, "__dataclass_params__", None)
+    return getattr(params, "frozen", False) and kind.__weakrefoffset__ > 0
+
+
+def _key(path: tuple[Any, ...]) -> str:
+    return "".join(map(str, path))
+
+
+def _attribute(path: tuple[Any, ...]) -> str:
+    return f".{path[0].key}{_key(path[1:])}"

@@ -1,0 +1,152 @@
+"""Selectors of values by the names that the user's source has for them."""
+
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from taxpr._errors import SelectorError
+from taxpr._sites.criteria import nearest
+from taxpr._variables.table import Variable
+
+_SHOWN = 12  # candidates in a message
+
+
+@dataclasses.dataclass(frozen=True)
+class Var:
+    """What `var` returns."""
+
+    text: str
+    line: int | None = None
+    occurrence: int | None = None
+
+    def __repr__(self) -> str:
+        given = {"line": self.line, "occurrence": self.occurrence}
+        more = (f", {name}={value}" for name, value in given.items() if value is not None)
+        return f"var({self.text!r}{''.join(more)})"
+
+
+def var(text: str, *, line: int | None = None, occurrence: int | None = None) -> Var:
+    """A selector of the values that a variable of the source held.
+
+    It is for programs without a tag. Functions such as `taxpr.collect` and `taxpr.inject` notice
+    that they are asked for variables; a `Program` knows them if it was traced with ``names=True``.
+    A variable that held several values one after the other, as in a Python loop or in several calls
+    of its function, means all of them; see `Variable.occurrence`. Among collected values they are
+    called ``"x#0"``, ``"x#1"``; those of two functions ``"f.x"`` and ``"g.x"``.
+
+    Args:
+        text: The variable as it is written, such as ``"scores"`` or ``"params['w']"``; with the
+            function before it where several have one of that name: ``"attention.scores"``. A
+            variable that holds a PyTree means all arrays in it.
+        line: The line that bound it.
+        occurrence: Which of its values, from 0.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import taxpr
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y * 2
+        >>> taxpr.collect(f, taxpr.var("y"))(0.0)
+        (Array(0., dtype=float32, weak_type=True), {'y': Array(0., dtype=float32)})
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise SelectorError(
+            f"var: {text!r} is no name of a variable. Give one such as 'scores', "
+            "'attention.scores' or \"params['w']\"."
+        )
+    for name, value in {"line": line, "occurrence": occurrence}.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise SelectorError(f"var: {name}={value!r} is no number.")
+    return Var(text.strip().replace('"', "'"), line, occurrence)
+
+
+def chosen(variables: Sequence[Variable], where: Var, may_be_empty: bool) -> list[Variable]:
+    """Those that a selector means.
+
+    Raises:
+        SelectorError: If there are none, unless that is allowed; if functions of several names, or
+            files, have such a variable.
+    """
+    named = [one for one in variables if _fits(one, where.text)]
+    found = [
+        one
+        for one in named
+        if where.line in (None, one.line) and where.occurrence in (None, one.occurrence)
+    ]
+    # What a backward pass computes once more is another value of the same variable.
+    found = [one for one in found if not one.recomputed] or found
+    if not found and not may_be_empty:
+        raise SelectorError(f"where={where!r}: {_missed(variables, named, where)}")
+    owners = {one.owner: one for one in found}
+    if len(owners) > 1:
+        raise SelectorError(
+            f"where={where!r} is a variable of {len(owners)} functions: "
+            f"{_listed(owners.values())}. Say which: {_which(found)}."
+        )
+    return found
+
+
+def _which(found: Sequence[Variable]) -> str:
+    one = found[0]
+    shorts = {other.short for other in found}
+    return f"var({one.short!r})" if len(shorts) > 1 else f"var({one.text!r}, line={one.line})"
+
+
+def _fits(one: Variable, text: str) -> bool:
+    if one.name[0] != text[0] and "." not in text:
+        return False  # most of them
+    written = one.text
+    if _begins(written, text):
+        return True
+    owners = [part for part in one.function.split(".") if part != "<locals>"]
+    return any(_begins(f"{'.'.join(owners[k:])}.{written}", text) for k in range(len(owners)))
+
+
+def _begins(written: str, text: str) -> bool:
+    """Whether the text is written there, up to a part of what the variable holds."""
+    return written.startswith(text) and (len(written) == len(text) or written[len(text)] in ".[")
+
+
+def _missed(variables: Sequence[Variable], named: Sequence[Variable], where: Var) -> str:
+    if not variables:
+        return (
+            "the program knows no variables. Trace a function of your own, with taxpr.trace(f, "
+            "names=True) and without another tool that uses sys.settrace."
+        )
+    if named:
+        return f"it held other values: {_listed(named)}."
+    shown = {one.text for one in variables} | {one.short for one in variables}
+    return "no variable has that name." + nearest(where.text, sorted(shown))
+
+
+def _listed(variables: Iterable[Variable]) -> str:
+    texts = list(dict.fromkeys(f"{one.short} {one.occurrence} ({one.place})" for one in variables))
+    more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+    return ", ".join(texts[:_SHOWN] + more)
+
+
+def labels(variables: Sequence[Variable]) -> list[str]:
+    """A name for each, all different: as it is written, with the function or a number if needed."""
+    owners: dict[str, set[Any]] = defaultdict(set)
+    counts: dict[str, int] = defaultdict(int)
+    for one in variables:
+        for form in _forms(one):
+            owners[form].add((one.owner, one.text))
+            counts[form] += 1
+    out: list[str] = []
+    for one in variables:
+        forms = _forms(one)
+        form = next((form for form in forms if len(owners[form]) == 1), forms[-1])
+        out.append(form if counts[form] == 1 else f"{form}#{one.occurrence}")
+    return out
+
+
+def _forms(one: Variable) -> tuple[str, ...]:
+    return one.text, one.short, f"{one.function}.{one.text}", f"{one.place} {one.short}"

@@ -1,0 +1,206 @@
+"""The variables of a program: which of its values each one held."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._hops.table import is_loop, nested_jaxprs, replace_nested
+from taxpr._primitives.tag import is_tag
+from taxpr._sites.walk import numbered
+from taxpr._variables.mark import Binding, mark_p
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """A value that a variable of the user's source held while the program was traced.
+
+    Attributes:
+        name: The variable, such as ``"params"``.
+        path: Where in it the value was, such as ``"['w']"``; ``""`` where it was the value.
+        function: The qualified name of the function, such as ``"loss.<locals>.layer"``.
+        file: The file of the function; of a cell in a notebook what Python calls it.
+        begins: The line at which the function begins, from 1.
+        line: The line that bound it, from 1.
+        occurrence: Which of the values it is that the variable held one after the other, from 0,
+            counted over all calls of the function.
+        address: The address of the value.
+        aval: The value's aval.
+        loops: The addresses of the loops around it, outermost first.
+        mapped: The axes of the value that `jax.vmap` has put into it.
+        recomputed: Whether it is computed once more for a backward pass.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import taxpr
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y * 2
+        >>> for one in taxpr.trace(f, names=True)(1.0).variables():
+        ...     print(one, one.address)
+        f.x 0 in0
+        f.y 0 0:sin.0
+    """
+
+    name: str
+    path: str
+    function: str
+    file: str
+    begins: int
+    line: int
+    occurrence: int
+    address: Address
+    aval: Any = dataclasses.field(compare=False)
+    loops: tuple[Address, ...] = ()
+    mapped: tuple[int, ...] = ()
+    recomputed: bool = False
+
+    @property
+    def text(self) -> str:
+        """The variable as it is written, such as ``"params['w']"``."""
+        return self.name + self.path
+
+    @property
+    def short(self) -> str:
+        """With the function's own name, such as ``"layer.scores"``, ``"Net.__call__.x"``."""
+        parts = self.function.split(".")
+        return ".".join([*parts[-2 if parts[-1].startswith("__") else -1 :], self.text])
+
+    @property
+    def owner(self) -> tuple[str, int, str]:
+        """The function, as no other is called."""
+        return self.file, self.begins, self.function
+
+    @property
+    def place(self) -> str:
+        """The line that bound it, such as ``"model.py:12"``."""
+        return f"{pathlib.PurePath(self.file).name}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.short} {self.occurrence}"
+
+
+class Variables:
+    """The variables of a program, which are read when somebody asks for them.
+
+    Attributes:
+        jaxpr: The program's jaxpr, without marks.
+    """
+
+    def __init__(self, marked: Any) -> None:
+        self._clean = _Cleaned()
+        self._marked = marked
+        self.jaxpr = self._clean.of(marked)
+
+    @functools.cached_property
+    def table(self) -> tuple[Variable, ...]:
+        """All of them, in order of execution."""
+        return tuple(_Found(self._clean).variables(self._marked))
+
+
+class _Cleaned:
+    """Jaxprs with marks and without; those that share a nested jaxpr share it afterwards."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, tuple[Any, Any, bool]] = {}
+
+    def of(self, jaxpr: Any) -> Any:
+        """The jaxpr without its marks; itself where it has none."""
+        if id(jaxpr) not in self._done:
+            self._done[id(jaxpr)] = (jaxpr, *self._cleaned(jaxpr))
+        return self._done[id(jaxpr)][1]
+
+    def marked(self, jaxpr: Any) -> bool:
+        """Whether there are marks in a jaxpr, at any depth."""
+        return self.of(jaxpr) is not jaxpr
+
+    def _cleaned(self, jaxpr: Any) -> tuple[Any, bool]:
+        inner, changed = _compat.open_jaxpr(jaxpr), False
+        eqns: list[Any] = []
+        for eqn in inner.eqns:
+            if eqn.primitive is mark_p:
+                changed = True
+                continue
+            nested = [
+                one for one in nested_jaxprs(eqn) if one.replaceable and self.marked(one.stored)
+            ]
+            if nested:
+                changed = True
+                eqn = replace_nested(eqn, {one.label: self.of(one.stored) for one in nested})
+            eqns.append(eqn)
+        return (_compat.rebuilt(jaxpr, eqns=eqns), True) if changed else (jaxpr, False)
+
+
+_PROGRAM = Address()
+
+
+class _Found:
+    """Reads the marks of a jaxpr, in program order, which is that of execution."""
+
+    def __init__(self, clean: _Cleaned) -> None:
+        self._clean = clean
+        self._counts: dict[Any, int] = defaultdict(int)
+
+    def variables(
+        self,
+        jaxpr: Any,
+        home: Address = _PROGRAM,
+        loops: tuple[Address, ...] = (),
+        recomputed: bool = False,
+    ) -> Iterator[Variable]:
+        """The variables of a jaxpr with marks, with the addresses that it has without."""
+        inner = _compat.open_jaxpr(jaxpr)
+        at: dict[Any, Address] = {}
+        for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+            at.update((var, home / f"{kind}{k}") for k, var in enumerate(variables))
+        local = iter(numbered(self._clean.of(jaxpr)))
+        for eqn in inner.eqns:
+            if eqn.primitive is mark_p:
+                yield from self._bound(eqn, at, loops, recomputed)
+                continue
+            address = home / next(local)[0]
+            for nested in nested_jaxprs(eqn):
+                if self._clean.marked(nested.stored):
+                    yield from self.variables(
+                        nested.stored,
+                        address / nested.label,
+                        (*loops, address) if is_loop(eqn) else loops,
+                        recomputed or nested.recomputed,
+                    )
+            if is_tag(eqn):  # what it returns is no other value
+                pairs = zip(eqn.invars, eqn.outvars, strict=True)
+                at.update((new, at[old]) for old, new in pairs if not _compat.is_literal(old))
+            else:
+                at.update((var, address.value(k)) for k, var in enumerate(eqn.outvars))
+
+    def _bound(
+        self, eqn: Any, at: dict[Any, Address], loops: tuple[Address, ...], recomputed: bool
+    ) -> Iterator[Variable]:
+        binding: Binding = eqn.params["binding"]
+        rows = zip(binding.names, eqn.invars, eqn.params["mapped"], strict=True)
+        for (name, path), var, mapped in rows:
+            key = binding.file, binding.first, binding.function, name, path, recomputed
+            occurrence = self._counts[key]
+            self._counts[key] += 1
+            if _compat.is_literal(var) or var not in at:
+                continue
+            yield Variable(
+                name,
+                path,
+                binding.function,
+                binding.file,
+                binding.first,
+                binding.line,
+                occurrence,
+                at[var],
+                var.aval,
+                loops,
+                mapped,
+                recomputed,
+            )

@@ -1,0 +1,124 @@
+"""Has marks left where running functions bind variables.
+
+Before a line runs, and where a function returns, its variables are compared with what they held
+before: what has changed was bound by the line that ran last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import linecache
+import re
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from taxpr import _compat
+from taxpr._variables.held import Held, holds_none
+from taxpr._variables.mark import Binding, mark_p, with_axis
+
+
+class Watch:
+    """The frames of one trace."""
+
+    def __init__(self) -> None:
+        self._frames: dict[int, _Frame] = {}
+
+    def started(self, frame: types.FrameType) -> None:
+        """To be called where a function begins."""
+        line = _line_of_def(frame.f_code)
+        self._frames[id(frame)] = _Frame(line, _trace_now())
+
+    def line(self, frame: types.FrameType, line: int) -> None:
+        """To be called before a line of a function runs."""
+        seen = self._frames.get(id(frame))
+        if seen is not None:
+            self._look(frame, seen)
+            seen.line = line
+
+    def returned(self, frame: types.FrameType) -> None:
+        """To be called where a function returns."""
+        self.yielded(frame)
+        self._frames.pop(id(frame), None)
+
+    def yielded(self, frame: types.FrameType) -> None:
+        """To be called where a function yields."""
+        seen = self._frames.get(id(frame))
+        if seen is not None:
+            self._look(frame, seen)
+
+    def raised(self, frame: types.FrameType) -> None:
+        """To be called where a function ends by an error."""
+        self._frames.pop(id(frame), None)
+
+    def _look(self, frame: types.FrameType, seen: _Frame) -> None:
+        trace = _compat.innermost_jaxpr_trace()
+        if trace is None:
+            return
+        code, held = frame.f_code, seen.held
+        new: list[tuple[str, str, Any]] = []
+        for name, value in frame.f_locals.items():
+            if holds_none(value):
+                held.pop(name, None)
+                continue
+            before = held.get(name)
+            # A free variable has its name where it was bound.
+            if (before is None or not before.still(value)) and name not in code.co_freevars:
+                held[name] = now = Held(value)
+                new += ((name, path, leaf) for path, leaf in now.unlike(before))
+        if new:
+            self._mark(trace, code, seen.line, new)
+
+    def _mark(
+        self, innermost: Any, code: types.CodeType, line: int, new: list[tuple[str, str, Any]]
+    ) -> None:
+        """Leave marks in the trace, and in those around it for values that are of these."""
+        rows: dict[Any, list[tuple[Any, tuple[str, str], tuple[int, ...]]]] = {}
+        for name, path, leaf in new:
+            value, axes = _compat.traced_value(leaf)
+            if value is not None:
+                mapped = functools.reduce(with_axis, axes, ())
+                rows.setdefault(value._trace, []).append((value, (name, path), mapped))
+        place = code.co_qualname, code.co_filename, code.co_firstlineno, line
+        for trace, found in rows.items():
+            if trace is innermost or any(trace is seen.trace() for seen in self._frames.values()):
+                values, names, mapped = zip(*found, strict=True)
+                params = {"binding": Binding(names, *place), "mapped": mapped}
+                _compat.record(trace, mark_p, values, params)
+
+
+@dataclasses.dataclass
+class _Frame:
+    """The function that runs in one frame.
+
+    Attributes:
+        line: The line that runs.
+        trace: Gives what was traced when it began, which goes on while it runs.
+        held: What each variable held.
+    """
+
+    line: int
+    trace: Callable[[], Any]
+    held: dict[str, Held] = dataclasses.field(default_factory=dict[str, Held])
+
+
+def _trace_now() -> Callable[[], Any]:
+    trace = _compat.innermost_jaxpr_trace()
+    return _nothing if trace is None else weakref.ref(trace)
+
+
+def _nothing() -> None:
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _line_of_def(code: types.CodeType) -> int:
+    """The line where the parameters of a function are; decorators come before it."""
+    first, begins = code.co_firstlineno, re.compile(rf"\s*(async\s+)?def\s+{code.co_name}\b")
+    lines = linecache.getlines(code.co_filename)[first - 1 :]
+    if lines and lines[0].lstrip().startswith("@"):
+        found = (first + k for k, line in enumerate(lines) if begins.match(line))
+        return next(found, first)
+    return first

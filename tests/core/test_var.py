@@ -1,0 +1,279 @@
+"""Selectors by variables of the source, in all functions that take selectors."""
+
+import gc
+import re
+import sys
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from checks import assert_close
+from jax import lax
+
+import taxpr
+from taxpr import SelectorError, var
+
+X = jnp.asarray([0.3, -0.8, 1.1])
+
+
+def attention(x):
+    q, k = x * 2, x + 1
+    scores = q * k
+    return jax.nn.softmax(scores)
+
+
+def model(params, x):
+    x = attention(x * params["w"])
+    h = jnp.tanh(x)
+    h = h * params["b"]
+    for _ in range(2):
+        h = jnp.sin(h)
+    return h.sum()
+
+
+P = {"w": X * 2, "b": X - 1}
+
+
+def by_hand(params, x):
+    """The values of the model's variables."""
+    x = x * params["w"]
+    scores = (x * 2) * (x + 1)
+    weights = jax.nn.softmax(scores)
+    tanh = jnp.tanh(weights)
+    b = tanh * params["b"]
+    return {"scores": scores, "x": weights, "h": [tanh, b, jnp.sin(b), jnp.sin(jnp.sin(b))]}
+
+
+@pytest.fixture(scope="module")
+def program():
+    return taxpr.trace(model, names=True)(P, X)
+
+
+def test_variables_are_collected_from_a_function_without_tags():
+    out, found = taxpr.collect(model, where=[var("scores"), var("model.h")])(P, X)
+    expected = by_hand(P, X)
+    assert_close(out, model(P, X))
+    assert_close(found.pop("scores"), expected["scores"])
+    assert list(found) == ["h#0", "h#1", "h#2", "h#3"]
+    assert_close(list(found.values()), expected["h"])
+
+
+@pytest.mark.parametrize(
+    ("where", "values"),
+    [
+        (var("attention.scores"), "scores"),
+        (var("scores", line=attention.__code__.co_firstlineno + 2), "scores"),
+        (var("model.x", occurrence=1), "x"),
+    ],
+)
+def test_each_way_to_name_a_value(program, where, values):
+    [found] = program.collect(where)(P, X)[1].values()
+    assert_close(found, by_hand(P, X)[values])
+
+
+def test_a_path_in_a_parameter(program):
+    for text in ("params['w']", 'params["w"]', "model.params['w']"):
+        assert_close(program.collect(var(text))(P, X)[1], {"params['w']": P["w"]})
+    _, found = program.collect(var("params"))(P, X)
+    assert_close(found, {f"params['{name}']": value for name, value in P.items()})
+
+
+def test_each_assignment_is_an_occurrence_and_each_call_goes_on_counting():
+    def double(v):
+        v = v * 2
+        return v
+
+    def f(x):
+        return double(double(x))
+
+    program = taxpr.trace(f, names=True)(X)
+    held = [(one.text, one.occurrence) for one in program.variables() if one.name == "v"]
+    assert held == [("v", 0), ("v", 1), ("v", 2), ("v", 3)]
+    for occurrence, factor in enumerate([1, 2, 2, 4]):
+        where = var("double.v", occurrence=occurrence)
+        assert_close(program.collect(where)(X)[1], {"v": X * factor})
+
+
+def test_the_other_functions_take_variables(program):
+    last = var("h", occurrence=3)
+    doubled = program.inject(taxpr.scale(2.0), where=last)
+    assert_close(doubled(doubled.ctx, P, X)[0], 2 * model(P, X))
+    mapped = program.inject({last: taxpr.scale(3.0)})
+    assert_close(mapped(mapped.ctx, P, X)[0], 3 * model(P, X))
+    halved = taxpr.inject(model, {last: taxpr.scale(0.5)})
+    assert_close(halved(halved.init(P, X), P, X)[0], 0.5 * model(P, X))
+    assert_close(program.plant({last: X})(P, X), X.sum())
+    assert_close(program.until(var("scores"))(P, X), {"scores": by_hand(P, X)["scores"]})
+    assert_close(taxpr.grad_at(model, last)(P, X), {"h": jnp.ones(3)})
+    assert_close(taxpr.grad_at(program, last)(P, X), {"h": jnp.ones(3)})
+    assert program.axes(last) == {"h": ("token 0",)}
+    tagged = program.tag_at(last, name="last")
+    assert [site.name for site in tagged.tags()] == ["last"]
+    assert [site.name for site in tagged.tags(last)] == ["last"]
+    assert [site.name for site in taxpr.find_tags(tagged, last)] == ["last"]
+    assert_close(tagged.collect(last)(P, X)[1], {"h": by_hand(P, X)["h"][3]})
+    [value] = taxpr.find_values(program, last)
+    assert value.address in {one.address for one in program.variables()}
+
+
+def test_in_loops_and_branches_under_transformations():
+    def f(x):
+        def step(c, v):
+            c = c + v
+            return c, None
+
+        def up(y):
+            z = y * 2
+            return z
+
+        c, _ = lax.scan(step, jnp.float32(0), x)
+        return lax.cond(c > 0, up, lambda y: y, c)
+
+    _, found = taxpr.collect(f, [var("step.c", occurrence=1), var("z")])(X)
+    assert_close(found["c"], jnp.cumsum(X))
+    assert_close(found["z"].value, 2 * X.sum())
+    _, found = taxpr.collect(jax.vmap(f), var("step.c", occurrence=1))(jnp.stack([X, X * 2]))
+    assert_close(found["c"], jnp.stack([jnp.cumsum(X), jnp.cumsum(X * 2)], 1))
+    _, found = jax.jit(taxpr.collect(jax.grad(f), var("step.c", occurrence=1)))(X)
+    assert_close(found["c"], jnp.cumsum(X))
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (var("score"), r"var\('score'\): no variable has that name. Nearest: scores\."),
+        (var("scores", occurrence=4), r"it held other values: attention.scores 0 \(test_var.py:"),
+        (var("scores", line=1), r"it held other values: attention.scores 0 \(test_var.py:"),
+        (
+            var("x"),
+            r"is a variable of 2 functions: .*model.x \d \(test_var.py:\d+\).* Say which: "
+            r"var\('model.x'\)",
+        ),
+    ],
+)
+def test_what_does_not_find_one_variable(program, where, message):
+    with pytest.raises(SelectorError, match=message):
+        program.collect(where)
+    with pytest.raises(SelectorError, match=message):
+        program.tag_at(where, name="a")
+
+
+def test_two_functions_of_one_name_are_told_apart_by_their_lines():
+    def f(x):
+        def g(v):
+            return v + 1
+
+        y = g(x)
+
+        def g(v):
+            return v * 2
+
+        return g(y)
+
+    program = taxpr.trace(f, names=True)(X)
+    lines = sorted(one.line for one in program.variables() if one.name == "v")
+    with pytest.raises(
+        SelectorError, match=rf"2 functions.*Say which: var\('v', line={lines[0]}\)"
+    ):
+        program.collect(var("v"))
+    assert_close(program.collect(var("v", line=lines[1]))(X)[1], {"v": X + 1})
+    _, both = program.collect([var("v", line=line) for line in lines])(X)
+    here = re.escape("test_var.py")
+    assert all(re.fullmatch(rf"{here}:\d+ g.v", name) for name in both)
+
+
+def test_maybe_finds_none(program):
+    assert program.tags(taxpr.maybe(var("nope"))) == []
+    assert program.collect([var("scores"), taxpr.maybe(var("nope"))])(P, X)[1].keys() == {"scores"}
+
+
+def test_a_program_that_knows_no_variables_says_so():
+    for program in (taxpr.trace(model)(P, X), taxpr.trace(jnp.sin, names=True)(1.0)):
+        assert program.variables() == []
+        with pytest.raises(SelectorError, match=r"knows no variables. .*names=True"):
+            program.collect(var("scores"))
+    with pytest.raises(SelectorError, match=r"is a Var. .*; of a Program also a var\(\)"):
+        taxpr.find_tags(taxpr.trace(model)(P, X).jaxpr, var("scores"))
+
+
+@pytest.mark.parametrize(
+    ("args", "more", "message"),
+    [
+        (("",), {}, "'' is no name of a variable"),
+        ((3,), {}, "3 is no name of a variable"),
+        (("x",), {"line": "3"}, "line='3' is no number"),
+        (("x",), {"occurrence": True}, "occurrence=True is no number"),
+    ],
+)
+def test_var_takes_a_name_and_numbers(args, more, message):
+    with pytest.raises(SelectorError, match=message):
+        var(*args, **more)
+
+
+def test_the_program_is_the_same_with_names():
+    assert str(taxpr.trace(model, names=True)(P, X).jaxpr) == str(taxpr.trace(model)(P, X).jaxpr)
+    gradient = jax.jit(jax.grad(model))
+    named = taxpr.trace(gradient, names=True)(P, X)
+    assert str(named.jaxpr) == str(taxpr.trace(gradient)(P, X).jaxpr)
+    assert not any(eqn.primitive.name == "variables" for _, eqn in taxpr.iter_eqns(named.jaxpr))
+
+
+def test_what_was_traced_before_or_with_names_is_not_mixed():
+    @jax.jit
+    def f(x):
+        y = jnp.sin(x)
+        return y
+
+    before = str(jax.make_jaxpr(f)(X))
+    assert [one.name for one in taxpr.trace(f, names=True)(X).variables()] == ["x", "y"]
+    assert str(jax.make_jaxpr(f)(X)) == before
+    assert "variables" not in before
+
+
+def test_nobody_listens_after_tracing_and_nothing_lives_on():
+    held = []
+
+    class Box:
+        pass
+
+    def f(x):
+        box = Box()
+        box.inner = x * 2
+        held.append(weakref.ref(box.inner))
+        box.inner = box.inner + 1
+        return box.inner
+
+    before = sys.gettrace()
+    with jax.checking_leaks():
+        taxpr.trace(f, names=True)(X)
+    gc.collect()
+    assert held[0]() is None
+    assert sys.gettrace() is before
+    if sys.version_info >= (3, 12):
+        assert "taxpr" not in [sys.monitoring.get_tool(k) for k in range(6)]
+
+
+def test_a_function_that_raises_leaves_nothing_behind():
+    def f(x):
+        y = x + 1
+        raise ValueError(f"no {y.shape}")
+
+    with pytest.raises(ValueError, match="no"):
+        taxpr.trace(f, names=True)(X)
+    test_nobody_listens_after_tracing_and_nothing_lives_on()
+
+
+def test_values_that_are_no_tracers_have_no_names():
+    constant = np.arange(3.0, dtype=np.float32)
+
+    def f(x):
+        known = constant * 2
+        n = 3
+        text = "a"
+        y = x + known
+        return y * n, text[:0] or None
+
+    names = [one.name for one in taxpr.trace(f, names=True)(X).variables()]
+    assert names == ["x", "y"]

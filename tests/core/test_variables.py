@@ -1,0 +1,649 @@
+"""Variables of the source are the values that plain Python sees in the same functions."""
+
+import ast
+import dataclasses
+import functools
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from checks import assert_close
+from jax import lax
+
+import taxpr
+from taxpr import var
+from taxpr._variables.select import labels
+
+HERE = __file__
+# For each function the line of its def, by where it begins: at its first decorator.
+DEFS = {
+    min([node.lineno, *(one.lineno for one in node.decorator_list)]): node.lineno
+    for node in ast.walk(ast.parse(pathlib.Path(HERE).read_text(encoding="utf-8")))
+    if isinstance(node, ast.FunctionDef)
+}
+
+
+# ---- the oracle: the function run by Python, op by op, with its locals watched ----------------
+
+
+class Locals:
+    """Every value that a local variable held, in order, by function, name, path and line."""
+
+    def __init__(self):
+        self.found = {}
+        self.held = {}
+
+    def __call__(self, fn, *args):
+        before = sys.gettrace()
+        try:
+            with jax.disable_jit():
+                sys.settrace(self._call)
+                fn(*args)
+        finally:
+            sys.settrace(before)
+        return self.found
+
+    def _call(self, frame, event, arg):
+        if frame.f_code.co_filename != HERE or frame.f_code.co_qualname.startswith("Locals."):
+            return None
+        if frame not in self.held:  # and no generator that goes on
+            first = frame.f_code.co_firstlineno
+            self.held[frame] = {}, DEFS.get(first, first)
+        return self._event
+
+    def _event(self, frame, event, arg):
+        held, line = self.held[frame]
+        for name, value in frame.f_locals.items():
+            if name in frame.f_code.co_freevars:
+                continue
+            for path, leaf in leaves(value):
+                if held.get((name, path)) is not leaf:
+                    held[name, path] = leaf
+                    key = frame.f_code.co_qualname, name + path, line
+                    self.found.setdefault(key, []).append(number(leaf))
+        self.held[frame] = held, frame.f_lineno
+        return self._event
+
+
+def leaves(value):
+    if isinstance(value, Iterator):
+        return []
+    if isinstance(value, (Plain, Stack)):
+        return [
+            (f".{name}{path}", leaf)
+            for name, one in vars(value).items()
+            for path, leaf in leaves(one)
+        ]
+    paths = jax.tree_util.tree_flatten_with_path(value)[0]
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in paths if is_array(leaf)]
+
+
+def is_array(leaf):
+    return isinstance(leaf, jax.Array)
+
+
+def number(leaf):
+    while isinstance(leaf, jax.core.Tracer):
+        leaf = leaf.primal if hasattr(leaf, "primal") else leaf.val
+    return np.asarray(leaf)
+
+
+def collected(program, args):
+    """The same of a program: for each iteration of the loops around a variable what it held."""
+    every = [one for one in program.variables() if not one.recomputed]
+    where = [var(exact(one), line=one.line, occurrence=one.occurrence) for one in every]
+    values = program.collect(where, max_steps=50)(*args)[1]
+    assert len(values) == len(every)
+    found = {}
+    for one, label in zip(every, labels(every), strict=True):
+        key = one.function, one.text, one.line
+        found.setdefault((key, one.loops), []).append((one, values[label]))
+    out = {}
+    for (key, loops), pairs in found.items():
+        rows = [fired(value, len(loops), np.shape(one.aval)) for one, value in pairs]
+        each = zip(*rows, strict=True) if loops else rows
+        out.setdefault(key, []).extend(x for step in each for x in step)
+    return out
+
+
+def exact(one):
+    return f"{one.function.replace('<locals>.', '')}.{one.text}"
+
+
+def fired(value, loops, shape):
+    """The values of all firings in order."""
+    mask = None
+    if isinstance(value, (taxpr.Masked, taxpr.Steps)):
+        value, mask = value.value, getattr(value, "mask", None)
+    value = np.asarray(value).reshape(-1, *shape)
+    return list(value if mask is None else value[np.asarray(mask).reshape(-1)])
+
+
+# ---- programs ---------------------------------------------------------------------------------
+
+X = jnp.asarray([0.3, -0.8, 1.1])
+P = {"w": jnp.arange(9.0).reshape(3, 3) / 9, "b": [X, X + 1]}
+
+
+def flat(x):
+    y = jnp.sin(x)
+    z = y * 2
+    y = z + y
+    return y.sum()
+
+
+def calls(p, x):
+    def affine(w, b, x):
+        h = w @ x
+        return h + b
+
+    x = affine(p["w"], p["b"][0], x)
+    x = jnp.tanh(x)
+    x = affine(p["w"], p["b"][1], x)
+    return x
+
+
+def unrolled(p, x):
+    total = jnp.zeros(3)
+    for k in range(3):
+        h = p["w"] @ x
+        x = jnp.tanh(h) + k
+        total += x
+    return total
+
+
+def scanned(x):
+    def step(carry, x):
+        new = carry * 0.5 + x
+        twice = {"a": new * 2, "b": (new, x)}
+        return new, twice
+
+    last, rows = lax.scan(step, jnp.float32(1), x)
+    return last, rows["a"]
+
+
+def nested(x):
+    def outer(c, x):
+        def inner(d, y):
+            e = d * y
+            return e, e
+
+        c, rows = lax.scan(inner, c + x, X)
+        s = rows.sum()
+        return s, s
+
+    return lax.scan(outer, jnp.float32(0.1), x)
+
+
+def python_loop_in_a_scan(x):
+    def step(c, x):
+        for _ in range(2):
+            c = jnp.sin(c) + x
+        return c, c
+
+    return lax.scan(step, jnp.float32(0), x)
+
+
+def counted(x):
+    def body(k, state):
+        a, b = state
+        a = a + b * k
+        return a, b * 0.5
+
+    return lax.fori_loop(0, 3, body, (x, x * 2))
+
+
+def jitted(x):
+    @jax.jit
+    def f(v):
+        w = jnp.exp(v)
+        return w / w.sum()
+
+    y = f(x)
+    return f(y)
+
+
+def rematerialised(x):
+    @jax.checkpoint
+    def f(v):
+        s = jnp.sin(v)
+        return jnp.cos(s)
+
+    y = f(x)
+    return y * y
+
+
+def with_a_rule(x):
+    @jax.custom_jvp
+    def f(v):
+        s = jnp.sin(v)
+        return s * 2
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+    y = f(x)
+    return y + 1
+
+
+def comprehension(p, x):
+    parts = [p["w"][k] * x for k in range(3)]
+    whole = jnp.stack(parts)
+    return whole.sum(0)
+
+
+def in_place(x):
+    cache = {}
+    for k in range(2):
+        cache[f"layer {k}"] = x * (k + 1)
+    out = []
+    out.append(cache["layer 0"] + 1)
+    out.append(cache["layer 1"] + 1)
+    return out
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    w: jax.Array
+    b: jax.Array
+
+    def __call__(self, x):
+        h = self.w @ x
+        return h + self.b
+
+
+class Plain:
+    def __init__(self, w):
+        self.w = w
+
+    def apply(self, x):
+        y = self.w @ x
+        self.last = y * 1.5
+        return y
+
+
+def modules(p, x):
+    layer = Layer(p["w"], p["b"][0])
+    x = layer(x)
+    plain = Plain(p["w"] * 2)
+    x = plain.apply(x)
+    return functools.partial(jnp.multiply, x)(plain.last)
+
+
+def decorated(x):
+    def doubling(fn):
+        @functools.wraps(fn)
+        def wrapper(v):
+            out = fn(v)
+            return out * 2
+
+        return wrapper
+
+    @doubling
+    def f(v):
+        u = v + 1
+        return u
+
+    return f(x)
+
+
+def several_on_a_line(x):
+    a = x + 1; b = a * 2; c = b - a  # fmt: skip  # noqa: E702
+    return c
+
+
+def written_over_several_lines(
+    p,
+    x,
+):
+    h = jnp.tanh(
+        p["w"]
+        @ x
+    )  # fmt: skip
+    out = {
+        "first": h + 1,
+        "second": [h * 2, (h, x)],
+    }
+    first, (second, *rest) = out["first"], [*out["second"][1], h - 1]
+    if (peak := first.max()) is not None:
+        second = second + peak
+    return second, rest
+
+
+def filled_by_others(x):
+    def fill(into, value):
+        into["filled"] = value * 2
+        into["more"] = [value]
+
+    def grow(some, value):
+        some += [value + 1]
+
+    cache, some = {}, [x]
+    fill(cache, x)
+    y = cache["filled"] + 1
+    grow(some, y)
+    z = some[1] * y
+    some += [z]
+    cache |= {"again": z}
+    return z.sum()
+
+
+def around_a_loop(p, x):
+    def affine(p, x):
+        h = p["w"] @ x
+        return h + p["b"][0]
+
+    def step(x, _):
+        x = affine(p, x)
+        return x, x.sum()
+
+    y, sums = lax.scan(step, x, None, length=2)
+    return y + sums.sum()
+
+
+def generated(p, x):
+    def rows(w):
+        for k in range(3):
+            row = w[k] * (k + 1)
+            yield row
+
+    total = x * 0
+    for row in rows(p["w"]):
+        total = total + row
+    begun = rows(p["w"] + 1)
+    one = next(begun)
+    del begun
+    other = next(rows(p["w"] + 2))
+    return total * one + sum(v * 2 for v in (one, other))
+
+
+def guarded(x):
+    try:
+        y = x + 1
+        bad = jnp.zeros(2) + y
+        del bad
+    except TypeError:
+        y = x - 1
+    finally:
+        z = y * 2
+    with jax.named_scope("inner"):
+        w = z + y
+    return w
+
+
+def recursive(x, depth=2):
+    y = x * 0.5
+    if depth:
+        y = recursive(y, depth - 1)
+    z = y + 1
+    return z
+
+
+def packed(*args, **named):
+    (first, second), third = args, named["third"]
+    both = first + second
+    return {"both": both, "third": third * 2}
+
+
+def packing(x):
+    named = {"third": x * 3}
+    packs = packed(x, x + 1, **named)
+    pair = packs["both"], packs["third"]
+    return pair
+
+
+class Stack:
+    depth = 2
+
+    def __init__(self, w):
+        self.layers = [w, w + 1]
+        self.norm = {"scale": w[0]}
+
+    @property
+    def scale(self):
+        s = self.norm["scale"] * 2
+        return s
+
+    @staticmethod
+    def twice(v):
+        t = v * 2
+        return t
+
+    @classmethod
+    def deep(cls, v):
+        d = v * cls.depth
+        return d
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = layer @ x
+        x = self.twice(x) + self.deep(x) + self.scale
+        self.norm["seen"] = x
+        return x
+
+
+def a_stack(p, x):
+    stack = Stack(p["w"])
+    y = stack(x)
+    y = functools.partial(Stack.twice)(v=y)
+    return y * stack.scale
+
+
+def lambdas(x):
+    double = lambda v: v * 2
+    y = double(x)
+    z = jax.tree.map(lambda row: row + y, [x, y])
+    return z[0] + z[1]
+
+
+def counting(x):
+    total = x * 0
+
+    def add(v):
+        nonlocal total
+        total = total + v
+        return total
+
+    first = add(x)
+    second = add(first)
+    return first + second
+
+
+def while_of(x):
+    def unfinished(state):
+        n, v = state
+        size = jnp.abs(v).sum()
+        return (size < 20.0) & (n < 6)
+
+    def body(state):
+        n, v = state
+        v = v * 2
+        return n + 1, v
+
+    n, v = lax.while_loop(unfinished, body, (jnp.int32(0), x))
+    return n, v
+
+
+def branches(x):
+    def up(v):
+        a = v + 1
+        return a
+
+    def down(v):
+        b = v - 1
+        return b
+
+    y = lax.cond(x[0] > 0, up, down, x)
+    z = lax.switch(jnp.int32(1), [up, down], y)
+    return z
+
+
+def mapped(x):
+    def f(v):
+        s = jnp.sin(v)
+        t = s * v
+        return t
+
+    each = jax.vmap(f)(x)
+    both = jax.vmap(jax.vmap(f), in_axes=1, out_axes=1)(jnp.stack([x, each]))
+    return both.sum()
+
+
+def forward(x):
+    def f(v):
+        s = jnp.sin(v)
+        t = s * v
+        return t
+
+    value, slope = jax.jvp(f, (x,), (x + 1,))
+    return value + slope
+
+
+def with_a_backward_rule(x):
+    @jax.custom_vjp
+    def f(v):
+        s = jnp.sin(v)
+        return s * 2
+
+    def fwd(v):
+        c = jnp.cos(v)
+        return f(v), c
+
+    def bwd(c, g):
+        h = c * g * 2
+        return (h,)
+
+    f.defvjp(fwd, bwd)
+
+    def loss(x):
+        y = f(x)
+        return y.sum()
+
+    return jax.grad(loss)(x)
+
+
+def combined(x):
+    def combine(a, b):
+        c = a * 0.5 + b
+        return c
+
+    sums = lax.associative_scan(combine, x)
+    return sums * 2
+
+
+def über(größe):
+    höhe = größe + 1; maß = höhe * 2  # fmt: skip  # noqa: E702
+    return maß - größe
+
+
+def adam_step(p, x):
+    def loss(p):
+        h = jnp.tanh(p["w"] @ x + p["b"][0])
+        out = h * p["b"][1]
+        return (out**2).mean()
+
+    value, grads = jax.value_and_grad(loss)(p)
+    m = jax.tree.map(jnp.zeros_like, p)
+    v = jax.tree.map(jnp.zeros_like, p)
+    for t in range(1, 3):
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, grads)
+        v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, v, grads)
+        scale = value * 0.1 / t
+
+        def update(p, m, v):
+            top = m * scale  # noqa: B023
+            bottom = jnp.sqrt(v) + 1e-3
+            return p - top / bottom
+
+        p = jax.tree.map(update, p, m, v)
+    return p
+
+
+def attention(p, x):
+    x = jnp.stack([x, x + 1])
+    query, key, value = (x @ p["w"] for _ in range(3))
+    scores = query @ key.T / 3**0.5
+    mask = jnp.tril(jnp.ones((2, 2), bool))
+    scores = jnp.where(mask, scores, -1e9)
+    weights = jax.nn.softmax(scores)
+    out = weights @ value
+    return out @ p["w"]
+
+
+def loss_of(p, x):
+    h = jnp.tanh(p["w"] @ x)
+
+    def step(c, b):
+        c = c * b
+        return c, c.sum()
+
+    c, rows = lax.scan(step, h, jnp.stack(p["b"]))
+    return rows.sum() + c.sum()
+
+
+gradient = jax.grad(loss_of)
+compiled_gradient = jax.jit(jax.grad(jax.jit(loss_of)))
+
+
+def checkpointed_gradient(p, x):
+    return jax.grad(jax.checkpoint(loss_of))(p, x)
+
+
+PROGRAMS = [
+    (flat, X),
+    (calls, P, X),
+    (unrolled, P, X),
+    (scanned, X),
+    (nested, X),
+    (python_loop_in_a_scan, X),
+    (counted, X),
+    (jitted, X),
+    (rematerialised, X),
+    (with_a_rule, X),
+    (comprehension, P, X),
+    (in_place, X),
+    (modules, P, X),
+    (decorated, X),
+    (several_on_a_line, X),
+    (written_over_several_lines, P, X),
+    (filled_by_others, X),
+    (around_a_loop, P, X),
+    (generated, P, X),
+    (guarded, X),
+    (recursive, X),
+    (packing, X),
+    (a_stack, P, X),
+    (lambdas, X),
+    (counting, X),
+    (while_of, X),
+    (branches, X),
+    (mapped, X),
+    (forward, X),
+    (with_a_backward_rule, X),
+    (combined, X),
+    (über, X),
+    (adam_step, P, X),
+    (attention, P, X),
+    (gradient, P, X),
+    (compiled_gradient, P, X),
+    (checkpointed_gradient, P, X),
+]
+
+
+@pytest.mark.parametrize(("fn", "args"), [(fn, args) for fn, *args in PROGRAMS])
+def test_each_variable_is_what_python_saw(fn, args, monkeypatch):
+    program = taxpr.trace(fn, names=True)(*args)
+    found = collected(program, args)
+    monkeypatch.setattr(jax, "checkpoint", lambda fn: fn)  # which traces also op by op
+    expected = Locals()(fn, *args)
+    # Op by op, the counter of a loop is a number of Python.
+    assert {key for key in found if key[1] != "k"} == set(expected)
+    for key, values in expected.items():
+        if key[0] == "around_a_loop.<locals>.affine" and key[1][0] == "p":
+            found[key] *= 2  # what comes from around a loop is one value, which each iteration sees
+        assert len(found[key]) == len(values), key
+        for one, other in zip(found[key], values, strict=True):
+            assert_close(one, other, tolerance=1e-5)
