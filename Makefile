@@ -3,7 +3,7 @@
 #              the pictures, which need no network, in place of the panels, which do
 # make test    run all tests, in every environment of tools/envs.py whose Python is installed
 #              ENVS="newest colab": only in these; REQUIRE_ALL=1: a missing Python is an error;
-#              ALL=1: all tests of the core on every jax, for a nightly run
+#              ALL=1: the slow ones too, and all of the core on every jax, for a nightly run
 # make notebooks   execute the notebooks and save them with their outputs; NAMES="quickstart": only
 #              these. When it runs twice, the second run changes nothing. Each runs where its
 #              libraries are: in the environment newest, or clients

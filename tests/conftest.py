@@ -1,12 +1,28 @@
 """Settings of JAX for all tests: strict about dtypes and ranks, with internal checks on."""
 
 import os
+from zlib import crc32
 
 # Before jax is imported: tests must not depend on what accelerators a machine has.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
+import pytest
 
 jax.config.update("jax_enable_checks", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as slow the cases that a test with the mark `spread(n)` leaves out.
+
+    A case is chosen by its name, not by its number, which may go up and down with one argument.
+    """
+    seen = set()
+    for item in items:
+        if spread := item.get_closest_marker("spread"):
+            test = item.nodeid.partition("[")[0]
+            if test in seen and crc32(item.nodeid.encode()) % spread.args[0]:
+                item.add_marker("slow")
+            seen.add(test)

@@ -4,8 +4,8 @@ python tools/envs.py install NAME      makes .envs/NAME, or brings it up to date
 python tools/envs.py test [NAME ...]   does so for these (default: all) and runs their tests
 
 Needs .envs/uv/bin/uv, which the Makefile installs. An environment whose Python is not installed
-is left out, and the summary says so; with REQUIRE_ALL=1 it is an error. With ALL=1 all tests run
-on every jax, not a selection on those between the oldest and the newest.
+is left out, and the summary says so; with REQUIRE_ALL=1 it is an error. With ALL=1 all tests run,
+the slow ones too, and on every jax, not a selection on the older ones.
 """
 
 import os
@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +38,12 @@ class Env:
         return ENVS / self.name / "bin" / "python"
 
 
+def marked(*conditions: str) -> str:
+    """Which tests run, by their marks: those marked as slow only with ALL=1."""
+    wanted = " and ".join(conditions if ALL else (*conditions, "not slow"))
+    return f"-m '{wanted}'" if wanted else ""
+
+
 # The slow tests stand together, so a worker that has nothing left takes half of the other's.
 TWO = "-n 2 --dist worksteal"
 NBVAL = (
@@ -57,24 +63,20 @@ NEWEST = Env(
         " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py"
         # These import other people's libraries; their examples are tests/clients.
         " --ignore=tests/client_states.py --ignore=taxpr_jupyter/_states/_libraries"
-        f" --doctest-modules --doctest-glob=*.md {TWO}",
-        # All that is done with tags on every kind of mesh is compiled for long.
-        f"tests/devices {TWO} -k 'not all_that_is_done'",
-        f"tests/browser {TWO}",
+        f" --doctest-modules --doctest-glob=*.md {TWO} {marked()}",
+        f"tests/devices {TWO} {marked()}",
+        f"tests/browser {TWO} {marked()}",
         # Each notebook has a kernel of its own, so it stays with one worker.
         f"notebooks --ignore={LIBRARIES} {NBVAL} -n 2 --dist loadfile",
     ),
 )
-NEWEST = replace(
-    NEWEST, every=tuple(run.replace(" -k 'not all_that_is_done'", "") for run in NEWEST.runs)
-)
 CORE = (
-    f"tests/core {TWO} -m 'not newest_only'",
-    f"tests/devices {TWO} -m 'not newest_only'",
+    f"tests/core {TWO} {marked('not newest_only')}",
+    f"tests/devices {TWO} {marked('not newest_only')}",
     f"tests/fuzz {TWO}",
 )
 # What does not depend on the version of JAX runs with the newest: each program once on the others.
-ONCE = "-m 'not newest_only' -k 'not of_jit and not of_vmap and not of_grad'"
+ONCE = f"{marked('not newest_only')} -k 'not of_jit and not of_vmap and not of_grad'"
 # Between the oldest and the newest little is a thing of its own.
 SELECTION = (f"tests/core/test_hops.py tests/core/test_table.py {TWO} {ONCE}",)
 JAX_0_10 = Env(
@@ -102,7 +104,8 @@ JAX_0_7 = Env(
         *SELECTION,
         f"tests/core/test_meaning.py {TWO} {ONCE}",
         "tests/core/test_program.py tests/core/test_collect.py tests/core/test_custom_rules.py"
-        f" tests/core/test_state_rules.py tests/core/test_sources.py {TWO} -m 'not newest_only'",
+        f" tests/core/test_state_rules.py tests/core/test_sources.py {TWO}"
+        f" {marked('not newest_only')}",
     ),
     every=CORE,
 )
@@ -127,13 +130,13 @@ COLAB = Env(
     ),
     extra="test-browser,test-core",
     runs=(
-        f"{PANEL} -m 'not newest_only'",
+        f"{PANEL} {marked('not newest_only')}",
         "tests/core -m smoke",
-        f"tests/notebooks {TWO}",
+        f"tests/notebooks {TWO} {marked()}",
         "tests/browser",
     ),
     every=(
-        f"tests/jupyter {TWO} -m 'not newest_only'",
+        f"tests/jupyter {TWO} {marked('not newest_only')}",
         "tests/core -m smoke",
         f"tests/notebooks {TWO}",
         "tests/browser",
@@ -146,7 +149,7 @@ CLIENTS = Env(
     pythons=("3.13",),
     pins=(),
     extra="test-clients",
-    runs=(f"tests/clients {TWO}", f"{LIBRARIES} {NBVAL}"),
+    runs=(f"tests/clients {TWO} {marked()}", f"{LIBRARIES} {NBVAL}"),
 )
 DOCS = Env(
     name="docs",

@@ -37,7 +37,7 @@ def opened(page, server):
     return book.panel(1)
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("theme", ["Light", pytest.param("Dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_in_the_panel(page, opened, theme):
     page.evaluate(CHANGE, f"JupyterLab {theme}")
     page.locator(f"[data-jp-theme-light={'true' if theme == 'Light' else 'false'}]").wait_for(
@@ -123,6 +123,7 @@ def test_forced_colours_leave_borders_and_texts(page, tmp_path):
     page.screenshot(path=BUILD / "forced-colours.png")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1, 2])
 def test_narrow_pages_and_large_letters_lose_no_control(browser, server, scale):
     """700 pixels, and 1400 pixels at 200 %, which is as many pixels of the page."""
@@ -147,6 +148,7 @@ def test_narrow_pages_and_large_letters_lose_no_control(browser, server, scale):
     context.close()
 
 
+@pytest.mark.slow
 def test_a_key_folds_and_the_focus_stays(page, opened):
     opened.node(TANH).focus()
     page.keyboard.press("ArrowUp")
@@ -177,6 +179,7 @@ g(jnp.ones(5))
 """
 
 
+@pytest.mark.slow
 def test_an_empty_inspector_gives_its_place_to_the_picture(page, server):
     page.set_viewport_size({"width": 1100, "height": 1200})
     content = notebook(IMPORTS, UNTAGGED)
@@ -204,6 +207,7 @@ def test_an_empty_inspector_gives_its_place_to_the_picture(page, server):
     expect(panel.node("0:scan")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_button_that_goes_hands_the_focus_on(page, opened):
     opened.select(TANH)
     opened.button("Upstream").click()

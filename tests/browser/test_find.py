@@ -86,6 +86,7 @@ def test_a_hit_in_a_folded_scan_in_a_folded_module_is_unfolded_selected_and_in_s
     assert {BLOCK, SCAN} <= set(book.python(3))
 
 
+@pytest.mark.slow
 def test_what_is_upstream_is_lit_across_the_borders_of_clusters(page, opened):
     book, panel = opened("[p.shows_all, str(p.picture().counts)]")
     search = panel.root.get_by_role("searchbox")
@@ -123,6 +124,7 @@ def test_what_is_upstream_is_lit_across_the_borders_of_clusters(page, opened):
     expect(panel.root.locator(".tx-slice")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_shift_and_a_click_light_the_paths_between_two_elements(page, opened):
     _, panel = opened()
     panel.button("Fit the picture").click()

@@ -42,6 +42,7 @@ def test_from_a_click_to_the_changed_value_in_python(page, url):
     whole_way(page, url, BUILD / "panel-lab.png")
 
 
+@pytest.mark.slow
 def test_the_quickstart_runs_again_in_the_same_kernel(page, url):
     """Sessions that are made again take their tags over, and the cells tag them again."""
     book = NotebookPage(page, url(json.loads(QUICKSTART.read_text("utf-8"))))
@@ -54,6 +55,7 @@ def test_the_quickstart_runs_again_in_the_same_kernel(page, url):
     assert int(prompt.inner_text().strip("[]:")) == 2 * int(first.strip("[]:"))
 
 
+@pytest.mark.slow
 def test_a_typed_number_is_the_one_that_runs(page, opened):
     """Also one between two steps of the slider, or beyond its ends."""
     values = "next(iter(p.injectors.values())).values"
@@ -116,6 +118,7 @@ def test_hostile_names_stay_text(opened):
     assert book.dialogs == []
 
 
+@pytest.mark.slow
 def test_a_picture_that_could_run_something_is_cleaned(page, opened):
     book, panel = opened(
         "from taxpr_jupyter._view.widget import view_for\n"
@@ -136,6 +139,7 @@ def test_a_picture_that_could_run_something_is_cleaned(page, opened):
     assert not any(":9/" in address for address in asked)
 
 
+@pytest.mark.slow
 def test_the_header_is_two_rows_and_its_texts_are_whole(page, opened):
     page.set_viewport_size({"width": 1500, "height": 900})
     _, panel = opened()
@@ -155,6 +159,7 @@ def test_the_header_is_two_rows_and_its_texts_are_whole(page, opened):
     assert wide
 
 
+@pytest.mark.slow
 def test_beside_run_stands_what_came_of_it(page, opened):
     page.set_viewport_size({"width": 1400, "height": 700})
     _, panel = opened()
@@ -174,6 +179,7 @@ def test_beside_run_stands_what_came_of_it(page, opened):
     expect(line).to_have_text("Run 2: no output changed ↓")
 
 
+@pytest.mark.slow
 def test_where_a_tag_and_its_value_come_from(opened):
     _, panel = opened()
     panel.select(TANH)
@@ -188,6 +194,7 @@ def test_where_a_tag_and_its_value_come_from(opened):
     expect(own).to_contain_text('taxpr.tag(h.sum(), name="sum")')
 
 
+@pytest.mark.slow
 def test_the_legend_is_folded(opened):
     _, panel = opened()
     legend = panel.root.locator(".tx-legend")
@@ -201,6 +208,7 @@ def test_the_legend_is_folded(opened):
     assert "rgb(0, 0, 0)" not in fills  # which is what no rule gives
 
 
+@pytest.mark.slow
 def test_folding_and_unfolding(opened):
     book, panel = opened(in_python("sorted(p.picture().unfolded)"))
     panel.node(f"{SCANNED}/body", "cluster").locator("text").dblclick()
@@ -254,6 +262,7 @@ def test_the_keyboard_is_enough(page, opened):
     book.expect_python(2, [[f"{TANH}.0"], [f"{TANH}.0"]])
 
 
+@pytest.mark.slow
 def test_moving_and_zooming(page, opened):
     book, panel = opened(in_python(f"[p.view_state.get('selected'), {PLACE}]"))
     box = panel.stage.bounding_box()
@@ -306,6 +315,7 @@ def middles(panel):
     )
 
 
+@pytest.mark.slow
 def test_a_wide_picture_shows_its_first_nodes_and_stays_where_it_is(opened):
     book, _ = opened(WIDE)
     book.run(2)
@@ -333,6 +343,7 @@ def test_a_wide_picture_shows_its_first_nodes_and_stays_where_it_is(opened):
     assert svg["x"] + svg["width"] <= stage["x"] + stage["width"]
 
 
+@pytest.mark.slow
 def test_panels_on_one_page(opened):
     other = SCAN.replace("--name p", "--name q")
     book, panel = opened(other, "q", in_python("[p.tags, q.tags]"))
@@ -367,6 +378,7 @@ def test_a_cell_that_is_run_again_has_the_same_panel(page, opened):
     book.expect_python(2, {f"{TANH}.0": {"name": "h"}})
 
 
+@pytest.mark.slow
 def test_the_colours_of_costs_are_kept_when_a_cell_is_run_again(page, opened):
     book, panel = opened(in_python("p.heat"))
     chosen = panel.root.get_by_label("Colour by")
@@ -387,6 +399,7 @@ def test_the_colours_of_costs_are_kept_when_a_cell_is_run_again(page, opened):
     panel.screenshot(BUILD / "panel-lab-heat.png")
 
 
+@pytest.mark.slow
 def test_an_injector_that_changes_a_shape(opened):
     book, panel = opened(in_python("[p.last.ok, p.last.error, list(p.tags)]"))
     panel.select(TANH)
@@ -419,6 +432,7 @@ def slow(ctx, token, params, factor=0.5):
 """
 
 
+@pytest.mark.slow
 def test_the_panel_is_usable_while_an_injector_is_traced(opened):
     values = in_python("[one.values for one in p.last.injectors.values()]")
     book, panel = opened(HOLD, "go_on.set()", values)
@@ -476,6 +490,7 @@ def test_a_mistake_is_one_message(page, opened):
     book.expect_python(2, [f"{TANH}.0"])
 
 
+@pytest.mark.slow
 def test_the_code_can_be_copied(page, opened):
     _, panel = opened()
     panel.select(TANH)
@@ -494,6 +509,7 @@ def test_the_code_can_be_copied(page, opened):
     assert page.evaluate("getSelection().toString()").strip() == code
 
 
+@pytest.mark.slow
 def test_the_dark_theme(page, opened):
     _, panel = opened()
     change = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
@@ -524,6 +540,7 @@ def test_the_dark_theme(page, opened):
         page.locator("[data-jp-theme-light=true]").wait_for(state="attached")
 
 
+@pytest.mark.slow
 def test_a_session_ends_when_its_panel_is_in_no_page_any_longer(page, opened):
     shown = (
         "import gc, weakref\nfrom taxpr_jupyter import panel\n"

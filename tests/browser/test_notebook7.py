@@ -1,5 +1,6 @@
 """The panel in Notebook 7."""
 
+import pytest
 from browser.conftest import BUILD
 from browser.notebook_page import NotebookPage, expect, notebook
 from browser.programs import IMPORTS, SCAN, TANH, whole_way
@@ -9,6 +10,7 @@ def test_from_a_click_to_the_changed_value_in_python(page, server):
     whole_way(page, server.in_notebook7, BUILD / "panel-notebook7.png")
 
 
+@pytest.mark.slow
 def test_keys_pressed_in_the_panel_do_nothing_to_the_notebook(page, server):
     book = NotebookPage(page, server.in_notebook7(notebook(IMPORTS, SCAN)))
     book.run(0)

@@ -45,7 +45,8 @@ SHEETS = {
     "heat": lambda: draw(branches, 1.0, heat="flops"),
     "comparison": lambda: compare(jnp.sin, lambda x: jnp.cos(jnp.sin(x)) * 3, 1.0),
 }
-in_both = pytest.mark.parametrize("place", ["in_lab", "in_notebook7"])
+NOTEBOOK7 = pytest.param("in_notebook7", marks=pytest.mark.slow)
+in_both = pytest.mark.parametrize("place", ["in_lab", NOTEBOOK7])
 
 
 @in_both

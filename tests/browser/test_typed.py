@@ -37,6 +37,7 @@ def test_a_number_typed_before_run_is_the_one_that_runs(opened):
     expect(panel.field).to_have_value("2")
 
 
+@pytest.mark.slow
 def test_an_injector_chosen_before_run_is_in_the_run(opened):
     book, panel = opened
     panel.select(TANH)
@@ -55,6 +56,7 @@ timer.start()
 """
 
 
+@pytest.mark.slow
 def test_what_is_being_typed_stays_while_the_panel_changes(page, server):
     content = notebook(IMPORTS, SCAN, LATER)
     book = NotebookPage(page, server.in_lab(content))

@@ -72,6 +72,7 @@ TANH = "1:scan/body/2:tanh"
 CHANGE = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
 
 
+@pytest.mark.slow
 def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
     book, panel = opened(in_python(f"[{SCAN_AT!r} in p.picture().unfolded, p.view_state['view']]"))
     views = Views(page, panel)
@@ -165,6 +166,7 @@ def test_the_mouse_and_the_other_views(page, opened):
     expect(head).to_have_attribute("aria-expanded", opened_before)
 
 
+@pytest.mark.slow
 def test_search_and_paths_in_the_text(page, opened):
     _, panel = opened()
     views = Views(page, panel)
@@ -184,6 +186,7 @@ def test_search_and_paths_in_the_text(page, opened):
     panel.screenshot(BUILD / "views-text-upstream.png")
 
 
+@pytest.mark.slow
 def test_names_roles_and_what_is_tagged(page, opened):
     """What a screen reader is told, and names that look like markup."""
     _, panel = opened()
@@ -217,6 +220,7 @@ def test_names_roles_and_what_is_tagged(page, opened):
         page.locator("[data-jp-theme-light=true]").wait_for(state="attached")
 
 
+@pytest.mark.slow
 def test_without_a_picture_there_is_the_outline_and_the_reason(page, opened):
     without = (
         "from taxpr_jupyter._view.widget import view_for\n"
@@ -267,6 +271,7 @@ AXE = """root => {
 }"""
 
 
+@pytest.mark.slow
 def test_nodes_of_a_backward_pass_have_the_colours_of_their_costs(page, opened):
     _, panel = opened()
     panel.root.get_by_label("Colour by").select_option("flops")

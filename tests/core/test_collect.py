@@ -20,6 +20,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize(("fn", "args", "max_steps"), PROGRAMS)
 def test_values_stand_at_the_iterations_in_which_they_fired(fn, args, max_steps):
     p = taxpr.trace(fn)(*args)
@@ -240,6 +241,7 @@ def many(n):
     return lambda index, x: jax.lax.switch(index, [branch(k) for k in range(n)], x)
 
 
+@pytest.mark.slow
 def test_each_branch_of_a_switch_hands_out_its_own():
     n, x = 5, jnp.float32(0.7)
     f = many(n)
@@ -254,6 +256,7 @@ def test_each_branch_of_a_switch_hands_out_its_own():
             np.testing.assert_allclose(value, want if ran else jnp.zeros_like(want))
 
 
+@pytest.mark.slow
 def test_branches_of_a_switch_in_a_loop_and_their_derivatives():
     f, n = many(3), 3
     order, x = jnp.asarray([2, 0, 1, 1, 0]), jnp.float32(0.7)

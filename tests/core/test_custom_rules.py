@@ -236,6 +236,7 @@ def total(outs):
     return sum(jnp.sum(x) for x in jax.tree.leaves(outs))
 
 
+@pytest.mark.spread(2)
 @EVERY
 @pytest.mark.parametrize("mode", ["eager", "jit"])
 def test_without_a_derivative_the_function_runs(fn, mode):
@@ -243,6 +244,7 @@ def test_without_a_derivative_the_function_runs(fn, mode):
     assert_close((jax.jit(run) if mode == "jit" else run)(V), expected(fn, V))
 
 
+@pytest.mark.spread(2)
 @FORWARD
 def test_a_jvp_runs_the_injected_rule(fn):
     run, along = injected(fn), np.float32(1) + W
@@ -255,6 +257,7 @@ def test_a_jvp_runs_the_injected_rule(fn):
         assert ctx_tangents["s"] == 0
 
 
+@pytest.mark.spread(4)
 @EVERY
 def test_a_gradient_runs_the_injected_rule(fn):
     run = injected(fn)
@@ -297,6 +300,7 @@ def test_a_second_derivative_runs_the_rule_of_the_rule(fn):
     assert_close(outs[1], ctx)
 
 
+@pytest.mark.spread(2)
 @EVERY
 def test_a_dropped_rule_differentiates_the_injected_function(fn):
     run = injected(fn, custom_rules="drop")
@@ -313,6 +317,7 @@ def test_a_dropped_rule_differentiates_the_injected_function(fn):
     assert_close(jax.grad(ours)(V), jax.grad(theirs)(V))
 
 
+@pytest.mark.spread(2)
 @EVERY
 def test_a_derivative_with_respect_to_the_ctx_is_refused(fn):
     run = injected(fn)
@@ -385,6 +390,7 @@ def floats(values):
     return [x for x in jax.tree.leaves(values) if jnp.issubdtype(x.dtype, jnp.floating)]
 
 
+@pytest.mark.spread(6)
 @EVERY
 @pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_a_derivative_of_what_a_kept_rule_hands_out_is_refused(fn, mode):
@@ -579,6 +585,7 @@ def along(run, which):
     return slope, more
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("second", ["r", "other"])
 def test_tags_of_a_rule_are_told_where_it_has_fewer_of_them(mode, second):

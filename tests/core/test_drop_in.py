@@ -231,6 +231,7 @@ def test_partition_out(group):
     assert bool(part.consts) == ("scan" in kept)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", INJECTABLE, ids=repr)
 def test_the_parts_make_the_whole(case):
     jaxpr = jax.make_jaxpr(case.fn)(*case.args)

@@ -57,6 +57,7 @@ KINDS = [in_jit, in_scan, in_cond, in_vmap, in_remat, in_all]
 kinds = pytest.mark.parametrize("f", KINDS, ids=lambda f: f.__name__)
 
 
+@pytest.mark.spread(2)
 @kinds
 def test_the_mark_changes_no_value_and_no_derivative(f):
     unmarked = functools.partial(f, body=functools.partial(body, mark=lambda x, **_: x))
@@ -74,6 +75,7 @@ def test_the_mark_changes_no_value_and_no_derivative(f):
     assert taxpr.find_tags(jax.make_jaxpr(jax.jacfwd(f))(X, W)) == []
 
 
+@pytest.mark.spread(2)
 @kinds
 def test_the_gradient_holds_the_tag(f):
     p = taxpr.trace(jax.grad(f))(X, W)
@@ -189,6 +191,7 @@ def all_float(site):
 DIFFERENTIABLE = [case for case in INJECTABLE if case.reverse and runs_plainly(case)]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=repr)
 def test_gradients_are_those_of_the_reference(case):
     p = taxpr.trace(scalar(case.fn))(*case.args)

@@ -88,6 +88,7 @@ AT = (np.float32(1.3), np.asarray([0.4, -0.9], np.float32))
 ALONG = (np.float32(0.7), np.asarray([0.2, 0.5], np.float32))
 
 
+@pytest.mark.slow
 def test_the_derivative_of_a_linear_solve_is_that_of_its_equation():
     run = applied(taxpr.trace(solver)(*AT))
     s = jnp.float32(0.25)

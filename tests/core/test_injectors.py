@@ -30,6 +30,7 @@ def run(injector, fn=loop, arg=XS, where="y"):
     return out, next(iter(p.report(ctx).values()), {})
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("injector", "each"),
     [
@@ -200,6 +201,7 @@ def test_check_finite_counts_a_complex_number_once(values, nan, above, below):
     assert kinds(report) == found
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "dtype", [jnp.float16, jnp.bfloat16, jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float8_e4m3b11fnuz]
 )
@@ -231,6 +233,7 @@ def printed(capsys, injected, *args):
     return sorted(capsys.readouterr().out.splitlines())
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint, jax.value_and_grad])
 def test_print_in_loops_and_branches(capsys, wrap):
     def f(x):
@@ -293,6 +296,7 @@ def test_noise_is_drawn_anew_at_each_firing_and_tag():
     assert not np.any(np.isclose(more[0], y))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("key", [jax.random.key(5), jax.random.PRNGKey(5), 5, np.int64(5)], ids=str)
 def test_keys_of_noise(key):
     expected, _ = run(taxpr.noise(jax.random.key(5)), lambda x: tag(x, name="y"))
@@ -553,6 +557,7 @@ def test_a_function_without_ctx_that_returns_the_wrong_order():
     assert info.match(r"This is at tag 'y', 0:scan/body/t0")
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "dtype", [jnp.float32, jnp.float16, jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int8, jnp.uint32]
 )

@@ -46,6 +46,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize(("fn", "args", "tolerance"), PROGRAMS)
 def test_planting_is_the_reference_with_the_values_of_the_other_run(fn, args, tolerance):
     """Each value stands in the iteration from which it came, whichever branches are taken."""
@@ -181,6 +182,7 @@ def make_weights(n_layers=4, width=4):
     return {n: jax.random.normal(k, shape) * 0.5 for n, k in zip(names, keys, strict=True)}
 
 
+@pytest.mark.slow
 def test_patching_one_layer_between_two_prompts_is_the_model_with_the_edit():
     weights = make_weights()
     clean, corrupted = jax.random.normal(jax.random.key(1), (2, 3, 4))

@@ -32,6 +32,7 @@ def three(fn):
     return lambda x: jet(fn, (x,), ((1.0, 0.0, 0.0),))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("fn", [tagged, kept], ids=lambda fn: fn.__name__)
 @pytest.mark.parametrize(
     "around",

@@ -75,6 +75,7 @@ def leaks(case):
     return False
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("case", one_of_each_kind(), ids=repr)
 def test_no_tracer_is_leaked(case):
     if leaks(case):
@@ -84,6 +85,7 @@ def test_no_tracer_is_leaked(case):
             jax.jit(way(case))(*case.args)
 
 
+@pytest.mark.slow
 def test_a_leak_would_be_found():
     kept = []
 

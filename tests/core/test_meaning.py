@@ -120,6 +120,7 @@ origins = pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
 cases = pytest.mark.parametrize("case", INJECTABLE, ids=repr)
 
 
+@pytest.mark.spread(8)
 @origins
 @cases
 @pytest.mark.parametrize("mode", ["eager", "jit"])
@@ -137,6 +138,7 @@ def test_inject_agrees_with_the_reference(case, origin, mode):
         assert tuple(fired) == case.fires
 
 
+@pytest.mark.spread(8)
 @origins
 @cases
 def test_the_identity_changes_no_bit(case, origin):
@@ -151,6 +153,7 @@ def test_the_identity_changes_no_bit(case, origin):
     assert ctx["s"] == start()["s"]
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("case", [c for c in INJECTABLE if c.batches], ids=repr)
 def test_vmap_of_the_injected_program_has_a_context_for_each_lane(case):
     jaxpr, _ = of_plain(case)
@@ -167,6 +170,7 @@ def test_vmap_of_the_injected_program_has_a_context_for_each_lane(case):
         )
 
 
+@pytest.mark.spread(8)
 @cases
 def test_derivatives_are_those_of_the_reference(case):
     """With respect to arguments and context, of values and context; forward and reverse.
@@ -205,6 +209,7 @@ def test_derivatives_are_those_of_the_reference(case):
         assert_close(jax.jit(jax.grad(ours, argnums))(*at), expected, 10 * case.tolerance)
 
 
+@pytest.mark.spread(8)
 @origins
 @pytest.mark.parametrize("case", [c for c in INJECTABLE if not is_hidden(c)], ids=repr)
 def test_dissolving_leaves_the_function_and_no_tag(case, origin):
@@ -223,6 +228,7 @@ def is_named(name, params, avals=None):
     return params["name"] == name
 
 
+@pytest.mark.spread(3)
 @cases
 def test_only_the_selected_tags_are_injected(case):
     jaxpr, args = of_plain(case)
@@ -239,6 +245,7 @@ def test_only_the_selected_tags_are_injected(case):
         assert_close(flat[-2:], jax.tree.leaves(reference.ctx), case.tolerance)
 
 
+@pytest.mark.spread(2)
 @cases
 def test_injecting_one_tag_after_another_is_injecting_both(case):
     """Unselected tags live on in the injected program, and can be injected there."""

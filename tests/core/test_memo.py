@@ -64,6 +64,7 @@ CALLS = {
 }
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_second_eager_call_compiles_nothing(kind, compiled):
     def f(x):

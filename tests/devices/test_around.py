@@ -42,6 +42,7 @@ def nested(at_outer, at_inner, check_vma):
     return outer
 
 
+@pytest.mark.spread(2)
 @checked
 @pytest.mark.parametrize("with_set_mesh", [True, False])
 def test_nested_shard_maps_merge_each_along_its_own_axes(check_vma, with_set_mesh):

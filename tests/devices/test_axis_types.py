@@ -89,6 +89,7 @@ def without_a_mesh(fn, around):
     return jax.jit(all_of(around(lambda fn: fn, fn), fn is not looped))(jnp.asarray(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("around", "way"),
     [*((with_tags_around, way) for way in WAYS), (in_a_loop, "auto")],
@@ -188,6 +189,7 @@ def jaxprs_of_all_kinds(x):
     return lax.psum(jax.jit(lambda x: x)(x), "j")
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
 def test_a_tag_on_an_argument_in_a_shard_map(kind):
     """It is what the argument is, of whichever jaxpr."""

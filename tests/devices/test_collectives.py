@@ -83,6 +83,7 @@ def differing(ctx, like):
 PROGRAMS = [normalised, ring, gathered, until_all, branch_of_all]
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("check_vma", [True, False], ids=["checked", "unchecked"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_collectives(program, check_vma):
@@ -147,6 +148,7 @@ def test_a_ctx_may_differ_for_a_while():
     assert_close(jax.jit(run)(jnp.float32(0), X)[1], X.sum(1).max())
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("check_vma", [True, False], ids=["checked", "unchecked"])
 def test_derivatives_are_those_of_the_program_threaded_by_hand(check_vma):
     def tagged(x):

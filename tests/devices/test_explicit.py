@@ -154,11 +154,13 @@ def observing():
     ]
 
 
+@pytest.mark.spread(4)
 @programs
 def test_observing_injectors(fn):
     same_as_on_one_device(injected(fn, *observing()))
 
 
+@pytest.mark.spread(4)
 @programs
 def test_changing_injectors(fn):
     changing = [
@@ -173,6 +175,7 @@ def test_changing_injectors(fn):
     same_as_on_one_device(injected(fn, *changing))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("make", [taxpr.zero, lambda: taxpr.replace(1.0)], ids=["zero", "replace"])
 @pytest.mark.parametrize("fn", [straight, scanned, branched, a_tree], ids=lambda fn: fn.__name__)
 def test_constants_in_the_place_of_sharded_values(fn, make):
@@ -213,6 +216,7 @@ def test_a_buffer_is_sharded_as_the_token_where_the_devices_are_known():
 # ---- collect, plant, and what is made of them ----------------------------------
 
 
+@pytest.mark.spread(5)
 @programs
 @pytest.mark.parametrize("max_steps", [None, 3])
 def test_collected_values(fn, max_steps):
@@ -223,6 +227,7 @@ def test_collected_values(fn, max_steps):
         assert tuple(value.sharding.spec)[-2:] == ("i", "j")
 
 
+@pytest.mark.spread(4)
 @programs
 def test_planted_values(fn):
     def check(x, how):
@@ -249,6 +254,7 @@ def test_planted_values_may_be_sharded_otherwise(spec):
     same_as_on_one_device(check)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "fn", [straight, scanned, branched, mapped, a_tree], ids=lambda fn: fn.__name__
 )
@@ -269,6 +275,7 @@ def test_gradients(fn):
     same_as_on_one_device(check)
 
 
+@pytest.mark.spread(2)
 @programs
 def test_until(fn):
     def check(x, how):
@@ -291,6 +298,7 @@ def test_cotangents():
     same_as_on_one_device(check)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("fn", [mapped, mapped_loop], ids=lambda fn: fn.__name__)
 def test_each_example(fn):
     def check(x, how):
@@ -365,6 +373,7 @@ def same_as_on_an_ordinary_mesh(check):
     )
 
 
+@pytest.mark.slow
 def test_values_of_a_shard_map_are_planted():
     def check(f, x, how):
         program = taxpr.trace(f)(x)

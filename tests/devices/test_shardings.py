@@ -70,6 +70,7 @@ def same(found, expected, args):
         assert a.is_equivalent_to(b, arg.ndim)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("injector", [identity, changing], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("fn", [given, inner_jit, constrained, shard_mapped])
 def test_compiled_shardings_stay(fn, injector):
@@ -174,6 +175,7 @@ def test_what_an_injector_returns_gets_the_sharding_that_the_program_goes_on_wit
     assert_close(new, y if name == "y" else np.sin(y) + np.sin(np.sin(y)))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "kind",
     [

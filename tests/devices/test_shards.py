@@ -124,6 +124,7 @@ def agrees(body, layout, policy, check_vma, *, eager=False):
             assert_close(ctx[leaf], merged(policy, start()[leaf], each, over, along))
 
 
+@pytest.mark.spread(5)
 @checked
 @pytest.mark.parametrize("layout", ["4x2", "one of two"])
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
@@ -131,6 +132,7 @@ def test_each_body_agrees_with_its_run_on_each_device(body, layout, check_vma):
     agrees(body, layout, "psum", check_vma)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("layout", "check_vma"),
     [("8", True), ("4x2", False), ("both on one", True), ("one of two", False), ("turned", True)],
@@ -140,6 +142,7 @@ def test_each_policy_on_each_mesh(policy, layout, check_vma):
     agrees(scanned, layout, policy, check_vma)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(("policy", "check_vma"), [("psum", True), ("stack", False)])
 def test_without_jit(policy, check_vma):
     agrees(flat, "8", policy, check_vma, eager=True)
@@ -409,6 +412,7 @@ def test_states_that_do_not_add_up_are_not_made_one(kind, policy):
         program.inject({"h": [taxpr.count(), kind()]}, shards=policy)
 
 
+@pytest.mark.slow
 def test_stacked_states_are_reported_for_each_device():
     xs = jnp.arange(8.0)
     injected = tagged_shards()(xs).inject({"h": taxpr.stats()}, shards="stack")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 from checks import assert_close
 from devices import two_processes
 
@@ -53,6 +54,7 @@ def run_both(folder):
     return statuses, "\n".join(file.read_text() for file in said)
 
 
+@pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path):
     for _ in range(3):
         statuses, said = run_both(tmp_path)

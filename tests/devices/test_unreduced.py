@@ -56,6 +56,7 @@ def weights_in_a_branch(x, w):
 REDUCED = [shards, weights, weights_in_a_loop, weights_in_a_branch]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("body", REDUCED, ids=lambda f: f.__name__)
 def test_reduced_operands(body):
     f = mapped(body, P("i", "j"))
@@ -95,6 +96,7 @@ def with_sums(name):
     return locals()[name]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("body", [of_parts, parts, parts_in_a_loop], ids=lambda f: f.__name__)
 def test_unreduced_results(body):
     def f(x, w):

@@ -11,7 +11,6 @@ and under `jax.jit`, mapped, and differentiated.
 
 import collections
 import itertools
-import os
 
 import jax
 import jax.experimental
@@ -21,6 +20,7 @@ import numpy as np
 import pytest
 from checks import assert_close, check_types, is_float
 from fuzz import meaning
+from fuzz.amount import PROGRAMS, SEED
 from fuzz.build import Hop, as_source, build, lanes
 from fuzz.generate import choices, program_of
 from fuzz.hops import HOPS
@@ -40,8 +40,6 @@ import taxpr
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
 # The older versions of JAX, of which there are several, get fewer.
-PROGRAMS = int(os.environ.get("TAXPR_FUZZ", 2000 if jax.__version_info__ >= (0, 12) else 300))
-SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
 
 
 def fuzz(share, chunks):

@@ -1,13 +1,13 @@
 """Random programs, folded and unfolded at random: pictures that are complete and can be read.
 
-`TAXPR_FUZZ` and `TAXPR_FUZZ_SEED` mean what they mean in `test_fuzz`.
+How many: `fuzz.amount`.
 """
 
-import os
 from collections import Counter
 
 import jax
 import pytest
+from fuzz.amount import PROGRAMS, SEED
 from fuzz.build import as_source, build
 from fuzz.generate import choices, program_of
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
@@ -19,8 +19,6 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import HARD_LIMIT
 from taxpr_jupyter._tree.refold import refolded
 
-PROGRAMS = max(1, int(os.environ.get("TAXPR_FUZZ", 2000)) // 40)
-SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
 STEPS = 8
 BUDGETS = (8, 25, 60)
 
@@ -28,7 +26,7 @@ BUDGETS = (8, 25, 60)
 @pytest.mark.timeout(1800)  # shrinking a failure takes long
 @seed(f"{SEED} pictures")
 @settings(
-    max_examples=PROGRAMS,
+    max_examples=max(1, PROGRAMS // 40),
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),

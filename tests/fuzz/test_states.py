@@ -3,12 +3,10 @@
 Every program is traced and uncurried, and its jaxpr run equation by equation: the same bits.
 A fixed share is run by JAX as well: compiled, mapped, and differentiated in float64.
 
-    TAXPR_FUZZ        twice as many programs (``make fuzz N=...``)
-    TAXPR_FUZZ_SEED   where to begin
+They are half as many as `fuzz.amount` says.
 """
 
 import collections
-import os
 import random
 
 import jax
@@ -16,6 +14,7 @@ import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fuzz.amount import PROGRAMS, SEED
 from fuzz.states import (
     BRANCHES,
     KINDS,
@@ -36,9 +35,6 @@ from taxpr import RefusedError, StateError, uncurry
 # Up to 0.7 only experimental.
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
-# The older versions of JAX, of which there are several, get fewer.
-PROGRAMS = int(os.environ.get("TAXPR_FUZZ", 2000 if jax.__version_info__ >= (0, 12) else 300)) // 2
-SEED = int(os.environ.get("TAXPR_FUZZ_SEED", 0))
 CHUNKS = 4
 INITIAL = dict(zip(PLACES, (0.5, -1.0, 0.25, 2.0), strict=True))
 X = 0.75

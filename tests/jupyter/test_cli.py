@@ -99,6 +99,7 @@ def test_there_are_three_examples():
     assert len(EXAMPLES) == 3
 
 
+@pytest.mark.slow
 def test_as_a_command(folder):
     command = [sys.executable, "-m", "taxpr_jupyter", "draw", *LOSS, "-o", "out.dot"]
     import taxpr

@@ -96,6 +96,7 @@ def test_tags_and_values():
     assert int(counted["count"]) == int(session.last.outputs["i"])
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     ("injector", "values", "names"),
     [
@@ -136,6 +137,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(("key", "text"), KEYS, ids=[text for _, text in KEYS])
 def test_keys_are_written(key, text):
     session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
@@ -144,6 +146,7 @@ def test_keys_are_written(key, text):
     same(session, NAMESPACE)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("namespace", [{}, {"jnp": jnp}], ids=["none", "jnp"])
 @pytest.mark.parametrize(
     ("dtype", "text"),

@@ -108,6 +108,7 @@ def expected(session, reads):
     return (run.outputs, dict(run.final_states)) if "states" in reads else run.outputs
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("name", CASES)
 def test_it_runs_with_the_names_that_it_asks_for(name, sessions, alone):
     case, code = CASES[name], sessions[name].code()
@@ -190,6 +191,7 @@ x = jnp.arange(4.0)
 """
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_script_of_it_has_the_settings_of_the_trace(setting, tmp_path):
     value, type_of_x = SETTINGS[setting]

@@ -133,6 +133,7 @@ for name, make in PROGRAMS.items():
 """
 
 
+@pytest.mark.slow
 def test_the_text_is_the_same_in_another_process():
     tests = pathlib.Path(__file__).parent.parent
     path = os.pathsep.join([str(tests), str(tests.parent)])

@@ -349,6 +349,7 @@ class TestSaving:
         with pytest.raises(PanelError, match=r"No PNG: cairosvg failed: ZeroDivisionError"):
             drawing.save(tmp_path / "it.png")
 
+    @pytest.mark.spread(2)
     @pytest.mark.parametrize("name", ["hostile", "deeply_nested", "mlp_step"])
     def test_cairosvg_itself(self, no_dot, tmp_path, name):
         """Where it is installed: the extra `png`."""
@@ -608,6 +609,7 @@ for name in ("deep", "hostile", "long_and_flat", "switch"):
 """
 
 
+@pytest.mark.slow
 def test_the_same_text_in_another_process():
     tests = ROOT / "tests"
     path = os.pathsep.join([str(tests), str(ROOT)])

@@ -164,6 +164,7 @@ def test_hostile_names_and_queries_are_only_text():
     assert addresses(program, "שלום")
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_everything_that_is_found_can_be_revealed(name):
     program = PROGRAMS[name]()
@@ -314,6 +315,7 @@ def test_what_is_not_there_cannot_be_revealed(address):
 # --- a part ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_that_is_left_out_is_counted_and_can_be_unfolded(name):
     program = PROGRAMS[name]()

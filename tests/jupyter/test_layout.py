@@ -89,6 +89,7 @@ def test_several_graphs_are_laid_out_as_each_alone(engine):
     assert lay_out_all([]) == []
 
 
+@pytest.mark.slow
 @needs_dot
 def test_one_of_several_graphs_that_is_slow_or_wrong_spoils_no_other():
     first, slow = lay_out_all([SMALL, SLOW], timeout=4)

@@ -64,6 +64,7 @@ def nested(x):
 # --- nothing is lost ------------------------------------------------------------------------------
 
 
+@pytest.mark.spread(2)
 @every_program
 @every_folding
 def test_every_equation_is_a_line_or_inside_a_folded_one(name, unfolded):
@@ -77,6 +78,7 @@ def test_every_equation_is_a_line_or_inside_a_folded_one(name, unfolded):
     assert not any(line.hidden for line in lines if line.open or not line.fold)
 
 
+@pytest.mark.spread(2)
 @every_program
 def test_every_equation_has_a_line_when_all_is_open(name):
     program = PROGRAMS[name]()
@@ -85,6 +87,7 @@ def test_every_equation_has_a_line_when_all_is_open(name):
     assert equations(Edited(program, Edits()).lines()) == total
 
 
+@pytest.mark.spread(2)
 @every_program
 @every_folding
 def test_they_are_folded_as_the_picture_is(name, unfolded):
@@ -101,6 +104,7 @@ def test_they_are_folded_as_the_picture_is(name, unfolded):
     assert backward <= {line.address for line in lines if "backward" in line.marks}
 
 
+@pytest.mark.spread(2)
 @every_program
 @every_folding
 def test_letters_are_made_before_they_are_used(name, unfolded):

@@ -50,6 +50,7 @@ def test_a_call_on_the_first_line_runs_the_whole_cell_first(with_f):
     assert float(with_f.names["z"][1]) == 2.0
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("call", "inputs"),
     [

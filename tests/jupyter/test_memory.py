@@ -69,6 +69,7 @@ def fails(session):
     assert not session.run().ok
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("use", [works, opens_a_panel, closes_a_panel, is_closed, fails])
 def test_a_session_ends_when_nobody_has_it(use):
     x = square()
@@ -90,6 +91,7 @@ def let_go():
     view_for(other).close()
 
 
+@pytest.mark.slow
 def test_a_panel_that_a_page_shows_keeps_its_session():
     session = Session(f, (square(),))
     gone = weakref.ref(session)
@@ -256,6 +258,7 @@ def test_arrays_of_old_runs_are_gone():
     assert len(gone) == 3
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_runs():
     session = Session(f, (square(),), kept_bytes=0)
     sizes = []
@@ -301,6 +304,7 @@ WAS_RELEASED = (
 )
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "use",
     [

@@ -20,6 +20,7 @@ def double(ctx, token, params):
 # ---- mistakes in a cell ----------------------------------------------------------
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
@@ -258,6 +259,7 @@ def _alone(ctx, token, params):
     return token
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("injector", "message"),
     [

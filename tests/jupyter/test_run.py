@@ -198,6 +198,7 @@ class _Callable:
         return token * G, ctx
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "injector",
     [
@@ -734,6 +735,7 @@ TWO_DEVICES = """
 """
 
 
+@pytest.mark.slow
 def test_two_devices():
     code = "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=2'\n"
     code += textwrap.dedent(TWO_DEVICES)

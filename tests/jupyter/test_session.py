@@ -349,6 +349,7 @@ def test_fold_and_unfold(session):
     assert session.unfolded is None
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize(
     "mistake",
     [

@@ -83,6 +83,7 @@ RUN = [
 ]
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", RUN, ids=lambda case: case.name)
 def test_what_changes_is_downstream(case):
     program = taxpr.trace(case.fn)(*case.args)
@@ -116,6 +117,7 @@ STEPS = {
 }
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=25, deadline=None, derandomize=True)
 @hypothesis.given(
     steps=st.lists(st.sampled_from(sorted(STEPS)), min_size=2, max_size=5),

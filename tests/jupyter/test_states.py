@@ -741,6 +741,7 @@ f(jnp.float32(2))"""
 FIRST, SECOND = "    total.value = total.value + x\n", "    z = x + jnp.float32(5)\n"
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("before", "after", "seen", "note"),
     [

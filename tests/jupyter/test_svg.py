@@ -79,6 +79,7 @@ def canonical(svg):
     ]
 
 
+@pytest.mark.spread(4)
 @needs_dot
 @every_program
 def test_both_engines_give_the_same_but_for_coordinates(name):
@@ -89,11 +90,13 @@ def test_both_engines_give_the_same_but_for_coordinates(name):
     assert one == other
 
 
+@pytest.mark.spread(3)
 @every_program
 def test_each_text_of_an_edge_is_read_as_its_own(name):
     assert misread(*finished(name)) == []
 
 
+@pytest.mark.spread(3)
 @every_program
 def test_every_element_of_the_picture_is_there_with_its_texts(name):
     picture, svg = finished(name)
@@ -114,6 +117,7 @@ def test_every_element_of_the_picture_is_there_with_its_texts(name):
     assert len(elements(svg, "edge")) == len(picture.edges)
 
 
+@pytest.mark.spread(3)
 @every_program
 def test_no_ids_no_links_no_scripts(name):
     _, svg = finished(name)

@@ -183,6 +183,7 @@ def deep_gradient(layers):
     return jax.grad(loss), [np.ones((layers, 3, 3), np.float32), np.ones((2, 3), np.float32)]
 
 
+@pytest.mark.slow
 def test_outputs_are_small():
     fn, args = deep_gradient(60)
     drawing = draw(fn, *args)

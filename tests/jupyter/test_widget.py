@@ -432,6 +432,7 @@ def test_of_the_values_that_come_during_a_live_run_the_latest_wins(session, view
     assert session.last.injectors[key].values == {"factor": 0.3}
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("change", "stale"),
     [

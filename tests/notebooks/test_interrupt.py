@@ -102,6 +102,7 @@ def test_an_interrupt_of_a_cell_is_for_the_cell(kernel):
     assert kernel.run("print(session.injectors, session.running)") == ("{} False", "")
 
 
+@pytest.mark.slow
 def test_unloading_leaves_interrupts_to_the_kernel(kernel):
     kernel.run("%load_ext taxpr_jupyter\n%unload_ext taxpr_jupyter")
     kernel.run("import signal")
