@@ -25,15 +25,18 @@ ADJOINTS = [
 adjoints = pytest.mark.parametrize("adjoint", ADJOINTS, ids=lambda a: type(a).__name__)
 
 
+@pytest.mark.spread(2)
 @adjoints
 def test_a_solution(adjoint):
     check_identity(solved(adjoint), Y0)
 
 
+@pytest.mark.slow
 def test_a_gradient_by_checkpoints():
     check_identity(jax.grad(lambda y0: jnp.sum(solved(ADJOINTS[0])(y0) ** 2)), Y0)
 
 
+@pytest.mark.slow
 def test_a_gradient_through_the_solver():
     check_identity(jax.grad(lambda y0: jnp.sum(solved(ADJOINTS[1])(y0) ** 2)), Y0)
 
@@ -43,6 +46,7 @@ def test_a_forward_derivative():
     check_identity(lambda y0: jax.jvp(solve, (y0,), (jnp.ones(8),)), Y0)
 
 
+@pytest.mark.spread(2)
 @adjoints
 def test_a_factor_in_the_field_does_what_inject_does(adjoint):
     def edited(factor, y0):
@@ -58,6 +62,7 @@ def test_a_factor_in_the_field_does_what_inject_does(adjoint):
         check_scale(plain, edited, (Y0,), [site], gradient=reverse)
 
 
+@pytest.mark.spread(2)
 @adjoints
 def test_a_tag_fires_as_often_as_the_field_is_evaluated(adjoint):
     program = taxpr.trace(lambda y0: solution(y0, adjoint).stats["num_steps"])(Y0)
@@ -79,6 +84,7 @@ def tagged(y0):
     return jnp.sum(solution.ys**2)
 
 
+@pytest.mark.slow
 def test_what_looks_into_the_field_leaves_the_gradient_by_checkpoints():
     plain = jax.jit(jax.grad(tagged))(Y0)
     program = taxpr.trace(tagged)(Y0)
@@ -91,6 +97,7 @@ def test_what_looks_into_the_field_leaves_the_gradient_by_checkpoints():
     assert ctx[0]["state"] == {program.tags()[0].address: values["slope"].count}
 
 
+@pytest.mark.slow
 def test_a_gradient_by_checkpoints_of_a_changed_field():
     """The backward rule runs the field as it was, along the solution of the changed one."""
     run = taxpr.trace(tagged)(Y0).inject(taxpr.scale(0.5))

@@ -138,6 +138,7 @@ def looped(x, checkpoints=None):
 START = jnp.asarray([0.9, 1.2])
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("checkpoints", [None, 8])
 def test_looking_into_a_checkpointed_loop_leaves_its_gradient(checkpoints, mode):

@@ -57,6 +57,7 @@ def test_linen_gradient():
     check_identity(jax.value_and_grad(loss, argnums=(0, 1)), VARIABLES, X)
 
 
+@pytest.mark.slow
 def test_linen_init():
     check_identity(MODEL.init, jax.random.key(0), X)
 

@@ -103,6 +103,7 @@ def test_all_values_can_be_looked_at_but_those_that_never_run(fn):
     assert_close(jax.jit(counted)(counted.ctx, A, B)[0], jax.jit(fn)(A, B))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("fn", [by_lu, least_squares, by_cg, mapped_cg], ids=lambda f: f.__name__)
 def test_to_look_costs_no_derivative(fn):
     program = taxpr.trace(fn)(A, B).dissolve()
@@ -126,6 +127,7 @@ class WithSolves(Reference):
         return super().eqn(eqn, args)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("fn", [by_cg, mapped_cg], ids=lambda fn: fn.__name__)
 def test_the_operator_is_changed_where_the_solver_calls_it(fn):
     def grow(n, token, params):
@@ -191,6 +193,7 @@ def test_a_tag_in_a_nonlinear_system_fires_wherever_it_is_evaluated():
     assert more > evaluated > 1
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_for_it():
     code = """
         import sys, jax, jax.numpy as jnp, taxpr

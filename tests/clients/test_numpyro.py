@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpyro
+import pytest
 from checks import assert_close
 from client_checks import all_of, check_identity, check_scale, collected_at
 from numpyro.infer import HMC, SVI, Trace_ELBO
@@ -32,6 +33,7 @@ def test_predictive():
     check_identity(lambda key, x: predict(key, x, None), KEY, X)
 
 
+@pytest.mark.slow
 def test_a_step_of_nuts():
     step, args = PROGRAMS["numpyro_nuts_step"]()
     check_identity(step, *args)
@@ -43,6 +45,7 @@ def test_a_step_of_hmc():
     check_identity(lambda state, x, y: kernel.sample(state, (x, y), {}), state, X, Y)
 
 
+@pytest.mark.slow
 def test_a_step_of_svi():
     svi = SVI(model, AutoNormal(model), numpyro.optim.Adam(1e-2), Trace_ELBO())
     state = svi.init(KEY, X, Y)

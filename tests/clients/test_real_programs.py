@@ -10,6 +10,7 @@ from taxpr_jupyter import draw
 from taxpr_jupyter._tree.fold import BUDGET
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_drawn_within_the_budget(name):
     fn, args = PROGRAMS[name]()
@@ -22,6 +23,7 @@ def test_it_is_drawn_within_the_budget(name):
     assert misread(picture, drawing.svg()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["flax_linen_transformer_gradient", "flax_nnx_transformer_gradient", "rnn_by_scan"]
 )

@@ -57,6 +57,7 @@ def test_states_have_names_and_the_written_ones_are_told_apart(name):
     assert " ".join(session.notes) == program.notes
 
 
+@pytest.mark.spread(5)
 def test_a_run_gives_what_the_library_gives(name):
     program, _, run, _ = opened(name)
     out, states = program.eager()
@@ -73,6 +74,7 @@ def test_the_users_objects_stay_as_they_are(name):
         assert a is b or np.array_equal(a, b)
 
 
+@pytest.mark.spread(3)
 def test_the_code_gives_the_same(name):
     program, session, run, _ = opened(name)
     scope = dict(program.names)
