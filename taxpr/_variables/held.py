@@ -37,6 +37,9 @@ def _is_plain(kind: type) -> bool:
 class Held:
     """What a variable held.
 
+    Classes of the user's say what their PyTrees and keys are, and whether these are equal: what
+    they raise, methods raise.
+
     Attributes:
         at: References to the tracers, by path.
     """
@@ -89,10 +92,7 @@ def _contents(value: Any) -> Any:
 
 
 def _flat(contents: Any) -> tuple[list[Any], Any]:
-    try:
-        return jax.tree.flatten(contents, is_leaf=_is_iterator)
-    except Exception:  # a PyTree of the user's that cannot be flattened by now
-        return jax.tree.flatten(())
+    return jax.tree.flatten(contents, is_leaf=_is_iterator)
 
 
 def _is_iterator(value: Any) -> bool:

@@ -65,8 +65,15 @@ class Watch:
                 continue
             before = held.get(name)
             # A free variable has its name where it was bound.
-            if (before is None or not before.still(value)) and name not in code.co_freevars:
-                held[name] = now = Held(value)
+            if name in code.co_freevars:
+                continue
+            try:
+                now = before if before is not None and before.still(value) else Held(value)
+            except Exception:  # of a class of the user's; looking must not cost anything
+                held.pop(name, None)
+                continue
+            if now is not before:
+                held[name] = now
                 new += ((name, path, leaf) for path, leaf in now.unlike(before))
         if new:
             self._mark(trace, code, seen.line, new)

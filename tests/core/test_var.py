@@ -1,6 +1,8 @@
 """Selectors by variables of the source, in all functions that take selectors."""
 
+import concurrent.futures
 import gc
+import pathlib
 import re
 import sys
 import weakref
@@ -15,6 +17,7 @@ from jax import lax
 import taxpr
 from taxpr import SelectorError, var
 
+HERE = pathlib.Path(__file__)
 X = jnp.asarray([0.3, -0.8, 1.1])
 
 
@@ -277,3 +280,193 @@ def test_values_that_are_no_tracers_have_no_names():
 
     names = [one.name for one in taxpr.trace(f, names=True)(X).variables()]
     assert names == ["x", "y"]
+
+
+# ---- what makes names hard ----------------------------------------------------------------------
+
+
+def names_of(fn, *args):
+    return [(one.text, one.occurrence) for one in taxpr.trace(fn, names=True)(*args).variables()]
+
+
+def test_code_without_source_has_no_names():
+    space = {"jnp": jnp}
+    exec("def f(x):\n    y = jnp.sin(x)\n    return y * 2", space)
+    assert names_of(space["f"], X) == []
+    own = lambda x: space["f"](x) + 1
+    assert names_of(own, X) == [("x", 0)]
+
+
+def test_a_file_that_was_edited_since_it_was_imported(tmp_path, monkeypatch):
+    file = tmp_path / "edited_model.py"
+    file.write_text("import jax.numpy as jnp\n\n\ndef f(x):\n    y = jnp.sin(x)\n    return y\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import edited_model
+
+    file.write_text("# new\n" * 9)
+    program = taxpr.trace(edited_model.f, names=True)(X)
+    assert [(one.text, one.line) for one in program.variables()] == [("x", 4), ("y", 5)]
+    assert_close(program.collect(var("y"))(X)[1], {"y": jnp.sin(X)})
+
+
+def test_decorators_that_hide_a_function(tmp_path):
+    def hiding(fn):
+        return lambda *args: fn(*args) * 2
+
+    @hiding
+    @jax.jit
+    @hiding
+    def f(x):
+        y = x + 1
+        return y
+
+    program = taxpr.trace(f, names=True)(X)
+    [line] = {one.line for one in program.variables() if one.short == "f.x"}
+    source = HERE.read_text(encoding="utf-8").splitlines()
+    assert source[line - 1].strip() == "def f(x):"
+    assert_close(program.collect(var("f.y"))(X)[1], {"y": X + 1})
+
+
+def test_a_value_that_is_overwritten_within_a_line_has_no_name_and_no_other_one_has_it():
+    def f(x):
+        y = x + 1; y = y * 2; z = y - x  # fmt: skip  # noqa: E702
+        return z
+
+    assert names_of(f, X) == [("x", 0), ("y", 0), ("z", 0)]
+    _, found = taxpr.collect(f, [var("y"), var("z")])(X)
+    assert_close(found, {"y": (X + 1) * 2, "z": (X + 1) * 2 - X})
+
+
+class Odd:
+    """An object that raises whatever is asked of it."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        raise TypeError("no comparison")
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"no {name}")
+
+    __hash__ = None
+
+
+@jax.tree_util.register_pytree_node_class
+class OddTree(Odd):
+    def tree_flatten(self):
+        return (self.x,), Odd(1)
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+@jax.tree_util.register_pytree_node_class
+class Broken(Odd):
+    def tree_flatten(self):
+        raise ValueError("cannot be flattened")
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        raise ValueError("cannot be unflattened")
+
+
+def test_objects_that_raise_when_they_are_looked_at_do_no_harm():
+    def f(x):
+        odd, tree, broken = Odd(x + 1), OddTree(x + 2), Broken(x + 3)
+        mixed = {1: x, "a": x}  # cannot be sorted
+        y = odd.x + tree.x
+        y = y + broken.x
+        return y + mixed[1]
+
+    names = names_of(f, X)
+    assert ("y", 0) in names
+    assert ("y", 1) in names
+    assert ("odd.x", 0) in names
+    assert not any(text.startswith(("broken", "mixed")) for text, _ in names)
+    assert_close(taxpr.collect(f, var("y", occurrence=1))(X)[1], {"y": 3 * X + 6})
+
+
+def test_iterators_are_neither_used_up_nor_warned_of():
+    def f(x):
+        rows = iter([x, x + 1])
+        both = zip([x], [x * 2], strict=True)
+        some = (row * 2 for row in [x])
+        first = next(rows)
+        return first, next(rows), list(both), next(some)
+
+    assert_close(taxpr.trace(f, names=True)(X)(X), f(X))
+
+
+def test_another_tool_that_traces_is_left_alone():
+    def f(x):
+        y = x + 1
+        return y
+
+    if sys.version_info >= (3, 12):
+        tools = [k for k in (3, 4, 5) if sys.monitoring.get_tool(k) is None]
+        for tool in tools:
+            sys.monitoring.use_tool_id(tool, "other")
+        try:
+            assert names_of(f, X) == []
+            assert all(sys.monitoring.get_tool(tool) == "other" for tool in tools)
+        finally:
+            for tool in tools:
+                sys.monitoring.free_tool_id(tool)
+        return
+
+    def other(frame, event, arg):
+        return other
+
+    before = sys.gettrace()
+    sys.settrace(other)
+    try:
+        assert names_of(f, X) == []
+        assert sys.gettrace() is other
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there is one listener")
+def test_names_are_known_in_a_debugger():
+    def f(x):
+        y = x + 1
+        return y
+
+    before = sys.gettrace()
+    sys.settrace(lambda *args: None)
+    try:
+        assert names_of(f, X) == [("x", 0), ("y", 0)]
+    finally:
+        sys.settrace(before)
+
+
+def test_threads_do_not_see_each_others_variables():
+    def made(k):
+        def f(x):
+            for _ in range(20):
+                x = jnp.sin(x) + k
+            return x
+
+        return f
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        programs = list(pool.map(lambda k: taxpr.trace(made(k), names=True)(X), range(8)))
+    for k, program in enumerate(programs):
+        assert [one.occurrence for one in program.variables()] == list(range(21))
+        assert_close(program.collect(var("x", occurrence=20))(X)[1]["x"], made(k)(X))
+
+
+def test_a_program_is_traced_with_names_while_another_one_is():
+    def inner(x):
+        z = x * 3
+        return z
+
+    def f(x):
+        y = x + 1
+        names = names_of(inner, X)
+        assert names == [("x", 0), ("z", 0)]
+        return inner(y)
+
+    assert names_of(f, X) == [("x", 0), ("y", 0), ("x", 0), ("z", 0)]

@@ -1,127 +1,15 @@
 """Variables of the source are the values that plain Python sees in the same functions."""
 
-import ast
 import dataclasses
 import functools
-import pathlib
-import sys
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from checks import assert_close
 from jax import lax
+from python_locals import compare
 
 import taxpr
-from taxpr import var
-from taxpr._variables.select import labels
-
-HERE = __file__
-# For each function the line of its def, by where it begins: at its first decorator.
-DEFS = {
-    min([node.lineno, *(one.lineno for one in node.decorator_list)]): node.lineno
-    for node in ast.walk(ast.parse(pathlib.Path(HERE).read_text(encoding="utf-8")))
-    if isinstance(node, ast.FunctionDef)
-}
-
-
-# ---- the oracle: the function run by Python, op by op, with its locals watched ----------------
-
-
-class Locals:
-    """Every value that a local variable held, in order, by function, name, path and line."""
-
-    def __init__(self):
-        self.found = {}
-        self.held = {}
-
-    def __call__(self, fn, *args):
-        before = sys.gettrace()
-        try:
-            with jax.disable_jit():
-                sys.settrace(self._call)
-                fn(*args)
-        finally:
-            sys.settrace(before)
-        return self.found
-
-    def _call(self, frame, event, arg):
-        if frame.f_code.co_filename != HERE or frame.f_code.co_qualname.startswith("Locals."):
-            return None
-        if frame not in self.held:  # and no generator that goes on
-            first = frame.f_code.co_firstlineno
-            self.held[frame] = {}, DEFS.get(first, first)
-        return self._event
-
-    def _event(self, frame, event, arg):
-        held, line = self.held[frame]
-        for name, value in frame.f_locals.items():
-            if name in frame.f_code.co_freevars:
-                continue
-            for path, leaf in leaves(value):
-                if held.get((name, path)) is not leaf:
-                    held[name, path] = leaf
-                    key = frame.f_code.co_qualname, name + path, line
-                    self.found.setdefault(key, []).append(number(leaf))
-        self.held[frame] = held, frame.f_lineno
-        return self._event
-
-
-def leaves(value):
-    if isinstance(value, Iterator):
-        return []
-    if isinstance(value, (Plain, Stack)):
-        return [
-            (f".{name}{path}", leaf)
-            for name, one in vars(value).items()
-            for path, leaf in leaves(one)
-        ]
-    paths = jax.tree_util.tree_flatten_with_path(value)[0]
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in paths if is_array(leaf)]
-
-
-def is_array(leaf):
-    return isinstance(leaf, jax.Array)
-
-
-def number(leaf):
-    while isinstance(leaf, jax.core.Tracer):
-        leaf = leaf.primal if hasattr(leaf, "primal") else leaf.val
-    return np.asarray(leaf)
-
-
-def collected(program, args):
-    """The same of a program: for each iteration of the loops around a variable what it held."""
-    every = [one for one in program.variables() if not one.recomputed]
-    where = [var(exact(one), line=one.line, occurrence=one.occurrence) for one in every]
-    values = program.collect(where, max_steps=50)(*args)[1]
-    assert len(values) == len(every)
-    found = {}
-    for one, label in zip(every, labels(every), strict=True):
-        key = one.function, one.text, one.line
-        found.setdefault((key, one.loops), []).append((one, values[label]))
-    out = {}
-    for (key, loops), pairs in found.items():
-        rows = [fired(value, len(loops), np.shape(one.aval)) for one, value in pairs]
-        each = zip(*rows, strict=True) if loops else rows
-        out.setdefault(key, []).extend(x for step in each for x in step)
-    return out
-
-
-def exact(one):
-    return f"{one.function.replace('<locals>.', '')}.{one.text}"
-
-
-def fired(value, loops, shape):
-    """The values of all firings in order."""
-    mask = None
-    if isinstance(value, (taxpr.Masked, taxpr.Steps)):
-        value, mask = value.value, getattr(value, "mask", None)
-    value = np.asarray(value).reshape(-1, *shape)
-    return list(value if mask is None else value[np.asarray(mask).reshape(-1)])
-
 
 # ---- programs ---------------------------------------------------------------------------------
 
@@ -635,15 +523,12 @@ PROGRAMS = [
 
 @pytest.mark.parametrize(("fn", "args"), [(fn, args) for fn, *args in PROGRAMS])
 def test_each_variable_is_what_python_saw(fn, args, monkeypatch):
-    program = taxpr.trace(fn, names=True)(*args)
-    found = collected(program, args)
-    monkeypatch.setattr(jax, "checkpoint", lambda fn: fn)  # which traces also op by op
-    expected = Locals()(fn, *args)
-    # Op by op, the counter of a loop is a number of Python.
-    assert {key for key in found if key[1] != "k"} == set(expected)
-    for key, values in expected.items():
-        if key[0] == "around_a_loop.<locals>.affine" and key[1][0] == "p":
-            found[key] *= 2  # what comes from around a loop is one value, which each iteration sees
-        assert len(found[key]) == len(values), key
-        for one, other in zip(found[key], values, strict=True):
-            assert_close(one, other, tolerance=1e-5)
+    # What comes from around a loop is one value, which each of the two iterations sees.
+    around = {
+        ("around_a_loop.<locals>.affine", path) for path in ("p['w']", "p['b'][0]", "p['b'][1]")
+    }
+    compare(fn, args, monkeypatch, around)
+
+
+def test_there_are_enough():
+    assert sum(len(taxpr.trace(fn, names=True)(*args).variables()) for fn, *args in PROGRAMS) > 300
