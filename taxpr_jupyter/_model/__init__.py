@@ -1,4 +1,4 @@
-"""The model of a picture as plain data: nodes, clusters, edges, their looks, and the legend.
+"""Plain data: the model of a picture with its looks and legend, and the messages of panel and page.
 
 Knows nothing about JAX, Graphviz or browsers. May import `_text`.
 """

@@ -6,51 +6,50 @@ Most texts occur in many equations, so they are written once, and each place has
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._model.messages import Known
 from taxpr_jupyter._search.searched import Searched
-from taxpr_jupyter._text.short import Where, visible
+from taxpr_jupyter._text.short import Where
+
+_COLUMNS = ("source", "scope", "name", "label")  # after the types
 
 
-def known(program: taxpr.Program, where: Where, room: int) -> dict[str, Any]:
-    """The texts of as many places as there is room for, in program order.
+def known_places(
+    program: taxpr.Program, where: Where, room: int, shown: Collection[str] = ()
+) -> Known:
+    """The texts of what is shown, and of as many other places as there is room for, in order.
 
     Args:
         program: The program.
         where: Writes a source.
         room: About how many bytes of JSON there may be.
-
-    Returns:
-        ``texts``; ``places``, pairs of the address of a jaxpr with its slash, and for each place
-        in it the last part of the address and the numbers of its types, source, scope and name
-        among the texts, without zeros at the end; and ``total``, the number of all equations.
+        shown: Addresses of places.
     """
-    searched = Searched(Index(program))
-    rows, scopes, sources = searched.rows, searched.scopes, searched.sources
-    names, types, tags = searched.columns["name"](), searched.types, searched.columns["tag"]()
+    searched = Searched(Index(program), where)
+    columns = {name: searched.columns[name]() for name in (*_COLUMNS, "tag", "primitive")}
+    rows, letters = searched.rows, searched.letters
     numbers = {"": 0}
-    places: dict[str, list[list[Any]]] = {}
+    places: dict[str, list[Any]] = {}
     size = 0
-    for k, row in enumerate(rows):
-        leaf = row.address.local
-        source = sources[k]
-        name = taxpr.tag_params(row.eqn).get("name", "") if tags[k] else names[k]
-        texts = [
-            " ".join(types[k]),
-            visible(where(source)) if source else "",
-            scopes[k],
-            visible(str(name)),
-        ]
+    for k in sorted(range(len(rows)), key=lambda k: rows[k].address not in shown):
+        row, text = rows[k], {name: column[k] for name, column in columns.items()}
+        text["name"] = text["tag"] or text["name"]
+        if text["label"] == text["primitive"]:
+            text["label"] = ""
+        texts = ["\n".join(searched.types[k]), *(text[name] for name in _COLUMNS)]
         while texts and not texts[-1]:
             texts.pop()
         new = [text for text in dict.fromkeys(texts) if text not in numbers]
-        place = [leaf, *(numbers.setdefault(text, len(numbers)) for text in texts)]
+        leaf, own = row.address.local, " ".join(letters.get(var, "") for var in row.made)
+        place = [leaf, own, *(numbers.setdefault(text, len(numbers)) for text in texts)]
         prefix = row.address.removesuffix(leaf)
         head = [] if prefix in places else [prefix, []]
         size += len(json.dumps([*new, place, *head], separators=(",", ":")))
-        if size > room:
+        if size > room and row.address not in shown:
             break
         places.setdefault(prefix, []).append(place)
     total = sum(row.eqn is not None for row in rows)

@@ -28,10 +28,12 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import plain, to_dot
 from taxpr_jupyter._layout.layout import lay_out_all
 from taxpr_jupyter._model.legend import legend_rows
+from taxpr_jupyter._model.messages import PageData
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
-from taxpr_jupyter._output.known import known
+from taxpr_jupyter._output.known import known_places
 from taxpr_jupyter._output.modules import linked
+from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible
 
@@ -40,7 +42,7 @@ MAX_BYTES = 2_000_000
 _LINES = 2000  # of the program as text
 _TOGETHER = 16  # pictures that are laid out in one go
 
-_STATIC = pathlib.Path(__file__).parent / "static"
+STATIC = pathlib.Path(__file__).parent / "static"
 _PANEL = pathlib.Path(__file__).parents[1] / "_view" / "static"
 _STYLE = re.compile(r"<style>(.*?)</style>\n?", re.DOTALL)
 
@@ -78,19 +80,23 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     svg = drawing.svg(cancel)
     style = _STYLE.search(svg)
     lines = drawing.outline(_LINES)
-    script, looks = linked(_STATIC / "page.js"), _looks(style[1] if style else "")
+    script, looks = linked(STATIC / "page.js"), _looks(style[1] if style else "")
     outline = "".join(map(_outline_line, lines))
     main = _STYLE.sub("", svg)
     size = sum(len(part.encode(errors="replace")) for part in (main, script, looks, outline))
-    data: dict[str, Any] = {
+    first = drawing.picture
+    shown = {one.fold or one.address for one in (*first.nodes, *first.clusters)}
+    # Half of the room at most: a search is worth little in a file without pictures.
+    known = known_places(drawing.program, drawing.builder.where, (max_bytes - size) // 2, shown)
+    data: PageData = {
         "pages": {"": {"ends": _ends(drawing.picture), "counts": str(drawing.picture.counts)}},
         "left": {},
         "call": drawing.call,
         "legend": legend_rows(),
+        "grammar": GRAMMAR,
+        "known": known,
     }
-    # Half of the room at most: a search is worth little in a file without pictures.
-    data["known"] = known(drawing.program, drawing.builder.where, (max_bytes - size) // 2)
-    size += len(_embedded(data["known"]))
+    size += len(_embedded(known))
     until = time.monotonic() + drawing.timeout
 
     def room() -> bool:
@@ -104,7 +110,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
         if inner.picture is not None:
             reason = ("" if shown else NO_TIME) if room() else NO_ROOM
         if inner.picture is None or shown is None or reason:
-            data["left"][inner.address] = {"reason": reason, "path": inner.path}
+            data["left"][inner.address] = {"reason": reason, "path": list(inner.path)}
             continue
         data["pages"][inner.address] = {
             "outer": inner.outer,
@@ -114,7 +120,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
             "svg": shown,
         }
         size += len(_embedded(data["pages"][inner.address]))
-    return string.Template((_STATIC / "page.html").read_text("utf-8")).substitute(
+    return string.Template((STATIC / "page.html").read_text("utf-8")).substitute(
         title=_escaped(drawing.program.name),
         counts=_escaped(f"{drawing.picture.counts}{_left_out(len(data['left']))}"),
         note=_escaped(drawing.note),
@@ -181,4 +187,4 @@ def _embedded(data: Any) -> str:
 
 def _looks(svg_style: str) -> str:
     panel = (_PANEL / "panel.css").read_text("utf-8")
-    return "\n".join([svg_style, panel, (_STATIC / "page.css").read_text("utf-8")])
+    return "\n".join([svg_style, panel, (STATIC / "page.css").read_text("utf-8")])

@@ -1,4 +1,4 @@
 """Search a program: words in, addresses out.
 
-May import `_tree`, `_analysis` and `_text`.
+May import `_tree`, `_analysis`, `_model` and `_text`.
 """

@@ -1,42 +1,26 @@
-"""`Finder`: search a program by a few words for addresses.
-
-All words must match, in capitals or not. A plain word matches anything that the picture shows:
-names of primitives, tags, inputs, scopes and functions, labels; and what looks like it:
-
-    ======================  ============================================================
-    ``bf16`` ``float32``    a dtype
-    ``[2,16]`` ``f32[*,64]``  a shape; ``*`` is any size and ``...`` any number of them
-    ``model.py:12``         a line of the source; also ``line 12``
-    ``cd:``                 the variable of this letter, as `print(jaxpr)` shows it
-    ``3:scan/body/*``       an address, or a glob of them
-    ``"two words"``         what has a space in it
-    ======================  ============================================================
-
-A prefix says what a word is about: ``prim:dot``, ``fn:loss``, ``name:w1``, ``source:model.py``
-(parts of texts, or globs), ``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean
-what the selectors of taxpr mean.
-"""
+"""`Finder`: search a program by a few words for addresses. `grammar.py` says what they mean."""
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.index import Index
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._search.grammar import (
+    GRAMMAR,
+    PATTERNS,
+    Word,
+    glob,
+    is_glob,
+    short_dtype,
+    type_test,
+    words_of,
+)
 from taxpr_jupyter._search.searched import Searched
-from taxpr_jupyter._search.types import DTYPE, TYPE, fits_sizes, shape_of, sizes_of
-from taxpr_jupyter._text import short
-
-_WORD = re.compile(r'(?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\S)+')
-_PREFIX = re.compile(r"(prim|fn|name|source|dtype|shape|tag|scope|line):(.*)", re.S)
-_LINE = re.compile(r"\S+\.\w+:\d+")
-_LETTER = re.compile(r"([a-z]+):")
+from taxpr_jupyter._text.short import Where, file_and_line, visible
 
 
 class Hit(NamedTuple):
@@ -59,6 +43,7 @@ class Finder:
 
     Args:
         index: The places of the program.
+        where: Writes a source.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -67,18 +52,19 @@ class Finder:
         [Hit(address='1:cos', why=('primitive cos', 'type f32[3]'))]
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, where: Where = file_and_line) -> None:
         self._program = index.program
-        self._searched = Searched(index)
+        self._searched = Searched(index, where)
 
     def find(self, text: str) -> list[Hit]:
         """The places that match all words, in program order; none if there are no words.
 
         Raises:
-            PanelError: A word with a prefix makes no sense.
+            PanelError: A word makes no sense.
         """
+        words = words_of(text)
         with without_collection():
-            return self._hits([self._word(word) for word in _words(text)])
+            return self._hits([self._found(word) for word in words])
 
     def _hits(self, reasons: Sequence[_Found]) -> list[Hit]:
         """The places that every word found."""
@@ -92,41 +78,39 @@ class Finder:
             if all(k in reason for reason in reasons)
         ]
 
-    def _word(self, word: str) -> _Found:
-        prefix = _PREFIX.fullmatch(word)
-        if prefix:
-            kind, rest = prefix[1], _bare(prefix[2])
-            by_kind: dict[str, Callable[[str], _Found]] = {
-                "prim": lambda rest: self._text("primitive", rest),
-                "fn": lambda rest: self._text("function", rest),
-                "name": lambda rest: self._text("name", rest),
-                "source": lambda rest: self._text("source", rest),
-                "dtype": self._dtype,
-                "shape": lambda rest: self._shape(shape_of(rest)),
-                "tag": self._tag,
-                "scope": self._scope,
-                "line": self._line,
-            }
-            return by_kind[kind](rest) if rest else {}
-        return self._plain(_bare(word))
+    def _found(self, word: Word) -> _Found:
+        kind, text = word
+        if kind in GRAMMAR["texts"]:
+            # A page knows no folders; so only a search with one looks at them.
+            return self._text(
+                "path" if kind == "source" and "/" in text else GRAMMAR["texts"][kind], text
+            )
+        by_kind: dict[str, Callable[[str], _Found]] = {
+            "": self._plain,
+            "dtype": self._dtype,
+            "shape": self._shape,
+            "tag": self._tag,
+            "scope": self._scope,
+            "line": self._line,
+        }
+        return by_kind[kind](text)
 
     def _plain(self, word: str) -> _Found:
-        if letter := _LETTER.fullmatch(word):
+        if letter := PATTERNS["letter"].fullmatch(word):
             return self._letter(letter[1])
-        if taxpr.Address(word).kind or ("/" in word and set("*?") & set(word)):
+        if taxpr.Address(word).kind or ("/" in word and is_glob(word)):
             found = self._address(word)
             if found:
                 return found
         found: _Found = {}
-        if _LINE.fullmatch(word):
+        if PATTERNS["lineOfFile"].fullmatch(word):
             found = self._line(word)
-        if type_ := TYPE.fullmatch(word):
-            found |= self._shape(type_)
-        elif DTYPE.fullmatch(word):
+        if "[" in word:
+            found |= self._shape(word)
+        columns = GRAMMAR["plain"]
+        if PATTERNS["dtype"].fullmatch(short_dtype(word)):
             found |= self._dtype(word)
-        columns = ["tag", "name", "primitive", "scope", "function", "label"]
-        if DTYPE.fullmatch(word):
-            columns = ["tag", "name"]  # `f16` is no part of `bf16`
+            columns = columns[:2]  # `f16` is no part of `bf16`
         for column in columns:
             found = self._text(column, word) | found
         return found
@@ -135,28 +119,23 @@ class Finder:
 
     def _text(self, column: str, word: str) -> _Found:
         """Texts of which the word is a part; of a glob, those that fit it."""
-        texts, word = self._searched.columns[column](), word.lower()
-        if column != "label" and set("*?") & set(word):
-            fits = re.compile(fnmatch.translate(word)).match
-            return {k: f"{column} {text}" for k, text in enumerate(texts) if fits(text.lower())}
-        return {k: f"{column} {text}" for k, text in enumerate(texts) if word in text.lower()}
+        texts = self._searched.columns[column]()
+        fits = glob(word).fullmatch if is_glob(word) else glob(word).search
+        return {k: f"{column} {text}" for k, text in enumerate(texts) if text and fits(text)}
 
     def _tag(self, pattern: str) -> _Found:
-        sites = self._program.tags(taxpr.maybe(pattern))
+        sites = self._program.tags(taxpr.maybe(_no_sets(pattern)))
         return {self._searched.at[site.address]: f"tag {site.name}" for site in sites}
 
     def _scope(self, pattern: str) -> _Found:
-        searched, selector = self._searched, taxpr.scope(pattern)
+        searched, selector = self._searched, taxpr.scope(_no_sets(pattern))
         fits = functools.cache(
             lambda scope: selector.fits(searched.rows[searched.scope_rows[scope]])
         )
         return {k: f"scope {scope}" for k, scope in enumerate(searched.scopes) if fits(scope)}
 
     def _line(self, at: str) -> _Found:
-        try:
-            selector = taxpr.line(int(at) if at.isdigit() else at)
-        except taxpr.SelectorError as error:
-            raise PanelError(str(error)) from None
+        selector = taxpr.line(int(at) if at.isdigit() else at)
         known: dict[Any, bool] = {}
         found = {}
         for k, source in enumerate(self._searched.sources):
@@ -165,31 +144,20 @@ class Finder:
             if source not in known:
                 known[source] = selector.fits(self._searched.rows[k])
             if known[source]:
-                found[k] = f"line {source.line} of {short.visible(source.file)}"
+                found[k] = f"line {source.line} of {visible(source.file)}"
         return found
 
-    def _shape(self, pattern: re.Match[str]) -> _Found:
-        dtype, sizes = pattern[1], sizes_of(pattern[2])
+    def _shape(self, pattern: str) -> _Found:
+        fits = type_test(pattern)
+        return self._types_where(functools.cache(fits)) if fits else {}
+
+    def _dtype(self, name: str) -> _Found:
+        name = short_dtype(name)
 
         @functools.cache
         def fits(type_: str) -> bool:
-            own = TYPE.fullmatch(type_)
-            if own is None or (dtype and own[1].lower() != dtype.lower()):
-                return False
-            return fits_sizes(sizes_of(own[2]), sizes)
-
-        return self._types_where(fits)
-
-    def _dtype(self, word: str) -> _Found:
-        word = word.lower()
-
-        @functools.cache
-        def fits(type_: str) -> bool:
-            own = TYPE.fullmatch(type_)
-            return own is not None and word in (
-                own[1].lower(),
-                self._searched.long_names.get(own[1]),
-            )
+            own = PATTERNS["type"].fullmatch(type_)
+            return own is not None and own[1].lower() == name
 
         return self._types_where(fits)
 
@@ -203,6 +171,7 @@ class Finder:
         return found
 
     def _letter(self, letter: str) -> _Found:
+        letter = letter.lower()
         variables = {var for var, own in self._searched.letters.items() if own == letter}
         return {
             k: f"variable {letter}"
@@ -211,24 +180,13 @@ class Finder:
         }
 
     def _address(self, word: str) -> _Found:
-        if set("*?") & set(word):
-            fits = re.compile(fnmatch.translate(word)).match
+        if is_glob(word):
+            fits = glob(word).fullmatch
             return {k: "address" for k, row in enumerate(self._searched.rows) if fits(row.address)}
         k = self._searched.at.get(taxpr.Address(word).eqn)
         return {} if k is None else {k: "address"}
 
 
-def _words(text: str) -> Iterable[str]:
-    words = _WORD.findall(text)
-    k = 0
-    while k < len(words):
-        if words[k].lower() == "line" and k + 1 < len(words) and words[k + 1].isdigit():
-            yield f"line:{words[k + 1]}"
-            k += 1
-        else:
-            yield words[k]
-        k += 1
-
-
-def _bare(word: str) -> str:
-    return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
+def _no_sets(pattern: str) -> str:
+    """A glob for a selector in which brackets stand for themselves."""
+    return pattern.replace("[", "[[]")

@@ -8,8 +8,8 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._analysis.index import Index, Place
-from taxpr_jupyter._search.types import TYPE
 from taxpr_jupyter._text import short
+from taxpr_jupyter._text.short import Where, visible
 from taxpr_jupyter._tree import labels
 
 
@@ -20,11 +20,13 @@ class Searched:
 
     Args:
         index: The places of the program.
+        where: Writes a source.
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, where: Where) -> None:
         self._index = index
         self._program = index.program
+        self._where = where
 
     @functools.cached_property
     def rows(self) -> Sequence[Place]:
@@ -44,16 +46,6 @@ class Searched:
     def letters(self) -> dict[Any, str]:
         """The letters of variables, as `print(jaxpr)` shows them."""
         return taxpr.var_names(self._program.jaxpr)
-
-    @functools.cached_property
-    def long_names(self) -> dict[str, str]:
-        """`float32` for `f32`, of the dtypes of this program."""
-        names = {}
-        for aval, text in self._avals.values():
-            own = TYPE.fullmatch(text)
-            if own and own[1] not in names:
-                names[own[1]] = str(getattr(aval, "dtype", ""))
-        return names
 
     @functools.cached_property
     def _avals(self) -> dict[int, tuple[Any, str]]:
@@ -101,7 +93,7 @@ class Searched:
         """The texts of each row by what they are, "" where there is none."""
 
         def texts(things: Iterable[Any], text: Callable[[Any], str]) -> Sequence[str]:
-            return [short.visible(text(thing)) if thing else "" for thing in things]
+            return [visible(text(thing)) if thing else "" for thing in things]
 
         def of_eqns(text: Callable[[Any], str]) -> Callable[[], Sequence[str]]:
             return functools.cache(lambda: texts((row.eqn for row in self.rows), text))
@@ -114,11 +106,12 @@ class Searched:
         names = {f"{word}{k}": name for word, own in ends for k, name in enumerate(own)}
         return {
             "primitive": of_eqns(lambda eqn: "" if taxpr.is_tag(eqn) else eqn.primitive.name),
-            "tag": of_eqns(lambda eqn: _tag_text(eqn) if taxpr.is_tag(eqn) else ""),
+            "tag": of_eqns(_tag_name),
             "label": of_eqns(_label),
             "scope": lambda: self.scopes,
             "function": of_sources(short.function_name),
-            "source": of_sources(lambda source: f"{source.file}:{source.line}"),
+            "source": of_sources(self._where),
+            "path": of_sources(lambda source: f"{source.file}:{source.line}"),
             "name": functools.cache(
                 lambda: texts((names.get(row.address) for row in self.rows), str)
             ),
@@ -126,18 +119,17 @@ class Searched:
 
 
 def _scope_of(eqn: Any) -> str:
-    return short.visible(taxpr.scope_of(eqn))
+    return visible(taxpr.scope_of(eqn))
 
 
-def _tag_text(eqn: Any) -> str:
-    params = taxpr.tag_params(eqn)
-    name = params.pop("name", None)
-    more = [f"{key}={short.param_text(value)}" for key, value in params.items()]
-    return " ".join([*([str(name)] if name is not None else []), *more])
+def _tag_name(eqn: Any) -> str:
+    name = taxpr.tag_params(eqn).get("name") if taxpr.is_tag(eqn) else None
+    return "" if name is None else str(name)
 
 
 def _label(eqn: Any) -> str:
-    if taxpr.is_hop(eqn):
-        return labels.hop_title(eqn)
-    # What type it is, is found in another way.
-    return " ".join(labels.tag_lines(eqn) if taxpr.is_tag(eqn) else labels.operation_lines(eqn))
+    """What stands on a node, but for its types; of a tag all its params."""
+    if taxpr.is_tag(eqn):
+        params = taxpr.tag_params(eqn).items()
+        return " ".join(["tag", *(f"{k}={short.param_text(v)}" for k, v in params if k != "name")])
+    return labels.hop_title(eqn) if taxpr.is_hop(eqn) else " ".join(labels.operation_lines(eqn))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.part import Status
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.messages import Comparison, Count
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
@@ -57,7 +57,7 @@ class CompareView:
         self._jobs.start(COMPARING, self._compare, "comparing")
 
     def _compare(self, task: Task) -> None:
-        state = self._jobs.attempt(self._state, task) or {}
+        state: Comparison = self._jobs.attempt(self._state, task) or {}
         with self._jobs.lock:
             if not self._jobs.end(task):
                 return  # there is a newer one
@@ -66,7 +66,7 @@ class CompareView:
             else:
                 self._graph.comparison = state
 
-    def _state(self, task: Task) -> dict[str, Any]:
+    def _state(self, task: Task) -> Comparison:
         try:
             found = self._session.changes(task.cancelled)
         except PanelError as error:  # an injector that cannot work
@@ -86,7 +86,7 @@ class CompareView:
         }
 
 
-def _counts(diff: Diff) -> list[dict[str, Any]]:
+def _counts(diff: Diff) -> list[Count]:
     """How many equations became what, with the sign of each kind; "the same" comes always."""
     return [
         {

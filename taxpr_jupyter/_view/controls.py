@@ -9,6 +9,7 @@ from typing import Any
 from taxpr_jupyter._edits.attach import Attached, Unread
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.messages import Controls
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.params import CtxField, ParamField
 
@@ -21,7 +22,7 @@ class InjectorControls:
         show: Takes a new value of the trait ``controls``.
     """
 
-    def __init__(self, session: Session, show: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, session: Session, show: Callable[[Any], None]) -> None:
         self._session = session
         self._show = show
         self._places: list[tuple[str, str]] = []  # text and address
@@ -64,7 +65,7 @@ class InjectorControls:
             "value": lambda address: self._set_value(address, content),
         }
 
-    def _state(self, attached: Attached | None) -> dict[str, Any]:
+    def _state(self, attached: Attached | None) -> Controls:
         choices = self._session.choices()
         names = list(choices)
         if attached and attached.name not in choices:  # an injector that was made in Python
@@ -72,7 +73,7 @@ class InjectorControls:
         choice = choices.get(attached.name) if attached else None
         return {
             "address": self._address,
-            "places": [list(place) for place in self._places],
+            "places": self._places,
             "injectors": names,
             "injector": attached.name if attached else "",
             "doc": choice.doc if choice else "",

@@ -7,6 +7,7 @@ from typing import Any
 
 from taxpr_jupyter._analysis.slices import Slice
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.messages import Found
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._session.session import Session
 
@@ -50,7 +51,7 @@ class FindView:
         if text != self._text or not step:
             self._at = -1
         self._text = text
-        found: dict[str, Any] = {"text": text, "count": len(hits)}
+        found: Found = {"text": text, "count": len(hits)}
         if step and hits:
             first = 0 if step > 0 else len(hits) - 1
             self._at = (self._at + step) % len(hits) if self._at >= 0 else first

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import pathlib
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anywidget
 import traitlets
 
+from taxpr_jupyter._model import messages
 from taxpr_jupyter._model.legend import legend_rows
 from taxpr_jupyter._output.modules import linked
+from taxpr_jupyter._search.grammar import examples
 
 STATIC = pathlib.Path(__file__).parent / "static"
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+    Shown = traitlets.TraitType[T, T]
+
+
+def _dict(start: dict[str, Any] | None = None) -> Any:
+    return traitlets.Dict(start or {}).tag(sync=True)
 
 
 class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    The browser changes `selected`, `place` (of the picture in its window) and `view` ("picture",
-    "text", "outline" or "compare") and `live`, and sends messages `{"do": action, "address": …}`;
-    all else goes from Python to the browser. The picture is sent only when it is another one, and
-    the other views only while they are looked at. `saved` is the class of the picture that is saved
-    with the notebook, for which this stands.
+    `messages.Traits` declares what they hold. The browser changes `selected`, `place`, `view` and
+    `live`, and sends messages; all else goes from Python to the browser. The picture is sent only
+    when it is another one, and the other views only while they are looked at. `saved` is the class
+    of the picture that is saved with the notebook, for which this stands.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -33,29 +42,30 @@ class Graph(anywidget.AnyWidget):
     _css = STATIC / "panel.css"
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
-    _legend = traitlets.List([list(row) for row in legend_rows()]).tag(sync=True)
+    _legend = traitlets.List(legend_rows()).tag(sync=True)
+    _criteria = traitlets.List(examples()).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
     call = traitlets.Unicode().tag(sync=True)
     counts = traitlets.Unicode().tag(sync=True)
     view = traitlets.Unicode("picture").tag(sync=True)
-    rows = traitlets.Dict().tag(sync=True)
+    rows: Shown[messages.Rows | messages.Empty] = _dict()
     heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
-    inspection = traitlets.Dict().tag(sync=True)
-    controls = traitlets.Dict().tag(sync=True)
+    inspection: Shown[messages.Inspection | messages.Empty] = _dict()
+    controls: Shown[messages.Controls | messages.Empty] = _dict()
     devices = traitlets.List().tag(sync=True)
     handled = traitlets.Dict().tag(sync=True)  # the number of a page's last message, see `Inbox`
-    found = traitlets.Dict().tag(sync=True)
-    slice = traitlets.Dict().tag(sync=True)
-    comparison = traitlets.Dict().tag(sync=True)
-    states = traitlets.Dict().tag(sync=True)
+    found: Shown[messages.Found] = _dict()
+    slice: Shown[messages.Slice] = _dict()
+    comparison: Shown[messages.Comparison] = _dict()
+    states: Shown[messages.States | messages.Empty] = _dict()
     tags = traitlets.List().tag(sync=True)
-    message = traitlets.Dict().tag(sync=True)
-    progress = traitlets.Dict({"running": False}).tag(sync=True)
-    results = traitlets.Dict().tag(sync=True)
+    message: Shown[messages.Said | messages.Empty] = _dict()
+    progress: Shown[messages.Progress | messages.Idle] = _dict({"running": False})
+    results: Shown[messages.Results | messages.Empty] = _dict()
     live = traitlets.Bool(False).tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)

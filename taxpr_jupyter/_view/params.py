@@ -11,6 +11,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.functions import is_empty
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.messages import Param
 from taxpr_jupyter._stoppable import STOPPING
 
 FINER = 4  # digits that are kept of a slider's value, beyond those of its step
@@ -72,7 +73,7 @@ class ParamField:
             return {"True": True, "False": False}.get(text)
         return _number(text, self._whole)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Param:
         """The data that `static/controls.js` draws."""
         return {
             "name": self.name,
@@ -136,10 +137,10 @@ class CtxField:
         """Says what is wrong with what was typed."""
         self.mistake = why
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Param:
         """The data that `static/controls.js` draws."""
         shown = {"name": self.name, "help": self._help, "text": self._text}
-        return {**shown, "mistake": self.mistake, "flag": False, "position": 0, "last": 0}
+        return Param(**shown, mistake=self.mistake, flag=False, position=0, last=0)
 
 
 def _ctx_text(ctx: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.messages import Empty, Leaf, State, States, Write
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.state_runs import StateRun
 from taxpr_jupyter._session.session import Session
@@ -65,7 +66,7 @@ class StateFields:
 
 def states_state(
     session: Session, refused: Mapping[str, tuple[str, str]] | None = None
-) -> dict[str, Any]:
+) -> States | Empty:
     """The states with what the last run made of them, as `static/states.js` takes them.
 
     Args:
@@ -82,12 +83,10 @@ def states_state(
     }
 
 
-def _state(
-    row: StateRow, run: StateRun | None, refused: Mapping[str, tuple[str, str]]
-) -> dict[str, Any]:
+def _state(row: StateRow, run: StateRun | None, refused: Mapping[str, tuple[str, str]]) -> State:
     finals = {leaf.final.name: leaf.final for leaf in run.leaves} if run else {}
     left = len(row.leaves) - MOST_LEAVES
-    leaves = []
+    leaves: list[Leaf] = []
     for leaf in row.leaves[:MOST_LEAVES]:
         final = finals.get(leaf.name)
         typed, error = refused.get(leaf.name, ("", ""))
@@ -117,9 +116,9 @@ def _state(
     }
 
 
-def _writes(run: StateRun, leaf: str) -> list[dict[str, str]]:
+def _writes(run: StateRun, leaf: str) -> list[Write]:
     """The values written to one array, by place."""
-    found = []
+    found: list[Write] = []
     for write in run.writes:
         if write.leaf == leaf:
             lines = write.lines()

@@ -1,14 +1,13 @@
 """Convert the session's dataclasses to small plain dicts for `static/panel.js`.
 
-They contain only text, numbers and lists, so that they are JSON. The names are those of the
-typedefs at the top of `panel.js`.
+They contain only text, numbers and lists, so that they are JSON. `_model.messages` declares them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.inspect import Inspection, ValueRow
@@ -16,6 +15,7 @@ from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
 from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._lines.rows import outline_rows
+from taxpr_jupyter._model import messages
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.run import Difference, Record, Run
 from taxpr_jupyter._text.short import shortened
@@ -25,14 +25,14 @@ SUMMARY = 40  # characters of an error beside the Run button
 MOST_LINES = 2000  # of a program in one view
 
 
-def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
+def inspection_state(address: str, node: Inspection) -> messages.Inspection:
     """The inspector's data for the node at this address."""
     toggle = "" if not node.foldable else "fold" if node.unfolded else "unfold"
     return {
         "address": address,
         "title": node.title,
         "kind": node.kind,
-        "facts": [[name, _short(text)] for name, text in node.params],
+        "facts": [(name, _short(text)) for name, text in node.params],
         "inputs": list(node.inputs),
         "outputs": list(node.outputs),
         "values": [_value(row) for row in node.values],
@@ -44,7 +44,7 @@ def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
         "scope": node.scope,
         "tag": tag_state(node.site) if node.site else None,
         "tagParams": [
-            [name, _short(repr(value))] for name, value in (node.tag_params or {}).items()
+            (name, _short(repr(value))) for name, value in (node.tag_params or {}).items()
         ],
         "cost": list(node.cost),
         "toggle": toggle,
@@ -52,7 +52,7 @@ def inspection_state(address: str, node: Inspection) -> dict[str, Any]:
     }
 
 
-def tag_state(site: SiteRow) -> dict[str, Any]:
+def tag_state(site: SiteRow) -> messages.Tag:
     """One tag, for the list of all tags and for the inspector."""
     fires = "" if site.trips is None else f"fires {count_of(site.trips, 'time')}"
     fires += " at most" if fires and site.site.conditional else ""
@@ -66,7 +66,7 @@ def tag_state(site: SiteRow) -> dict[str, Any]:
     }
 
 
-def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
+def results_state(run: Run, names: Mapping[str, str | None]) -> messages.Results:
     """One run: outputs against the untouched run, what was recorded, and the times.
 
     Args:
@@ -84,7 +84,7 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> dict[str, Any]:
             for key, injector in run.injectors.items()
         ],
         "xla": list(run.xla_lines),
-        "times": [[phase, seconds] for phase, seconds in run.times.items()],
+        "times": [(phase, seconds) for phase, seconds in run.times.items()],
         "outputs": [_output(row) for row in run.by_interest],
         "unchanged": _unchanged(run),
         "records": [_record(record) for record in run.records.values()],
@@ -128,7 +128,7 @@ def number(value: Any) -> str:
     return _short(repr(value), 60)
 
 
-def _value(row: ValueRow) -> dict[str, Any]:
+def _value(row: ValueRow) -> messages.Value:
     return {
         "address": row.address,
         "text": row.text,
@@ -137,7 +137,7 @@ def _value(row: ValueRow) -> dict[str, Any]:
     }
 
 
-def _output(row: Difference) -> dict[str, Any]:
+def _output(row: Difference) -> messages.Output:
     return {
         "name": row.name,
         "type": row.aval,
@@ -150,11 +150,11 @@ def _output(row: Difference) -> dict[str, Any]:
     }
 
 
-def _record(record: Record) -> dict[str, Any]:
+def _record(record: Record) -> messages.Recorded:
     return {
         "name": record.name,
         "address": record.key,
-        "facts": [list(fact) for fact in record.facts],
+        "facts": list(record.facts),
         "values": _short(record.text),
         "note": record.note,
     }
@@ -170,12 +170,12 @@ def _short(text: str, longest: int = LONGEST_TEXT) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def tags_state(sites: Iterable[SiteRow]) -> list[dict[str, Any]]:
+def tags_state(sites: Iterable[SiteRow]) -> list[messages.Tag]:
     """All tags in program order."""
     return [tag_state(site) for site in sites]
 
 
-def rows_state(view: str, lines: Sequence[Line], note: str) -> dict[str, Any]:
+def rows_state(view: Literal["text", "outline"], lines: Sequence[Line], note: str) -> messages.Rows:
     """The program as the rows of a view, "text" or "outline".
 
     Args:
@@ -198,7 +198,7 @@ def rows_state(view: str, lines: Sequence[Line], note: str) -> dict[str, Any]:
                 "marks": list(row.marks),
                 "fold": row.fold or "",
                 "open": row.open,
-                "spans": [list(span) for span in row.spans],
+                "spans": list(row.spans),
             }
             for row in rows
         ],

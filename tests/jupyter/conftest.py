@@ -2,13 +2,17 @@
 
 import atexit
 import re
+import typing
 
 import pytest
+from declared import is_declared
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
+from taxpr_jupyter._model.messages import Traits
 from taxpr_jupyter._session.cells import CELLS
+from taxpr_jupyter._view.graph import Graph
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -46,6 +50,25 @@ class Notebook:
         cell = self.run(source, **where)
         assert cell.error is None, cell.shown
         return cell.result
+
+
+TRAITS = typing.get_type_hints(Traits)
+
+
+@pytest.fixture(autouse=True)
+def _panels_send_what_is_declared(monkeypatch):
+    wrong = []
+    notify = Graph.notify_change
+
+    def checked(self, change):
+        name, new = change["name"], change["new"]
+        if name in TRAITS and not is_declared(new, TRAITS[name]):
+            wrong.append((name, new))
+        notify(self, change)
+
+    monkeypatch.setattr(Graph, "notify_change", checked)
+    yield
+    assert not wrong
 
 
 @pytest.fixture

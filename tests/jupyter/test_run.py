@@ -403,7 +403,7 @@ def test_what_is_not_finite_is_told_apart():
     assert ("-inf", "3") in record.facts
     assert {"nonfinite", "nan"} <= {name for name, _ in record.facts}
     assert "-inf 3" in str(run)
-    assert ["first_nan", "-1"] in results_state(run, {})["records"][0]["facts"]
+    assert ("first_nan", "-1") in results_state(run, {})["records"][0]["facts"]
     session.detach("scores")
     [record] = session.run().records.values()
     assert ("-inf", "3") in record.facts

@@ -5,54 +5,36 @@
  * The address of the picture shown is the fragment of the page's URL, so that the browser's own
  * buttons go back and forth. Texts of the program become text nodes and nothing else.
  *
- * @typedef {{ ends: [number, number][], counts: string, svg?: string, outer?: string,
- *   title?: string }} Page
- * @typedef {[string, ...number[]]} Place the last part of an address, and numbers of texts
- * @typedef {{ pages: Record<string, Page>, call: string, legend: [string, string][],
- *   known: { texts: string[], places: [string, Place[]][], total: number },
- *   left: Record<string, { reason: string, path: string[] }> }} Data
- * @typedef {import("./search.js").Entry} Entry
- * @typedef {import("./search.js").Known} Known
+ * @import { PageData } from "../../_view/static/messages.js"
+ * @typedef {import("./search.js").Place & { page: string, select: string, kind: string,
+ *   line: string, known: boolean }} Entry
+ *   what a search can find: in a picture, "-" if in none, where `select` is the address of what
+ *   stands for it; its line of the text; and whether the file knows all that is looked for
  */
 
-import { parseSvg, Picture } from "../../_view/static/picture.js";
-import { isTag, localOf, primitiveOf } from "../../_view/static/address.js";
+import { isTag, localOf } from "../../_view/static/address.js";
+import { button, chip, closer, fill, folded, h, hint, line, searchField, spoken, zoomTools } from "../../_view/static/dom.js";
 import { drawLegend } from "../../_view/static/legend.js";
-import { CRITERIA, NO_MATCH, allOf, fit, inText, rank, wordsOf, wrong } from "./search.js";
+import { parseSvg, Picture } from "../../_view/static/picture.js";
+import { Mistake, Search, placeOf, placesOf } from "./search.js";
 
 const FEW = 12; // ends of a value that are listed at first
 const TYPING = 120; // milliseconds without a key before the search begins
 
 const byId = /** @type {(id: string) => HTMLElement} */ ((id) => document.getElementById(id));
-/** @type {Data} */
+/** @type {PageData} */
 const data = JSON.parse(byId("taxpr-data").textContent ?? "");
 // Not by plain access: an address may be the name of something that every object has.
 const has = (/** @type {object} */ object, /** @type {string} */ key) => Object.hasOwn(object, key);
 const $ = /** @type {(selector: string) => HTMLElement} */ ((selector) =>
   document.querySelector(selector));
 
-/**
- * @param {string} name
- * @param {Record<string, any>} attributes
- * @param {...(Node | string | null | undefined)} children
- */
-function h(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(key, value);
-    else element.setAttribute(key, value);
-  }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
-  return element;
-}
-
-/** @param {string} label @param {() => void} act @param {Record<string, string>} more */
-const button = (label, act, more = {}) =>
-  h("button", { type: "button", class: "tx-button", ...more, click: act }, label);
-
 /** @param {string} title @param {...(Node | string | null)} children */
 const section = (title, ...children) =>
   h("section", { class: "tx-section" }, h("h4", { "aria-level": "2" }, title), ...children);
+/** @param {string} title @param {...(Node | null)} children */
+const head = (title, ...children) =>
+  h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, title), ...children, closer(() => select("")));
 
 const stage = $(".tx-stage");
 const inspector = $(".tx-inspector");
@@ -258,15 +240,11 @@ function inspect() {
 }
 
 function showSelected() {
-  if (!selected) return inspector.replaceChildren(...help());
+  if (!selected) return fill(inspector, help());
   const element = [...(picture.svg?.querySelectorAll("[data-address]") ?? [])].find(
     (one) => addressOf(one) === selected,
   );
   const { entering, leaving } = around(selected);
-  const close = button("×", () => select(""), {
-    "aria-label": "Clear the selection",
-    class: "tx-button tx-close",
-  });
   if (!element) {
     const makers = leaving.filter((k, i) => {
       const source = (/** @type {number} */ at) => data.pages[shown].ends[at][0];
@@ -276,47 +254,36 @@ function showSelected() {
     const entry = leaving.length ? null : entries().find(({ address }) => address === selected);
     if (entry) {
       // Its picture is not in this file: what the text says of it is all there is.
-      const [, ...rest] = allOf(entry).split("\n");
-      const what = rest.map((line) => line.trim().replace(/\s+/g, " ")).filter(Boolean);
-      return inspector.replaceChildren(
-        h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, localOf(selected)), close),
+      const { line, types, name, tag, scope, source } = entry;
+      const what = [line || types.join(" "), tag || name, scope && `in ${scope}`, source].filter(Boolean);
+      return fill(inspector, [
+        head(localOf(selected)),
         h("code", { class: "tx-address" }, selected),
-        h("pre", { class: "tx-tip" }, what.join("\n")),
-      );
+        h("pre", {}, what.join("\n")),
+      ]);
     }
-    return inspector.replaceChildren(
-      h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, tip || selected), close),
+    return fill(inspector, [
+      head(tip || selected),
       h("code", { class: "tx-address" }, selected),
       section("Made by", listed(makers, 0)),
       section("Used by", listed(leaving, 1)),
-    );
+    ]);
   }
   const [title, ...more] = labelOf(element);
   const kind = element.classList[1] ?? "";
   const fold = element.classList.contains("node") ? element.getAttribute("data-fold") : null;
   const opens = fold && has(data.pages, fold) && fold !== shown;
   const tip = tipOf(element).split("\n").slice(1).join("\n"); // the first line is the address
-  inspector.replaceChildren(
-    h(
-      "header",
-      { class: "tx-head" },
-      h("h3", { "aria-level": "2" }, title ?? selected),
-      h("b", { class: `tx-chip tx-chip-${kind}` }, kind),
-      opens ? button("Open", () => open(selected), { title: "Key o, or double-click" }) : null,
-      close,
-    ),
+  fill(inspector, [
+    head(title ?? selected, chip(kind, kind), opens ? button("Open", () => open(selected), { title: "Key o, or double-click" }) : null),
     h("code", { class: "tx-address" }, selected),
-    h("div", {}, ...more.map((line) => h("code", { class: "tx-line" }, line))),
-    fold && has(data.left, fold) ? h("p", { class: "tx-note" }, whyNot(fold)) : "",
-    tip ? h("pre", { class: "tx-tip" }, tip) : "",
-    entering.length ? section("From", listed(entering, 0)) : "",
-    leaving.length ? section("To", listed(leaving, 1)) : "",
-  );
+    h("div", {}, ...more.map(line)),
+    fold && has(data.left, fold) ? h("p", { class: "tx-note" }, whyNot(fold)) : null,
+    tip ? h("pre", {}, tip) : null,
+    entering.length ? section("From", listed(entering, 0)) : null,
+    leaving.length ? section("To", listed(leaving, 1)) : null,
+  ]);
 }
-
-/** @param {string} title @param {...Node} children */
-const folded = (title, ...children) =>
-  h("details", { class: "tx-folded" }, h("summary", {}, title), ...children);
 
 // What a label can end in.
 const MARKS = [
@@ -329,7 +296,7 @@ function help() {
   const key = (/** @type {string} */ name, /** @type {string} */ what) =>
     h("div", {}, h("kbd", {}, name), ` ${what}`);
   return [
-    h("p", { class: "tx-hint" }, "Select a node or a line between two to see what it is."),
+    hint("Select a node or a line between two to see what it is."),
     section(
       "Folded nodes",
       h("p", {}, "Double-click a node with a number of equations on it to see what is inside."),
@@ -337,8 +304,8 @@ function help() {
     ...MARKS.filter(([mark]) => nodes.some((node) => labelOf(node)[0]?.includes(mark))).map(
       ([mark, what]) => section(mark, h("p", {}, what)),
     ),
-    folded("What nodes and lines are", drawLegend(h, parseSvg, data.legend)),
-    folded("What a search can ask for", ...CRITERIA.map(([word, what]) => key(word, what))),
+    folded("What nodes and lines are", drawLegend(data.legend)),
+    folded("What a search can ask for", ...criteria.map(([word, what]) => key(word, what))),
     section(
       "Keys",
       key("Tab", "to the picture, the text, the search"),
@@ -355,107 +322,83 @@ function help() {
 
 // --- searching -----------------------------------------------------------------------------------
 
+const grammar = new Search(data.grammar);
+/** @type {[string, string][]} */
+const criteria = Object.values(data.grammar.criteria).map(({ example, words }) => [example, words]);
 /** @type {Entry[] | null} */
 let index = null;
-/** @type {Entry[]} */
+/** @type {{ entry: Entry, why: string }[]} */
 let found = [];
 let at = -1;
 let partly = ""; // which part of the program was searched, unless it is all
 
-/** What is known of each place that found room, by its address. */
-function knownPlaces() {
-  /** @type {Map<string, Known>} */
-  const places = new Map();
-  const { texts } = data.known;
-  for (const [prefix, rows] of data.known.places) {
-    for (const [leaf, types = 0, source = 0, scope = 0, name = 0] of rows) {
-      const known = { types: texts[types], source: texts[source], scope: texts[scope], name: texts[name] };
-      places.set(prefix + leaf, known);
-    }
-  }
-  return places;
-}
-
 /** All that is drawn in some picture, then what stands only in the text, or not even there. */
 function entries() {
   if (index) return index;
-  index = [];
-  /** @type {Set<string>} */
-  const drawn = new Set();
-  const places = knownPlaces();
-  const nothing = { types: "", source: "", scope: "", name: "" };
+  const places = new Map(placesOf(data.known).map((place) => [place.address, place]));
+  const texts = new Map(lines.map((line) => [line.dataset.line ?? "", line.textContent?.trim() ?? ""]));
+  /** @type {Map<string, Entry>} */
+  const all = new Map();
+  const add = (/** @type {string} */ address, where = { page: "-", select: address, kind: "" }, label = "") => {
+    const [place, line] = [places.get(address), texts.get(address) ?? ""];
+    all.set(address, { ...(place ?? placeOf(address, label || line)), ...where, line, known: place !== undefined });
+  };
+  const drawn = new Set(); // also what stands for something else
   for (const [page, { svg }] of Object.entries(data.pages)) {
-    const root = parseSvg(svg ?? "");
-    for (const node of root?.querySelectorAll("[data-address]") ?? []) {
+    for (const node of parseSvg(svg ?? "")?.querySelectorAll("[data-address]") ?? []) {
       const select = addressOf(node);
       if (drawn.has(select) || node.classList.contains("outside")) continue;
-      drawn.add(select);
       // The box of a nested jaxpr stands for the equation, unless that is drawn itself.
       const fold = node.getAttribute("data-fold") ?? "";
-      const box = fold !== select && places.has(fold);
-      const address = box && !drawn.has(fold) ? fold : select;
-      drawn.add(address);
-      const known = places.get(address) ?? (box ? nothing : undefined);
-      const [label, kind] = [labelOf(node).join("\n"), node.classList[1] ?? ""];
-      index.push({ page, address, select, kind, label, tip: tipOf(node), known });
+      const address = places.has(fold) && !drawn.has(fold) ? fold : select;
+      drawn.add(select).add(address);
+      add(address, { page, select, kind: node.classList[1] ?? "" }, labelOf(node).join("\n"));
     }
   }
-  for (const line of lines) {
-    const address = line.dataset.line ?? "";
-    if (!address || drawn.has(address)) continue;
-    drawn.add(address);
-    const [tip, known] = [line.textContent ?? "", places.get(address)];
-    index.push({ page: "-", address, select: address, kind: "", label: "", tip, known });
-  }
-  for (const [address, known] of places) {
-    if (drawn.has(address)) continue;
-    index.push({ page: "-", address, select: address, kind: "", label: "", tip: "", known });
-  }
-  return index;
+  for (const address of [...texts.keys(), ...places.keys()]) if (address && !all.has(address)) add(address);
+  return (index = [...all.values()]);
 }
 
-const field = /** @type {HTMLInputElement} */ (
-  h("input", {
-    class: "tx-field",
-    type: "search",
-    placeholder: "Search: exp, prim:dot, f32[*,64], tag:loss",
-    title: `All words must match. What a word is about can stand before it:\n${CRITERIA.map((one) => one.join("  ")).join("\n")}`,
-    "aria-label": "Search names, types, addresses",
-    spellcheck: "false",
-    autocomplete: "off",
-  })
-);
-const number = h("span", { class: "tx-found", "aria-live": "polite" });
+const field = searchField(criteria, {
+  type: "search",
+  placeholder: "Search: exp, prim:dot, f32[*,64], tag:loss",
+  "aria-label": "Search names, types, addresses",
+});
+const number = spoken("tx-hits");
 let typing = 0;
 
-/** Where a node matches that does not show it. @param {Entry} entry */
-function why(entry) {
-  const hidden = wordsOf(field.value).find((word) => fit(entry, word) === 3);
-  const has = (/** @type {string} */ text) => Boolean(hidden && text.toLowerCase().includes(hidden));
-  const line = allOf(entry).split("\n").find(has);
-  return line ? `It matches in: ${line.trim()}` : "";
+/**
+ * How well what a word found fits it: 0 if it is all of it, and 3 if one cannot see it.
+ * @param {string} why @param {import("./search.js").Word} word
+ */
+function rank(why, { kind, text }) {
+  const [, column, found] = /^(\w+) ?(.*)$/s.exec(why) ?? [];
+  if (found.toLowerCase() === text.toLowerCase()) return 0;
+  return kind || ["primitive", "tag", "name"].includes(column) ? 1 : ["label", "type"].includes(column) ? 2 : 3;
 }
 
 /** @returns {void} */
 function search() {
   clearTimeout(typing);
   typing = 0;
-  const words = wordsOf(field.value);
-  const mistake = wrong(words);
-  if (mistake) {
-    found = [];
+  found = [];
+  at = -1;
+  let words;
+  try {
+    words = grammar.words(field.value);
+  } catch (error) {
+    if (!(error instanceof Mistake)) throw error;
     number.textContent = "not searched";
     select("");
-    return say(mistake);
+    return say(error.message);
   }
-  const ranked = (words.length ? entries() : []).map((entry) => ({ entry, rank: rank(entry, words) }));
-  const here = (/** @type {Entry} */ entry) => Number(entry.page !== shown);
   // The best first; among equals what can be seen, and then in the order of the program.
-  found = ranked
-    .filter(({ rank: own }) => own < NO_MATCH)
-    .sort((a, b) => a.rank - b.rank || here(a.entry) - here(b.entry))
-    .map(({ entry }) => entry);
-  at = -1;
+  const order = grammar.find(words.length ? entries() : [], words).map(({ place: entry, why }) => {
+    const ranks = why.map((one, k) => rank(one, words[k]));
+    return { entry, rank: Math.max(...ranks), why: why[ranks.indexOf(3)] ?? "" };
+  });
+  const here = (/** @type {Entry} */ entry) => Number(entry.page !== shown);
+  found = order.sort((a, b) => a.rank - b.rank || here(a.entry) - here(b.entry));
   partly = words.length ? searchedPart(words) : "";
   if (found.length) return step(1);
   number.textContent = words.length ? `none${partly}` : "";
@@ -463,11 +406,10 @@ function search() {
 }
 
 /** ` in 20 of 30 equations` where the file lacks what the words ask for; "" where it has it. */
-function searchedPart(/** @type {string[]} */ words) {
-  const text = words.every(inText);
+function searchedPart(/** @type {import("./search.js").Word[]} */ words) {
+  const named = words.every(({ kind }) => kind === "prim"); // which stands in the address
   const seen = entries().filter(
-    ({ address, page, known }) =>
-      (isTag(address) || primitiveOf(address)) && (known || text || page !== "-"),
+    ({ address, primitive, known }) => (primitive || isTag(address)) && (known || named),
   ).length;
   const { total } = data.known;
   return seen < total
@@ -481,8 +423,9 @@ function step(by) {
   if (!found.length) return;
   at = (at + by + found.length) % found.length;
   number.textContent = `${at + 1} of ${found.length}${partly}`;
-  reach(found[at].page, found[at].select);
-  if (found[at].page !== "-") say(why(found[at]));
+  const { entry, why } = found[at];
+  reach(entry.page, entry.select);
+  if (entry.page !== "-" && why) say(`It matches in: ${why}`);
 }
 
 /** Shows and selects an address in a picture; "-" is for none. */
@@ -526,12 +469,7 @@ $(".tx-search").append(
 
 // --- the page ------------------------------------------------------------------------------------
 
-$(".tx-tools").append(
-  button("−", () => picture.zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
-  scale,
-  button("+", () => picture.zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
-  button("Fit", () => picture.fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
-);
+$(".tx-tools").append(...zoomTools(() => picture, scale));
 
 stage.addEventListener("click", (event) => {
   const edge = event.target instanceof Element && event.target.closest("g.edge");

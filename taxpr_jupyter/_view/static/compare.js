@@ -6,26 +6,23 @@
  * Addresses mean other things on the two sides, so nothing here is selected in the session: an
  * element is shown with its partner, which is what `data-pair` names on the other side.
  *
- * @typedef {{ mark: string, sign: string, name: string, count: number }} Count
- * @typedef {{ svg: string, counts: Count[], note: string, text: string }} Comparison
- * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
- *   button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
- *   Picture: typeof import("./picture.js").Picture,
- *   placed: (place: import("./picture.js").Place) => void }} Tools
+ * @import { Comparison } from "./messages.js"
  */
+
+import { button, h, spoken } from "./dom.js";
+import { Picture } from "./picture.js";
 
 const DIFFERENT = ".node[data-address]:is(.new, .gone, .changed)"; // not those of the legend
 
 export class Compare {
-  /** @param {Tools} tools */
-  constructor({ h, button, Picture, placed }) {
-    this.h = h;
+  /** @param {(place: import("./picture.js").View) => void} placed */
+  constructor(placed) {
     this.counts = h("ul", { class: "tx-counts", "aria-label": "Differences" });
     this.steps = [
       button("↑", () => this.#step(-1), { "aria-label": "Previous difference" }),
       button("↓", () => this.#step(1), { "aria-label": "Next difference" }),
     ];
-    this.words = h("span", { class: "tx-hint", role: "status", "aria-live": "polite" });
+    this.words = spoken("tx-hint");
     this.note = h("p", { class: "tx-note tx-compare-note" });
     this.stage = h("div", { class: "tx-sides" });
     this.text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Differences as text" });
@@ -43,9 +40,8 @@ export class Compare {
     this.at = -1;
   }
 
-  /** @param {Partial<Comparison>} comparison */
+  /** @param {Comparison} comparison */
   show({ svg = "", counts = [], note = "", text = "" }) {
-    const { h } = this;
     this.at = -1;
     this.note.textContent = note;
     this.text.textContent = text;

@@ -6,14 +6,12 @@
  * What the user has set stays as it is until Python has handled it: an answer to something older
  * does not overwrite it.
  *
- * @typedef {{ name: string, help: string, text: string, mistake: string, flag: boolean,
- *   position: number, last: number }} Param `last`: the slider's last position, from 0
- * @typedef {{ address?: string, places?: [string, string][], injectors?: string[],
- *   injector?: string, doc?: string, note?: string, failure?: string, fields?: Param[] }} Shown
- * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
- *   send: (message: object) => number, waits: (sent: number) => boolean }} Tools `send` gives the
- *   number of the message, and `waits` says whether it waits to be handled
+ * @import { Message, Param, Traits } from "./messages.js"
+ * @typedef {{ send: (message: Message) => number, waits: (sent: number) => boolean }} Tools `send`
+ *   gives the number of the message, and `waits` says whether it waits to be handled
  */
+
+import { button, h, hint, textField } from "./dom.js";
 
 /** @param {HTMLElement} element @param {string} words */
 const say = (element, words) => {
@@ -24,18 +22,15 @@ const say = (element, words) => {
 /** A select with these options, which are changed only where they are other ones. */
 class Choice {
   /** @param {Tools} tools @param {string} name @param {(value: string) => number} choose */
-  constructor({ h, waits }, name, choose) {
-    this.h = h;
+  constructor({ waits }, name, choose) {
     this.waits = waits;
     this.sent = 0;
     this.options = "";
-    this.select = /** @type {HTMLSelectElement} */ (
-      h("select", {
-        class: "tx-field",
-        "aria-label": name,
-        change: () => (this.sent = choose(this.select.value)),
-      })
-    );
+    this.select = h("select", {
+      class: "tx-field",
+      "aria-label": name,
+      change: () => (this.sent = choose(this.select.value)),
+    });
     this.element = h("label", { class: "tx-choice" }, h("span", {}, name), this.select);
   }
 
@@ -45,7 +40,7 @@ class Choice {
     const kept = this.waits(this.sent) ? this.select.value : value;
     if (key !== this.options) {
       this.options = key;
-      this.select.replaceChildren(...options.map(([text, one]) => this.h("option", { value: one }, text)));
+      this.select.replaceChildren(...options.map(([text, one]) => h("option", { value: one }, text)));
     }
     this.select.value = kept;
   }
@@ -58,10 +53,10 @@ class Field {
    * @param {string} address Of what the injector is at.
    * @param {Param} param
    */
-  constructor({ h, send, waits }, address, { name, help, flag, last }) {
+  constructor({ send, waits }, address, { name, help, flag, last }) {
     this.flag = flag;
     this.waits = waits;
-    this.send = (/** @type {object} */ value) => send({ do: "value", address, param: name, ...value });
+    this.sendMoved = (/** @type {number} */ position) => send({ do: "value", address, param: name, position });
     this.sent = 0;
     this.typing = false; // something that is not sent yet
     this.text = ""; // as Python knows it
@@ -69,41 +64,34 @@ class Field {
     const sendTyped = () => {
       this.typing = false;
       this.wanted = -1;
-      this.sent = this.send({ text: flag ? (this.field.checked ? "True" : "False") : this.field.value });
+      const text = flag ? (this.field.checked ? "True" : "False") : this.field.value;
+      this.sent = send({ do: "value", address, param: name, text });
     };
-    this.field = /** @type {HTMLInputElement} */ (
-      h("input", {
-        class: flag ? "tx-check" : "tx-field",
-        type: flag ? "checkbox" : "text",
-        "aria-label": name,
-        spellcheck: "false",
-        autocomplete: "off",
-        input: () => (this.typing = true),
-        blur: () => (this.typing = false),
-        change: sendTyped, // Enter, or the focus goes elsewhere
-        keydown: (/** @type {KeyboardEvent} */ event) => {
-          if (event.key !== "Escape" || !this.typing) return;
-          event.stopPropagation(); // a second one leaves the panel
-          this.typing = false;
-          this.field.value = this.text;
-        },
-      })
-    );
-    this.slider = /** @type {HTMLInputElement} */ (
-      h("input", {
-        class: "tx-slider",
-        type: "range",
-        min: "0",
-        max: String(last),
-        "aria-label": `${name}, by a slider`,
-        input: () => this.#move(Number(this.slider.value)),
-      })
-    );
+    this.field = textField({
+      ...(flag ? { class: "tx-check", type: "checkbox" } : {}),
+      "aria-label": name,
+      input: () => (this.typing = true),
+      blur: () => (this.typing = false),
+      change: sendTyped, // Enter, or the focus goes elsewhere
+      keydown: (event) => {
+        if (event.key !== "Escape" || !this.typing) return;
+        event.stopPropagation(); // a second one leaves the panel
+        this.typing = false;
+        this.field.value = this.text;
+      },
+    });
+    this.slider = h("input", {
+      class: "tx-slider",
+      type: "range",
+      min: "0",
+      max: String(last),
+      "aria-label": `${name}, by a slider`,
+      input: () => this.#move(Number(this.slider.value)),
+    });
     this.slider.hidden = flag || !last; // what is no number has none
     this.mistake = h("p", { class: "tx-error", role: "alert" });
     const line = h("div", { class: "tx-param-line" }, h("code", {}, name), this.slider, this.field);
-    const note = help ? h("p", { class: "tx-hint" }, help) : "";
-    this.element = h("div", { class: "tx-param" }, line, this.mistake, note);
+    this.element = h("div", { class: "tx-param" }, line, this.mistake, help ? hint(help) : "");
   }
 
   /** Sends one position at a time, and then the last one. @param {number} position */
@@ -117,7 +105,7 @@ class Field {
     if (this.wanted < 0) return;
     const position = this.wanted;
     this.wanted = -1;
-    this.sent = this.send({ position });
+    this.sent = this.sendMoved(position);
   }
 
   /** @param {Param} param */
@@ -139,19 +127,20 @@ class Field {
 export class Controls {
   /** @param {Tools} tools */
   constructor(tools) {
-    const { h, send } = tools;
+    const { send } = tools;
     this.tools = tools;
-    /** @type {Shown} */
+    /** @type {Traits["controls"]} */
     this.shown = {};
+    this.address = "";
     this.key = ""; // of what injector the fields are
     /** @type {Field[]} */
     this.fields = [];
     this.place = new Choice(tools, "Value", (address) => send({ do: "place", address }));
     this.injector = new Choice(tools, "Injector", (injector) =>
-      send({ do: "attach", address: this.shown.address, injector }),
+      send({ do: "attach", address: this.address, injector }),
     );
-    this.doc = h("p", { class: "tx-hint" });
-    this.note = h("p", { class: "tx-hint tx-remark" });
+    this.doc = hint("");
+    this.note = hint("", { class: "tx-hint tx-remark" });
     this.failure = h("p", { class: "tx-error tx-failure" });
     this.params = h("div", { class: "tx-params" });
     this.element = h(
@@ -166,18 +155,20 @@ export class Controls {
     );
   }
 
-  /** @param {Shown} shown */
+  /** @param {Traits["controls"]} shown */
   show(shown) {
-    const { address = "", places = [], injectors = [], injector = "", fields = [] } = shown;
     this.shown = shown;
-    this.element.hidden = !address;
+    this.element.hidden = !("address" in shown);
+    if (!("address" in shown)) return;
+    const { address, places, injectors, injector, doc, note, failure, fields } = shown;
+    this.address = address;
     this.place.element.hidden = places.length < 2;
     this.place.show(places, address);
     const names = injectors.map((name) => /** @type {[string, string]} */ ([name, name]));
     this.injector.show([["none", ""], ...names], injector);
-    say(this.doc, shown.doc ?? "");
-    say(this.note, shown.note ?? "");
-    say(this.failure, shown.failure ?? "");
+    say(this.doc, doc);
+    say(this.note, note);
+    say(this.failure, failure);
     const key = JSON.stringify([address, injector, fields.map(({ name, last }) => [name, last])]);
     if (key !== this.key) {
       this.key = key;
@@ -196,21 +187,16 @@ export class Controls {
 /** Where to run, and the button that does. */
 export class RunBar {
   /**
-   * @param {Omit<Tools, "waits"> & { button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
-   *   setLive: (live: boolean) => void }} tools
+   * @param {Tools["send"]} send
+   * @param {(live: boolean) => void} setLive
    */
-  constructor({ h, send, button, setLive }) {
-    this.h = h;
-    this.device = /** @type {HTMLSelectElement} */ (
-      h("select", { class: "tx-button tx-device", "aria-label": "Device", title: "Device" })
-    );
+  constructor(send, setLive) {
+    this.device = h("select", { class: "tx-button tx-device", "aria-label": "Device", title: "Device" });
     this.run = button("▶ Run", () => send({ do: "run", device: this.device.value }), {
       class: "tx-button tx-run-button",
       "aria-label": "Run",
     });
-    this.live = /** @type {HTMLInputElement} */ (
-      h("input", { type: "checkbox", change: () => setLive(this.live.checked) })
-    );
+    this.live = h("input", { type: "checkbox", change: () => setLive(this.live.checked) });
     const title = "Run again whenever a parameter or the initial value of a state changes";
     const live = h("label", { class: "tx-live", title }, this.live, "Live");
     const group = { class: "tx-run", role: "group", "aria-label": "Run" };
@@ -219,6 +205,6 @@ export class RunBar {
 
   /** @param {string[]} devices The default first. */
   show(devices) {
-    this.device.replaceChildren(...devices.map((name) => this.h("option", {}, name)));
+    this.device.replaceChildren(...devices.map((name) => h("option", {}, name)));
   }
 }

@@ -3,22 +3,20 @@
  * Search, and what is upstream and downstream of a value: fields, buttons and words. What is found is
  * Python's to say (`taxpr_jupyter._view.finding`); the picture shows it.
  *
- * @typedef {{ text: string, count: number, at: number, address: string, why: string, turn: number,
- *   error: string }} Found `at` counts from 1, 0 before the first one was asked for
- * @typedef {{ words: string, elements: string[], edges: number[], only: boolean, whole: boolean,
- *   note: string }} Slice `only`: it could be shown alone; `whole`: nothing is left out now
- * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
- *   button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
- *   send: (message: object) => void, picture: import("./picture.js").Picture }} Tools
+ * @import { Found, Message, Slice } from "./messages.js"
  */
+
+import { button, h, hint, searchField, section, spoken } from "./dom.js";
 
 const TYPED = 250; // milliseconds after the last key
 
 export class Find {
-  /** @param {Tools} tools */
-  constructor({ h, button, send, picture }) {
-    this.h = h;
-    this.button = button;
+  /**
+   * @param {(message: Message) => void} send
+   * @param {import("./picture.js").Picture} picture
+   * @param {[string, string][]} criteria Examples of what a word can be about, and what they find.
+   */
+  constructor(send, picture, criteria) {
     this.send = send;
     this.picture = picture;
     this.start = ""; // of a path
@@ -28,36 +26,26 @@ export class Find {
     this.turn = 0; // of the last hit that was brought into sight
     this.typing = 0;
     this.asked = ""; // the text that Python knows
-    this.field = /** @type {HTMLInputElement} */ (
-      h("input", {
-        class: "tx-field",
-        type: "text",
-        role: "searchbox",
-        "aria-label": "Find in the program",
-        placeholder: "Find: dot, f32[*,64], tag:loss, line 12",
-        title: "prim: fn: name: source: dtype: shape: tag: scope: line: say what a word is about",
-        spellcheck: "false",
-        autocomplete: "off",
-        input: () => this.#typed(),
-        keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
-      })
-    );
-    this.count = h("span", { class: "tx-hits", role: "status", "aria-live": "polite" });
+    this.field = searchField(criteria, {
+      "aria-label": "Find in the program",
+      placeholder: "Find: dot, f32[*,64], tag:loss, line 12",
+      input: () => this.#typed(),
+      keydown: (event) => this.#key(event),
+    });
+    this.count = spoken("tx-hits");
     this.steps = [
       button("↑", () => this.#step(-1), { "aria-label": "Previous hit", title: "Shift+Enter" }),
       button("↓", () => this.#step(1), { "aria-label": "Next hit", title: "Enter" }),
     ];
-    this.words = h("span", { class: "tx-hint", role: "status", "aria-live": "polite" });
-    this.only = button("Only this", () => send({ do: "only" }), {
-      title: "Fold everything else",
-    });
+    this.words = spoken("tx-hint");
+    this.only = button("Only this", () => send({ do: "only" }), { title: "Fold everything else" });
     this.all = button("Show all", () => send({ do: "all" }));
     this.slice = h("span", { class: "tx-slice" }, this.words, this.only, this.all);
     const search = h("span", { class: "tx-search" }, this.field, ...this.steps, this.count);
     this.element = h("div", { class: "tx-find", role: "search" }, search, this.slice);
   }
 
-  /** What Python found. @param {Partial<Found>} found */
+  /** What Python found. @param {Found} found */
   found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "" }) {
     const focused = document.activeElement;
     this.asked = text;
@@ -74,7 +62,7 @@ export class Find {
     this.#goOn();
   }
 
-  /** What is traced, or left out. @param {Partial<Slice>} slice */
+  /** What is traced, or left out. @param {Slice} slice */
   sliced({ words = "", elements, edges = [], only = false, whole = true, note = "" }) {
     const focused = document.activeElement;
     this.words.textContent = note ? `${words} ${note}` : words;
@@ -116,7 +104,6 @@ export class Find {
    */
   offers({ address, kind }, redraw) {
     if (kind === "literal" || kind === "unknown") return null;
-    const { h, button } = this;
     const start = this.start;
     const from = () => {
       this.start = address;
@@ -128,10 +115,8 @@ export class Find {
       redraw();
     };
     const here = start && start !== address;
-    return h(
-      "section",
-      { class: "tx-section" },
-      h("h4", {}, "Paths"),
+    return section(
+      "Paths",
       h(
         "div",
         { class: "tx-paths", role: "group", "aria-label": "Paths" },
@@ -146,7 +131,7 @@ export class Find {
           : button("From here …", from, { title: "Or hold Shift and click the other end" }),
         here ? button("… to here", to, { title: `From ${start}` }) : null,
       ),
-      start === address ? h("p", { class: "tx-hint" }, "Select where the path ends.") : null,
+      start === address ? hint("Select where the path ends.") : null,
     );
   }
 

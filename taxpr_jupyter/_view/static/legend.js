@@ -4,16 +4,15 @@
  * (`taxpr_jupyter._model.legend`).
  */
 
-/**
- * @param {(name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement} h
- * @param {(text: string) => SVGSVGElement | null} parseSvg
- * @param {[string, string][]} rows Each a sample as SVG and words.
- */
-export function drawLegend(h, parseSvg, rows) {
+import { h } from "./dom.js";
+import { parseSvg } from "./picture.js";
+
+/** @param {[string, string][]} rows Each a sample as SVG and words. */
+export function drawLegend(rows) {
   const items = rows.map(([sample, words]) => {
     const svg = parseSvg(sample);
     svg?.setAttribute("aria-hidden", "true");
-    return h("li", {}, svg ?? "", h("span", {}, words));
+    return h("li", {}, svg, h("span", {}, words));
   });
   return h("ul", { class: "tx-legend", "aria-label": "Kinds of nodes and lines" }, ...items);
 }

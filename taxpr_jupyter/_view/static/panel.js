@@ -3,37 +3,22 @@
  * The browser's half of `taxpr_jupyter._view.graph`: draws what the model's traits say, and turns
  * clicks and keys into a new `selected` or into a message. It decides nothing about programs.
  *
- * All names, params and messages are hostile text. They enter the page as text nodes only; the
- * picture enters through `parseSvg` of `picture.js`.
+ * Texts enter the page by `dom.js`, the picture through `parseSvg` of `picture.js`.
  *
- * @typedef {{ get(name: string): any, set(name: string, value: unknown): void, save_changes(): void,
- *   send(content: object): void, on(event: string, callback: () => void): void,
+ * @import { Inspection, Message, Numbered, Output, Results, Tag, Traits, Value } from "./messages.js"
+ * @typedef {(message: Message) => number} Send
+ * @typedef {{ get<K extends keyof Traits>(name: K): Traits[K],
+ *   set<K extends keyof Traits>(name: K, value: Traits[K]): void, save_changes(): void,
+ *   send(message: Message & Partial<Numbered>): void, on(event: string, callback: () => void): void,
  *   off(event: string, callback: () => void): void }} Model
- * @typedef {Record<string, string | ((event: any) => void)>} Attributes
- * @typedef {{ running: boolean, label: string, fraction: number | null, elapsed: number,
- *   cancelling: boolean }} Progress
- * @typedef {{ address: string, name: string, type: string, where: string, added: boolean,
- *   injector: string }} Tag
- * @typedef {{ address: string, text: string, tag: Tag | null, refused: string }} Value
- * @typedef {[string, string][]} Facts
- * @typedef {{ address: string, title: string, kind: string, facts: Facts, inputs: string[],
- *   outputs: string[], values: Value[], source: string, line: string,
- *   valueSource: string, valueLine: string, addedBy: string, scope: string, cost: string[], tag: Tag | null, tagParams: Facts, toggle: "" | "fold" | "unfold", note: string }} Inspection
- * @typedef {{ name: string, type: string, before: string, after: string, largest: string,
- *   mean: string, same: boolean, note: string }} Output
- * @typedef {{ name: string, address: string, facts: Facts, values: string, note: string }} Recorded
- * @typedef {{ title: string, summary: string, status: string, error: string, cancelled: string, times: [string, number][],
- *   xla: string[], injectors: { address: string, text: string }[], outputs: Output[],
- *   unchanged: string, records: Recorded[] }} Results
  */
-
-/** @typedef {import("./picture.js").Place} Place */
 
 import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
+import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, table, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
 import { drawLegend } from "./legend.js";
-import { Picture, parseSvg } from "./picture.js";
+import { Picture } from "./picture.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
 
@@ -42,87 +27,6 @@ const ORPHAN =
   "No kernel is behind this panel: it was restarted, or the notebook was opened without one. " +
   "Run the cell again; this is what was there before.";
 const SLOW = 500; // milliseconds after which the panel says that the kernel has not answered
-
-/**
- * Makes an element; strings among the children become text nodes.
- * @param {string} name
- * @param {Attributes} attributes
- * @param {...(Node | string | null)} children
- * @returns {HTMLElement}
- */
-function h(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(key, value);
-    else element.setAttribute(key, value);
-  }
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
-
-/** @param {HTMLElement} element @param {(Node | string | null)[]} children */
-const fill = (element, children) =>
-  element.replaceChildren(...children.filter((child) => child !== null));
-
-/** @param {Element | null} control */
-const nameOf = (control) =>
-  control && `${control.tagName} ${control.getAttribute("aria-label") ?? control.textContent}`;
-
-/**
- * Puts other children into an element. The focus stays at the control of the same name, and what is
- * being typed in there and was not sent stays, found again by its label.
- * @param {HTMLElement} element
- * @param {(Node | string | null)[]} children
- */
-function redraw(element, children) {
-  const inputs = () => [...element.querySelectorAll("input")];
-  const typed = inputs().filter((input) => input.value !== input.defaultValue);
-  const active = typed.find((input) => input === document.activeElement);
-  const place = active ? [active.selectionStart, active.selectionEnd] : [null, null];
-  const name = element.contains(document.activeElement) ? nameOf(document.activeElement) : null;
-  fill(element, children);
-  const same = [...element.querySelectorAll("button, input, select, summary")].find((one) => nameOf(one) === name);
-  if (same instanceof HTMLElement) same.focus({ preventScroll: true });
-  for (const old of typed) {
-    const again = inputs().find((input) => input.ariaLabel === old.ariaLabel);
-    if (!again) continue;
-    again.value = old.value;
-    if (old !== active) continue;
-    again.focus({ preventScroll: true });
-    again.setSelectionRange(place[0], place[1]);
-  }
-}
-
-/** @param {string} label @param {(event: MouseEvent) => void} act @param {Attributes} more */
-const button = (label, act, more = {}) =>
-  h("button", { type: "button", class: "tx-button", ...more, click: act }, label);
-
-/** @param {string} title @param {...(Node | string | null)} children */
-const section = (title, ...children) =>
-  h("section", { class: "tx-section" }, h("h4", {}, title), ...children);
-
-/** @param {[string, string][]} rows */
-const facts = (rows) =>
-  h("dl", { class: "tx-facts" }, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
-
-/** @param {string[]} heads @param {HTMLElement[]} rows @param {string} label */
-const table = (heads, rows, label) =>
-  h(
-    "div",
-    { class: "tx-scroll" },
-    h(
-      "table",
-      { "aria-label": label },
-      h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, ...rows),
-    ),
-  );
-
-/** @param {string} text @param {string} kind */
-const chip = (text, kind) => h("b", { class: `tx-chip tx-chip-${kind}` }, text);
-
-/** @param {string} text */
-const line = (text) => h("code", { class: "tx-line" }, text);
 
 /** @param {Tag} tag */
 const tagChip = (tag) => {
@@ -144,7 +48,7 @@ function drawTags(tags, select) {
     return item;
   };
   return [
-    h("p", { class: "tx-hint" }, "Select a node of the picture to inspect it and to tag it."),
+    hint("Select a node of the picture to inspect it and to tag it."),
     tags.length ? section("Tags", ...tags.map(row)) : null,
   ];
 }
@@ -152,26 +56,21 @@ function drawTags(tags, select) {
 /**
  * A value of the selected node: its tag, or a field to tag it, or why it cannot be tagged.
  * @param {Value} value
- * @param {(message: object) => void} send
+ * @param {Send} send
  */
 function drawValue({ address, text, tag, refused }, send) {
-  if (refused) return h("div", { class: "tx-value" }, line(text), h("p", { class: "tx-hint" }, refused));
+  if (refused) return h("div", { class: "tx-value" }, line(text), hint(refused));
   if (tag) {
     const remove = button("Remove tag", () => send({ do: "untag", address }));
     return h("div", { class: "tx-value" }, line(text), tagChip(tag), tag.added ? remove : null);
   }
   const tagIt = () => send({ do: "tag", address, name: name.value.trim() });
-  const name = /** @type {HTMLInputElement} */ (
-    h("input", {
-      class: "tx-field",
-      "aria-label": `Name of a tag for ${text}`,
-      placeholder: "name",
-      spellcheck: "false",
-      autocomplete: "off",
-      // Not by a form: JupyterLab keeps Enter from submitting one.
-      keydown: (event) => event.key === "Enter" && tagIt(),
-    })
-  );
+  const name = textField({
+    "aria-label": `Name of a tag for ${text}`,
+    placeholder: "name",
+    // Not by a form: JupyterLab keeps Enter from submitting one.
+    keydown: (event) => event.key === "Enter" && tagIt(),
+  });
   const form = h("div", { class: "tx-name" }, name, button("Tag", tagIt));
   return h("div", { class: "tx-value" }, line(text), form);
 }
@@ -195,13 +94,12 @@ function drawSources(/** @type {Inspection} */ node) {
 
 /**
  * @param {Inspection} node
- * @param {(message: object) => void} send
+ * @param {Send} send
  * @param {() => void} close
  * @param {HTMLElement | null} paths What `find.js` offers.
  */
 function drawInspection(node, send, close, paths) {
   const { address, tag, toggle } = node;
-  const change = toggle === "fold" ? "Fold" : "Unfold";
   const values = node.values.map((value) => drawValue(value, send));
   const ofEquation = node.kind === "eqn"; // then its values are what it returns
   return [
@@ -210,12 +108,12 @@ function drawInspection(node, send, close, paths) {
       { class: "tx-head" },
       h("h3", {}, node.title),
       chip(node.kind, node.kind),
-      toggle ? button(change, () => send({ do: toggle, address })) : null,
-      button("×", close, { "aria-label": "Clear the selection", class: "tx-button tx-close" }),
+      toggle ? button(toggle === "fold" ? "Fold" : "Unfold", () => send({ do: toggle, address })) : null,
+      closer(close),
     ),
     h("code", { class: "tx-address" }, address),
     node.note ? h("p", { class: "tx-note" }, node.note) : null,
-    tag ? section("Tag", facts(node.tagParams), h("p", { class: "tx-hint" }, tag.where)) : null,
+    tag ? section("Tag", facts(node.tagParams), hint(tag.where)) : null,
     tag?.added
       ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
       : null,
@@ -252,17 +150,12 @@ function drawTimes(times) {
 let unchangedOpen = false; // as the user left it
 
 /** @param {string} words @param {HTMLElement} content */
-const fold = (words, content) =>
-  h(
-    "details",
-    {
-      class: "tx-unchanged",
-      ...(unchangedOpen ? { open: "" } : {}),
-      toggle: (event) => (unchangedOpen = event.target.open),
-    },
-    h("summary", {}, words),
-    content,
-  );
+function unchanged(words, content) {
+  const part = folded(words, content);
+  part.open = unchangedOpen;
+  part.addEventListener("toggle", () => (unchangedOpen = part.open));
+  return part;
+}
 
 /** @param {Results} run */
 function drawResults(run) {
@@ -306,9 +199,9 @@ function drawResults(run) {
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,
     drawTimes(run.times),
-    ...run.xla.map((words) => h("p", { class: "tx-hint" }, words)),
+    ...run.xla.map((words) => hint(words)),
     changed.length ? table(outputHeads, changed, "Outputs") : null,
-    same.length ? fold(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
+    same.length ? unchanged(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
     records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
   ];
@@ -346,13 +239,14 @@ function render({ model, el }) {
   // The kernel may take messages in several threads: by their numbers it handles them in order.
   const from = Math.random().toString(36).slice(2);
   let [sent, handled] = [0, 0];
-  const send = (/** @type {object} */ message) => {
+  const send = (/** @type {Message} */ message) => {
     sent += 1;
     model.send({ ...message, from, number: sent });
     setTimeout(showProgress, SLOW);
     return sent;
   };
-  const set = (/** @type {string} */ trait, /** @type {unknown} */ value) => {
+  /** @template {keyof Traits} K @param {K} trait @param {Traits[K]} value */
+  const set = (trait, value) => {
     model.set(trait, value);
     model.save_changes();
   };
@@ -368,7 +262,7 @@ function render({ model, el }) {
   const progress = h("div", { class: "tx-progress" }, bar, label, cancel);
   const orphan = h("p", { class: "tx-error tx-orphan", role: "status" }, ORPHAN);
   orphan.hidden = true;
-  const note = h("p", { class: "tx-hint tx-picture-note" });
+  const note = hint("", { class: "tx-hint tx-picture-note" });
   const stage = h("div", { class: "tx-stage" }, note);
   const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
   const results = h("section", { class: "tx-results", "aria-label": "Results" });
@@ -384,50 +278,39 @@ function render({ model, el }) {
     select,
     toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
     between: (/** @type {string} */ from, /** @type {string} */ to) => find.between(from, to),
-    placed: (/** @type {Place} */ place, /** @type {boolean} */ moved) => {
+    placed: (/** @type {import("./picture.js").View} */ place, /** @type {boolean} */ moved) => {
       scale.textContent = `${Math.round(100 * place.scale)}%`;
       clearTimeout(saving);
       saving = setTimeout(() => set("place", moved ? place : {}), SAVE_AFTER);
     },
   };
   const picture = new Picture(stage, act, model.get("place"));
-  const heat = /** @type {HTMLSelectElement} */ (
-    h(
-      "select",
-      {
-        class: "tx-button tx-heat",
-        "aria-label": "Colour by",
-        title: "Colour by",
-        change: () => send({ do: "heat", address: heat.value }),
-      },
-      h("option", { value: "" }, "Colour by kind"),
-      h("option", { value: "flops" }, "Colour by FLOPs"),
-      h("option", { value: "bytes" }, "Colour by bytes"),
-    )
+  const heat = h(
+    "select",
+    {
+      class: "tx-button tx-heat",
+      "aria-label": "Colour by",
+      title: "Colour by",
+      change: () => send({ do: "heat", address: heat.value }),
+    },
+    h("option", { value: "" }, "Colour by kind"),
+    h("option", { value: "flops" }, "Colour by FLOPs"),
+    h("option", { value: "bytes" }, "Colour by bytes"),
   );
-  const legend = h(
-    "details",
-    { class: "tx-folded" },
-    h("summary", {}, "What the nodes and lines of the picture are"),
-    drawLegend(h, parseSvg, model.get("_legend")),
-  );
-  const find = new Find({ h, button, send, picture });
+  const legend = folded("What the nodes and lines of the picture are", drawLegend(model.get("_legend")));
+  const find = new Find(send, picture, model.get("_criteria"));
   const waits = (/** @type {number} */ number) => number > handled;
-  const controls = new Controls({ h, send, waits });
-  const runBar = new RunBar({ h, send, button, setLive: (live) => set("live", live) });
-  const states = new States({ h, button, table, redraw, send, select });
-  const placed = (/** @type {Place} */ { scale: now }) => {
+  const controls = new Controls({ send, waits });
+  const runBar = new RunBar(send, (live) => set("live", live));
+  const states = new States(send, select);
+  const compare = new Compare(({ scale: now }) => {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
-  };
-  const compare = new Compare({ h, button, Picture, placed });
+  });
   const seen = () => (model.get("view") === "compare" ? compare.picture : picture);
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
-    button("−", () => seen().zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
-    scale,
-    button("+", () => seen().zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
-    button("Fit", () => seen().fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+    ...zoomTools(seen, scale),
   );
   const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
@@ -471,12 +354,13 @@ function render({ model, el }) {
   };
   const inspect = () => {
     const [node, selected] = [model.get("inspection"), model.get("selected")];
-    const waiting = (node.address ?? "") !== selected; // for the kernel
+    const there = "address" in node;
+    const waiting = selected !== (there ? node.address : ""); // for the kernel
     inspector.classList.toggle("tx-waiting", waiting);
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
     inspector.classList.toggle("tx-empty", !selected && !model.get("tags").length);
-    const children = selected
+    const children = there
       ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
     redraw(inspector, children);
@@ -484,20 +368,20 @@ function render({ model, el }) {
   };
 
   const showProgress = () => {
-    const { running, label: doing, fraction, elapsed, cancelling } = model.get("progress");
-    const waiting = !running && waits(sent);
+    const task = model.get("progress");
+    const waiting = !task.running && waits(sent);
     const focused = document.activeElement === cancel;
-    progress.hidden = !running && !waiting;
+    progress.hidden = !task.running && !waiting;
     cancel.hidden = waiting;
-    cancel.toggleAttribute("disabled", Boolean(cancelling));
+    cancel.disabled = task.running && task.cancelling;
     if (focused && cancel.closest("[hidden], :disabled")) runBar.run.focus({ preventScroll: true });
-    if (running) label.textContent = `${doing} · ${elapsed.toFixed(1)} s`;
+    if (task.running) label.textContent = `${task.label} · ${task.elapsed.toFixed(1)} s`;
     else if (waiting) label.textContent = "waiting for the kernel";
-    if (running && fraction !== null) bar.setAttribute("value", String(fraction));
+    if (task.running && task.fraction !== null) bar.setAttribute("value", String(task.fraction));
     else bar.removeAttribute("value");
   };
 
-  /** What to draw again when a trait changes. @type {Record<string, (value: any) => void>} */
+  /** What to draw again when a trait changes. @type {{ [K in keyof Traits]?: (value: Traits[K]) => void }} */
   const draw = {
     svg: (svg) => {
       picture.show(svg);
@@ -511,7 +395,7 @@ function render({ model, el }) {
     counts: (words) => (counts.textContent = words),
     heat: (kind) => (heat.value = kind),
     marks: (marks) => picture.mark(marks),
-    rows: (sent) => sent.view && (sent.view === "text" ? text : outline).show(sent),
+    rows: (sent) => "view" in sent && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
       heat.classList.toggle("tx-unseen", name !== "picture");
@@ -531,15 +415,16 @@ function render({ model, el }) {
     inspection: inspect,
     states: (shown) => states.show(shown),
     tags: () => model.get("selected") || inspect(),
-    message: (said) => say(said.text ?? "", said.error),
+    message: (said) => ("text" in said ? say(said.text, said.error) : say("")),
     code: (words) => redraw(code, drawCode(words, say)),
     stale: (stale) => {
       for (const part of [results, ran]) part.classList.toggle("tx-stale", stale);
     },
     results: (run) => {
-      fill(results, run.title ? drawResults(run) : []);
-      ran.hidden = !run.summary;
-      ran.textContent = run.summary ? `${run.summary} ↓` : "";
+      ran.hidden = !("title" in run);
+      if (!("title" in run)) return fill(results, []);
+      fill(results, drawResults(run));
+      ran.textContent = `${run.summary} ↓`;
       ran.classList.toggle("tx-error", run.status === "error");
     },
     controls: (shown) => controls.show(shown),
@@ -552,8 +437,9 @@ function render({ model, el }) {
     },
     progress: () => showProgress(),
   };
-  const off = Object.entries(draw).map(([trait, redraw]) => {
-    const listener = () => redraw(model.get(trait));
+  const off = Object.entries(draw).map(([name, redraw]) => {
+    const trait = /** @type {keyof Traits} */ (name);
+    const listener = () => /** @type {(value: any) => void} */ (redraw)(model.get(trait));
     listener();
     model.on(`change:${trait}`, listener);
     return () => model.off(`change:${trait}`, listener);

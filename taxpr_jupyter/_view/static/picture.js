@@ -5,11 +5,13 @@
  * It knows nothing of Jupyter. Elements are looked up by `data-address` inside this one picture
  * only. Several of them can have the same address, since values used far away are drawn again.
  *
+ * @import { Place } from "./messages.js"
  * @typedef {{ x: number, y: number }} Point
- * @typedef {{ x: number, y: number, scale: number }} Place
+ * @typedef {{ x: number, y: number, scale: number }} View where the picture is in the stage
  */
 
 import { isIn, outward } from "./address.js";
+import { h } from "./dom.js";
 
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
@@ -53,8 +55,8 @@ export class Picture {
    * @param {HTMLElement} stage The picture is shown in this, whatever its size.
    * @param {{ select(address: string): void, toggle(address: string): void,
    *   between(from: string, to: string): void,
-   *   placed(place: Place, moved: boolean): void }} act What to call when something has happened.
-   * @param {Partial<Place>} place Where the user had it before, or an empty object.
+   *   placed(place: View, moved: boolean): void }} act What to call when something has happened.
+   * @param {Place} place Where the user had it before, or an empty object.
    */
   constructor(stage, act, place) {
     this.stage = stage;
@@ -69,8 +71,8 @@ export class Picture {
     this.marks = {};
     /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
     this.lit = null;
-    this.legend = document.createElement("div"); // of colours; it stays while the picture moves
-    this.legend.className = "tx-heat-legend taxpr-svg";
+    // Of colours; it stays while the picture moves.
+    this.legend = h("div", { class: "tx-heat-legend taxpr-svg" });
     stage.append(this.legend);
     stage.addEventListener("keydown", (event) => this.#key(event));
     stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
@@ -350,7 +352,7 @@ export class Picture {
     return this.#items().find((item) => isIn(addressOf(item), address));
   }
 
-  #put(/** @type {Place} */ place, /** @type {boolean} */ moved) {
+  #put(/** @type {View} */ place, /** @type {boolean} */ moved) {
     this.place = place;
     this.moved = moved;
     const { x, y, scale } = place;

@@ -3,42 +3,31 @@
  * The states of the function: what a run begins with, to be edited, and what the last run made of
  * them. Values are Python's to read, check and write (`taxpr_jupyter._view.states`).
  *
- * @typedef {{ address: string, text: string, note: string }} Write
- * @typedef {{ name: string, type: string, text: string, editable: boolean, edited: boolean,
- *   typed: string, error: string,
- *   before: string, after: string, same: boolean, writes: Write[] }} Leaf
- * @typedef {{ name: string, address: string, written: boolean, edited: boolean, watched: boolean,
- *   more: string, leaves: Leaf[] }} State
- * @typedef {{ run?: string, states?: State[] }} Shown
- * @typedef {{ h: (name: string, attributes?: Record<string, any>, ...children: any[]) => HTMLElement,
- *   button: (label: string, act: () => void, more?: Record<string, string>) => HTMLElement,
- *   table: (heads: string[], rows: HTMLElement[], label: string) => HTMLElement,
- *   redraw: (element: HTMLElement, children: (Node | string | null)[]) => void,
- *   send: (message: object) => void, select: (address: string) => void }} Tools
+ * @import { Leaf, Message, State, Traits } from "./messages.js"
  */
 
+import { button, h, redraw, table, textField } from "./dom.js";
+
 export class States {
-  /** @param {Tools} tools */
-  constructor(tools) {
-    this.tools = tools;
-    this.element = tools.h("section", { class: "tx-states", "aria-label": "States" });
+  /** @param {(message: Message) => void} send @param {(address: string) => void} select */
+  constructor(send, select) {
+    this.send = send;
+    this.select = select;
+    this.element = h("section", { class: "tx-states", "aria-label": "States" });
   }
 
-  /** @param {Shown} shown */
-  show({ run = "", states = [] }) {
-    const { h, button, table, redraw, send } = this.tools;
+  /** @param {Traits["states"]} shown */
+  show(shown) {
     const active = /** @type {HTMLElement | null} */ (document.activeElement);
     const focused = this.element.contains(active) ? active?.getAttribute("data-focus") : null;
-    if (!states.length) {
-      this.element.replaceChildren();
-      return;
-    }
+    if (!("run" in shown)) return this.element.replaceChildren();
+    const { run, states } = shown;
     const heads = ["state", "begins with", run && `${run} ends with`, run && "with injectors", "each write"];
     const rows = states.flatMap((state) => [
       ...state.leaves.map((leaf, number) => this.#row(state, leaf, number === 0, Boolean(run))),
       ...(state.more ? [h("tr", {}, h("td", { class: "tx-hint", colspan: "5" }, state.more))] : []),
     ]);
-    const write = button("Set the states to this", () => send({ do: "writeStates" }), {
+    const write = button("Set the states to this", () => this.send({ do: "writeStates" }), {
       title: "Sets the objects in Python to what the last run ended with. A run does not.",
       "data-focus": "write",
     });
@@ -54,18 +43,17 @@ export class States {
 
   /** @param {State} state @param {Leaf} leaf @param {boolean} first @param {boolean} ran */
   #row(state, leaf, first, ran) {
-    const { h, button, send, select } = this.tools;
     const watch = button(state.watched ? "Hide" : "Show", () =>
-      send({ do: state.watched ? "unwatch" : "watch", address: state.name }), {
+      this.send({ do: state.watched ? "unwatch" : "watch", address: state.name }), {
       "aria-label": `${state.watched ? "Hide" : "Show"} each write of ${state.name}`,
       title: "Tags what is written, so that a run shows the value after each iteration",
       "data-focus": `watch ${state.name}`,
     });
-    const reset = button("Reset", () => send({ do: "resetState", address: state.name }), {
+    const reset = button("Reset", () => this.send({ do: "resetState", address: state.name }), {
       "aria-label": `Reset ${state.name}`,
       "data-focus": `reset ${state.name}`,
     });
-    const name = h("button", { type: "button", class: "tx-chip tx-chip-state", click: () => select(state.address) }, leaf.name);
+    const name = h("button", { type: "button", class: "tx-chip tx-chip-state", click: () => this.select(state.address) }, leaf.name);
     const writes = leaf.writes.flatMap(({ address, text, note }) => [
       h("pre", { title: address }, text),
       note ? h("p", { class: "tx-hint" }, note) : "",
@@ -83,31 +71,26 @@ export class States {
 
   /** @param {Leaf} leaf */
   #initial(leaf) {
-    const { h, button, send } = this.tools;
     if (!leaf.editable) return h("pre", {}, leaf.text);
-    const keep = () => send({ do: "keepState", address: leaf.name });
+    const keep = () => this.send({ do: "keepState", address: leaf.name });
     const sent = () => {
       field.defaultValue = field.value;
       if (field.value === leaf.text) leaf.error && keep();
-      else send({ do: "state", address: leaf.name, value: field.value });
+      else this.send({ do: "state", address: leaf.name, value: field.value });
     };
-    const field = /** @type {HTMLInputElement} */ (
-      h("input", {
-        class: `tx-field${leaf.error ? " tx-refused" : leaf.edited ? " tx-edited" : ""}`,
-        "aria-label": `Initial value of ${leaf.name}`,
-        "data-focus": `value ${leaf.name}`,
-        spellcheck: "false",
-        autocomplete: "off",
-        "aria-invalid": String(Boolean(leaf.error)),
-        change: sent, // Enter, or the focus goes elsewhere
-        keydown: (/** @type {KeyboardEvent} */ event) => {
-          if (event.key !== "Escape" || (field.value === leaf.text && !leaf.error)) return;
-          event.stopPropagation(); // a second one leaves the panel
-          field.value = leaf.text;
-          if (leaf.error) keep();
-        },
-      })
-    );
+    const field = textField({
+      class: `tx-field${leaf.error ? " tx-refused" : leaf.edited ? " tx-edited" : ""}`,
+      "aria-label": `Initial value of ${leaf.name}`,
+      "data-focus": `value ${leaf.name}`,
+      "aria-invalid": String(Boolean(leaf.error)),
+      change: sent, // Enter, or the focus goes elsewhere
+      keydown: (event) => {
+        if (event.key !== "Escape" || (field.value === leaf.text && !leaf.error)) return;
+        event.stopPropagation(); // a second one leaves the panel
+        field.value = leaf.text;
+        if (leaf.error) keep();
+      },
+    });
     field.defaultValue = leaf.error ? leaf.typed : leaf.text;
     if (!leaf.error) return field;
     const back = button("Undo", keep, {

@@ -5,13 +5,12 @@
  *
  * It knows nothing of Jupyter. All texts are hostile and enter the page as text nodes only.
  *
- * @typedef {{ address: string, depth: number, kind: string, marks: string[], fold: string,
- *   open: boolean, spans: [string, string, string][] }} Row
- * @typedef {{ view: string, note: string, more: number, rows: Row[] }} Rows
- * @typedef {{ name: string, title: string, panel: HTMLElement, shown: () => void }} Tab
+ * @import { Message, Row, Rows, Traits } from "./messages.js"
+ * @typedef {{ name: Traits["view"], title: string, panel: HTMLElement, shown: () => void }} Tab
  */
 
 import { outward } from "./address.js";
+import { h, hint } from "./dom.js";
 
 const TYPE_AHEAD = 700; // milliseconds in which letters are one word
 
@@ -22,36 +21,23 @@ let made = 0;
 /** An id that no other element of the page has: each panel loads this module anew. */
 const newId = () => `tx-${Math.random().toString(36).slice(2)}-${made++}`;
 
-/** @param {string} name @param {Record<string, string>} attributes @param {...(Node | string)} children */
-function make(name, attributes, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
-
 /** Buttons of which one is chosen, each with a part of the page that is then shown. */
 export class Tabs {
   /**
    * @param {string} label
-   * @param {(name: string) => void} choose Called when the user has chosen.
+   * @param {(name: Traits["view"]) => void} choose Called when the user has chosen.
    * @param {Tab[]} tabs
    */
   constructor(label, choose, tabs) {
     this.tabs = tabs;
-    this.list = make("div", { class: "tx-tabs", role: "tablist", "aria-label": label });
+    this.list = h("div", { class: "tx-tabs", role: "tablist", "aria-label": label });
     this.buttons = tabs.map(({ name, title, panel }) => {
       panel.id ||= newId();
       const id = newId();
-      const button = make(
-        "button",
-        { type: "button", class: "tx-tab", role: "tab", id, "aria-controls": panel.id },
-        title,
-      );
       panel.setAttribute("role", "tabpanel");
       panel.setAttribute("aria-labelledby", id);
-      button.addEventListener("click", () => choose(name));
-      return button;
+      const more = { role: "tab", id, "aria-controls": panel.id, click: () => choose(name) };
+      return h("button", { type: "button", class: "tx-tab", ...more }, title);
     });
     this.list.append(...this.buttons);
     this.list.addEventListener("keydown", (event) => {
@@ -85,7 +71,7 @@ export class Lines {
    * @param {"tx-text" | "tx-outline"} name The class of the panel. Spans of text have their spaces
    *   in them; in the outline they stand apart.
    * @param {{ select(address: string): void, between(from: string, to: string): void,
-   *   send(message: object): void }} act What to call when something has happened.
+   *   send(message: Message): void }} act What to call when something has happened.
    */
   constructor(label, name, act) {
     this.act = act;
@@ -98,10 +84,10 @@ export class Lines {
     this.rows = [];
     /** @type {HTMLElement[]} */
     this.items = [];
-    this.note = make("p", { class: "tx-note tx-lines-note", role: "note" });
-    this.tree = make("div", { class: "tx-tree", role: "tree", "aria-label": label });
-    this.tail = make("p", { class: "tx-hint tx-lines-note" });
-    this.panel = make("div", { class: `tx-lines ${name}` }, this.note, this.tree, this.tail);
+    this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
+    this.tree = h("div", { class: "tx-tree", role: "tree", "aria-label": label });
+    this.tail = hint("", { class: "tx-hint tx-lines-note" });
+    this.panel = h("div", { class: `tx-lines ${name}` }, this.note, this.tree, this.tail);
     this.tree.addEventListener("click", (event) => this.#click(event));
     this.tree.addEventListener("dblclick", (event) => {
       const row = this.rows[this.#at(event.target)];
@@ -175,7 +161,7 @@ export class Lines {
 
   /** @param {Row} row */
   #draw({ address, depth, kind, marks, fold, open, spans }) {
-    const item = make("div", {
+    const item = h("div", {
       role: "treeitem",
       class: ["tx-row", kind, ...marks].join(" "),
       tabindex: "-1",
@@ -190,9 +176,9 @@ export class Lines {
     const spoken = [...parts, ...marks.map((mark) => SPOKEN[mark] ?? "")];
     item.setAttribute("aria-label", spoken.filter(Boolean).join(", "));
     if (fold) item.setAttribute("aria-expanded", String(open));
-    item.append(make("span", { class: fold ? "tx-twist" : "tx-no-twist", "aria-hidden": "true" }));
+    item.append(h("span", { class: fold ? "tx-twist" : "tx-no-twist", "aria-hidden": "true" }));
     for (const [text, what, own] of spans) {
-      const span = make("span", what ? { class: `tx-is-${what}` } : {}, text);
+      const span = h("span", what ? { class: `tx-is-${what}` } : {}, text);
       if (own) span.setAttribute("data-address", own);
       item.append(span);
     }

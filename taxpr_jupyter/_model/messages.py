@@ -1,0 +1,461 @@
+"""The types of all data that Python and a browser exchange: in the panel, and in a saved page.
+
+`make lint` writes them as TypeScript (`tools/messages.py`) and checks the browser's modules
+with them.
+"""
+
+from typing import Literal, NotRequired, TypedDict
+
+# --- from the browser to the panel ----------------------------------------------------------------
+
+
+class Plain(TypedDict):
+    """A request without data."""
+
+    do: Literal["cancel", "shown", "gone", "only", "all", "writeStates"]
+
+
+class At(TypedDict):
+    """A request about an address, or about a name: of a state, an array, or a kind of heat."""
+
+    do: Literal[
+        "untag",
+        "fold",
+        "unfold",
+        "toggle",
+        "heat",
+        "place",
+        "upstream",
+        "downstream",
+        "keepState",
+        "resetState",
+        "watch",
+        "unwatch",
+    ]
+    address: str
+
+
+class AddTag(TypedDict):
+    """Tags a value; without a name if it is empty."""
+
+    do: Literal["tag"]
+    address: str
+    name: str
+
+
+class Attach(TypedDict):
+    """Attaches an injector; removes it if the name is empty."""
+
+    do: Literal["attach"]
+    address: str
+    injector: str
+
+
+class SetText(TypedDict):
+    """Sets a parameter to a typed text."""
+
+    do: Literal["value"]
+    address: str
+    param: str
+    text: str
+
+
+class SetPosition(TypedDict):
+    """Sets a parameter to a position of its slider."""
+
+    do: Literal["value"]
+    address: str
+    param: str
+    position: int
+
+
+class SetState(TypedDict):
+    """Sets the initial value of an array of a state to a typed text."""
+
+    do: Literal["state"]
+    address: str
+    value: str
+
+
+class Find(TypedDict):
+    """Searches, and goes on by so many hits."""
+
+    do: Literal["find"]
+    text: str
+    step: int
+
+
+class Between(TypedDict):
+    """Shows the paths between two places."""
+
+    do: Literal["between"]
+    address: str
+    to: str
+
+
+class StartRun(TypedDict):
+    """Runs on a device."""
+
+    do: Literal["run"]
+    device: str
+
+
+Message = (
+    Plain | At | AddTag | Attach | SetText | SetPosition | SetState | Find | Between | StartRun
+)
+
+# Comes with each message: the name of the page, and the message's number there.
+Numbered = TypedDict("Numbered", {"from": str, "number": int})
+
+# --- from the panel to the browser ----------------------------------------------------------------
+
+Facts = list[tuple[str, str]]
+
+
+class Empty(TypedDict):
+    """Nothing to show."""
+
+
+class Tag(TypedDict):
+    """A tag."""
+
+    address: str
+    name: str
+    type: str
+    where: str
+    added: bool
+    injector: str
+
+
+class Value(TypedDict):
+    """A value of the selected node."""
+
+    address: str
+    text: str
+    tag: Tag | None
+    refused: str
+
+
+class Inspection(TypedDict):
+    """The selected node."""
+
+    address: str
+    title: str
+    kind: str
+    facts: Facts
+    inputs: list[str]
+    outputs: list[str]
+    values: list[Value]
+    source: str
+    line: str
+    valueSource: str
+    valueLine: str
+    addedBy: str
+    scope: str
+    cost: list[str]
+    tag: Tag | None
+    tagParams: Facts
+    toggle: Literal["", "fold", "unfold"]
+    note: str
+
+
+class Param(TypedDict):
+    """A parameter of an injector; ``last`` is the slider's last position, from 0."""
+
+    name: str
+    help: str
+    text: str
+    mistake: str
+    flag: bool
+    position: int
+    last: int
+
+
+class Controls(TypedDict):
+    """The injector at the selected value, and the places where one can be."""
+
+    address: str
+    places: Facts
+    injectors: list[str]
+    injector: str
+    doc: str
+    note: str
+    failure: str
+    fields: list[Param]
+
+
+class Output(TypedDict):
+    """An output of a run, next to that of the original program."""
+
+    name: str
+    type: str
+    before: str
+    after: str
+    largest: str
+    mean: str
+    same: bool
+    note: str
+
+
+class Recorded(TypedDict):
+    """What a run recorded at a tag."""
+
+    name: str
+    address: str
+    facts: Facts
+    values: str
+    note: str
+
+
+class Injected(TypedDict):
+    """An injector of a run."""
+
+    address: str
+    text: str
+
+
+class Results(TypedDict):
+    """The results of a run."""
+
+    title: str
+    summary: str
+    status: Literal["error", "cancelled", "done"]
+    error: str
+    cancelled: str
+    times: list[tuple[str, float]]
+    xla: list[str]
+    injectors: list[Injected]
+    outputs: list[Output]
+    unchanged: str
+    records: list[Recorded]
+
+
+class Progress(TypedDict):
+    """The work under way."""
+
+    running: Literal[True]
+    label: str
+    fraction: float | None
+    elapsed: float
+    cancelling: bool
+
+
+class Idle(TypedDict):
+    """Nothing is under way."""
+
+    running: Literal[False]
+
+
+class Said(TypedDict):
+    """A message for the user."""
+
+    text: str
+    error: bool
+
+
+class Row(TypedDict):
+    """A row of the text or of the outline; spans are a text, what it is, and its address."""
+
+    address: str
+    depth: int
+    kind: str
+    marks: list[str]
+    fold: str
+    open: bool
+    spans: list[tuple[str, str, str]]
+
+
+class Rows(TypedDict):
+    """The text or the outline; ``more`` rows are not sent."""
+
+    view: Literal["text", "outline"]
+    note: str
+    more: int
+    rows: list[Row]
+
+
+class Found(TypedDict, total=False):
+    """The hits of a search; ``at`` counts from 1, and is 0 before the first hit was asked for."""
+
+    text: str
+    count: int
+    at: int
+    address: str
+    why: str
+    turn: int
+    error: str
+
+
+class Slice(TypedDict, total=False):
+    """The lit part of the picture, if any; ``whole`` if all of the program is drawn."""
+
+    words: str
+    elements: list[str]
+    edges: list[int]
+    only: bool
+    whole: bool
+    note: str
+
+
+class Count(TypedDict):
+    """How many equations differ in one way."""
+
+    mark: str
+    sign: str
+    name: str
+    count: int
+
+
+class Comparison(TypedDict, total=False):
+    """The program before and after the changes, or why there is none."""
+
+    svg: str
+    counts: list[Count]
+    note: str
+    text: str
+
+
+class Write(TypedDict):
+    """The values written to a state at one place."""
+
+    address: str
+    text: str
+    note: str
+
+
+class Leaf(TypedDict):
+    """An array of a state."""
+
+    name: str
+    type: str
+    text: str
+    editable: bool
+    edited: bool
+    typed: str
+    error: str
+    before: str
+    after: str
+    same: bool
+    writes: list[Write]
+
+
+class State(TypedDict):
+    """A state of the function."""
+
+    name: str
+    address: str
+    written: bool
+    edited: bool
+    watched: bool
+    more: str
+    leaves: list[Leaf]
+
+
+class States(TypedDict):
+    """All states, and the run that their values are from."""
+
+    run: str
+    states: list[State]
+
+
+class Place(TypedDict):
+    """Where the user put the picture in its window; empty if they did not."""
+
+    x: NotRequired[float]
+    y: NotRequired[float]
+    scale: NotRequired[float]
+
+
+class Traits(TypedDict):
+    """The traits of `Graph`."""
+
+    _legend: Facts
+    _criteria: Facts
+    svg: str
+    note: str
+    call: str
+    counts: str
+    view: Literal["picture", "text", "outline", "compare"]
+    rows: Rows | Empty
+    heat: str
+    marks: dict[str, str]
+    selected: str
+    place: Place
+    inspection: Inspection | Empty
+    controls: Controls | Empty
+    devices: list[str]
+    handled: dict[str, int]
+    found: Found
+    slice: Slice
+    comparison: Comparison
+    states: States | Empty
+    tags: list[Tag]
+    message: Said | Empty
+    progress: Progress | Idle
+    results: Results | Empty
+    live: bool
+    stale: bool
+    code: str
+    saved: str
+
+
+# --- in a saved page ------------------------------------------------------------------------------
+
+
+class Criterion(TypedDict):
+    """A prefix of words in a search."""
+
+    words: str
+    example: str
+
+
+class Grammar(TypedDict):
+    """The grammar of searches, see `_search.grammar`."""
+
+    criteria: dict[str, Criterion]
+    texts: dict[str, str]
+    plain: list[str]
+    dtypes: dict[str, str]
+    patterns: dict[str, str]
+    mistakes: dict[str, str]
+
+
+class Known(TypedDict):
+    """The searchable texts of a program.
+
+    Each place is the last part of its address, the letters of its variables, and the numbers of
+    its types, source, scope, name and label among the texts, without zeros at the end. Places
+    stand by what is before the last part.
+    """
+
+    texts: list[str]
+    places: list[tuple[str, list[tuple[str, str, *tuple[int, ...]]]]]
+    total: int
+
+
+class Page(TypedDict):
+    """A picture; ``ends`` are the numbers of the nodes of each edge."""
+
+    ends: list[tuple[int, int]]
+    counts: str
+    svg: NotRequired[str]
+    outer: NotRequired[str]
+    title: NotRequired[str]
+
+
+class Left(TypedDict):
+    """Why there is no picture of something, and what to unfold in Python to see it."""
+
+    reason: str
+    path: list[str]
+
+
+class PageData(TypedDict):
+    """The data of a saved page."""
+
+    pages: dict[str, Page]
+    left: dict[str, Left]
+    call: str
+    legend: Facts
+    grammar: Grammar
+    known: Known

@@ -1,0 +1,133 @@
+// @ts-check
+/**
+ * Elements of a page, as the panel and a saved page make them.
+ *
+ * All names, params and messages are hostile text. They enter the page as text nodes only.
+ *
+ * @typedef {Record<string, string | ((event: any) => void)>} Attributes a function is a listener
+ * @typedef {Node | string | null | undefined} Child
+ */
+
+/**
+ * Makes an element; strings among the children become text nodes.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} name
+ * @param {Attributes} attributes
+ * @param {...Child} children
+ */
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(key, value);
+    else element.setAttribute(key, value);
+  }
+  fill(element, children);
+  return element;
+}
+
+/** @param {HTMLElement} element @param {Child[]} children */
+export const fill = (element, children) =>
+  element.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
+
+/** @param {string} label @param {(event: MouseEvent) => void} act @param {Attributes} more */
+export const button = (label, act, more = {}) =>
+  h("button", { type: "button", class: "tx-button", ...more, click: act }, label);
+
+/** @param {string} title @param {...Child} children */
+export const section = (title, ...children) =>
+  h("section", { class: "tx-section" }, h("h4", {}, title), ...children);
+
+/** @param {string} words @param {Attributes} more */
+export const hint = (words, more = {}) => h("p", { class: "tx-hint", ...more }, words);
+
+/** Words that are read out when they change. @param {string} name */
+export const spoken = (name) => h("span", { class: name, role: "status", "aria-live": "polite" });
+
+/** @param {string} text @param {string} kind */
+export const chip = (text, kind) => h("b", { class: `tx-chip tx-chip-${kind}` }, text);
+
+/** @param {string} text */
+export const line = (text) => h("code", { class: "tx-line" }, text);
+
+/** @param {string} words @param {...Child} children */
+export const folded = (words, ...children) => h("details", {}, h("summary", {}, words), ...children);
+
+/** A button that clears the selection. @param {() => void} clear */
+export const closer = (clear) =>
+  button("×", clear, { "aria-label": "Clear the selection", class: "tx-button tx-close" });
+
+/** A field for words. @param {Attributes} attributes */
+export const textField = (attributes) =>
+  h("input", { class: "tx-field", type: "text", spellcheck: "false", autocomplete: "off", ...attributes });
+
+/**
+ * The field of a search.
+ * @param {[string, string][]} criteria What a word can be about: an example, and what it finds.
+ * @param {Attributes} attributes
+ */
+export const searchField = (criteria, attributes) =>
+  textField({
+    role: "searchbox",
+    title: [
+      "All words must match. What a word is about can stand before it:",
+      ...criteria.map((one) => one.join("  ")),
+    ].join("\n"),
+    ...attributes,
+  });
+
+/**
+ * @param {() => import("./picture.js").Picture} picture
+ * @param {HTMLElement} scale
+ */
+export const zoomTools = (picture, scale) => [
+  button("−", () => picture().zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
+  scale,
+  button("+", () => picture().zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
+  button("Fit", () => picture().fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+];
+
+/** @param {[string, string][]} rows */
+export const facts = (rows) =>
+  h("dl", { class: "tx-facts" }, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
+
+/** @param {string[]} heads @param {HTMLElement[]} rows @param {string} label */
+export const table = (heads, rows, label) =>
+  h(
+    "div",
+    { class: "tx-scroll" },
+    h(
+      "table",
+      { "aria-label": label },
+      h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, ...rows),
+    ),
+  );
+
+/** @param {Element | null} control */
+const nameOf = (control) =>
+  control && `${control.tagName} ${control.getAttribute("aria-label") ?? control.textContent}`;
+
+/**
+ * Puts other children into an element. The focus stays at the control of the same name, and what is
+ * being typed in there and was not sent stays, found again by its label.
+ * @param {HTMLElement} element
+ * @param {Child[]} children
+ */
+export function redraw(element, children) {
+  const inputs = () => [...element.querySelectorAll("input")];
+  const typed = inputs().filter((input) => input.value !== input.defaultValue);
+  const active = typed.find((input) => input === document.activeElement);
+  const place = active ? [active.selectionStart, active.selectionEnd] : [null, null];
+  const name = element.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  fill(element, children);
+  const same = [...element.querySelectorAll("button, input, select, summary")].find((one) => nameOf(one) === name);
+  if (same instanceof HTMLElement) same.focus({ preventScroll: true });
+  for (const old of typed) {
+    const again = inputs().find((input) => input.ariaLabel === old.ariaLabel);
+    if (!again) continue;
+    again.value = old.value;
+    if (old !== active) continue;
+    again.focus({ preventScroll: true });
+    again.setSelectionRange(place[0], place[1]);
+  }
+}

@@ -1,0 +1,65 @@
+"""Writes the types of `taxpr_jupyter/_model/messages.py` for the browser's modules.
+
+They are in build/types/messages.d.ts, where tsc finds them as "./messages.js" (`tsconfig.json`).
+"""
+
+import types
+import typing
+from pathlib import Path
+
+from taxpr_jupyter._model import messages
+
+FILE = Path(__file__).parents[1] / "build" / "types" / "messages.d.ts"
+SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+
+
+def text() -> str:
+    """All declarations, in the order of the module."""
+    parts = [
+        declared(name, what)
+        for name, what in vars(messages).items()
+        if getattr(what, "__module__", "") == messages.__name__ or typing.get_origin(what)
+    ]
+    return "\n".join(parts)
+
+
+def declared(name: str, what: typing.Any) -> str:
+    if not typing.is_typeddict(what):
+        return f"export type {name} = {written(what)};\n"
+    fields = typing.get_type_hints(what)
+    optional = what.__optional_keys__
+    lines = (f"  {key}{'?' * (key in optional)}: {written(fields[key])};\n" for key in fields)
+    return f"export interface {name} {{\n{''.join(lines)}}}\n"
+
+
+def written(what: typing.Any) -> str:
+    origin, args = typing.get_origin(what), typing.get_args(what)
+    if what in SIMPLE:
+        return SIMPLE[what]
+    if origin is typing.Literal:
+        return " | ".join(map(literal, args))
+    if origin in (types.UnionType, typing.Union):
+        return " | ".join(map(written, args))
+    if origin is list:
+        return f"Array<{written(args[0])}>"
+    if origin is dict:
+        return f"Record<{written(args[0])}, {written(args[1])}>"
+    if origin is tuple and args[-1] is ...:
+        return f"Array<{written(args[0])}>"
+    if origin is tuple:
+        return f"[{', '.join(map(item, args))}]"
+    return what.__name__
+
+
+def item(what: typing.Any) -> str:
+    unpacked = typing.get_origin(what) is typing.Unpack
+    return f"...{written(typing.get_args(what)[0])}" if unpacked else written(what)
+
+
+def literal(value: typing.Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
+
+
+if __name__ == "__main__":
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    FILE.write_text(text(), "utf-8")
