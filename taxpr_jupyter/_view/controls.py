@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from taxpr_jupyter._edits.attach import Attached, Unread
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Controls
+from taxpr_jupyter._model.messages import Controls, Message
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.params import CtxField, ParamField
 
@@ -57,13 +57,17 @@ class InjectorControls:
             field.show(attached.values[name] if attached else None)
         self._show(self._state(attached) if self._address else {})
 
-    def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], Any]]:
-        """The actions of browser messages, each with the address of a value or tag."""
-        return {
-            "place": self._choose,
-            "attach": lambda address: self._attach(address, str(content.get("injector", ""))),
-            "value": lambda address: self._set_value(address, content),
-        }
+    def handle(self, message: Message) -> None:
+        """Does what the browser asks for, at the address of a value or tag."""
+        match message:
+            case {"do": "place", "address": address}:
+                self._choose(address)
+            case {"do": "attach", "address": address, "injector": injector}:
+                self._attach(address, injector)
+            case {"do": "value", "address": address, "param": param, "text": text}:
+                self._set_value(address, param, text)
+            case {"do": "value", "address": address, "param": param, "position": position}:
+                self._set_value(address, param, position)
 
     def _state(self, attached: Attached | None) -> Controls:
         choices = self._session.choices()
@@ -99,9 +103,8 @@ class InjectorControls:
         finally:
             self.refresh()  # also after a mistake: then it shows what is there still
 
-    def _set_value(self, address: str, content: Mapping[str, Any]) -> None:
+    def _set_value(self, address: str, name: str, to: str | int) -> None:
         """Sets a parameter to what was typed, or to where the slider stands."""
-        name, text = str(content.get("param", "")), content.get("text")
         attached = self._session.injectors.get(address)
         if attached is None:
             return  # it was taken away meanwhile
@@ -110,14 +113,13 @@ class InjectorControls:
         fields = self._fields if shown else _fields(attached)
         if name in fields:
             field = fields[name]
-            moved = text is None
-            value = field.moved(int(content["position"])) if moved else field.typed(str(text))
+            value = field.typed(to) if isinstance(to, str) else field.moved(to)
             if value is not None:
                 _put(field, lambda: self._session.set_value(address, name, value))
         elif name == "ctx" and attached.asks_ctx:
             field = (self._ctx if shown else None) or CtxField(attached.ctx)
             where = f"{attached.name} at {address}, ctx"
-            read = field.typed(str(text), dict(self._session.namespace), where)
+            read = field.typed(str(to), dict(self._session.namespace), where)
             _put(field, lambda: self._session.set_ctx(address, Unread(read)))
         else:
             return

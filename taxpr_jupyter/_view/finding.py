@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from taxpr_jupyter._analysis.slices import Slice
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Found
+from taxpr_jupyter._model.messages import Found, Message
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._session.session import Session
 
@@ -29,16 +28,19 @@ class FindView:
         self._traced: tuple[str, ...] = ()  # such as ("upstream", "3:mul")
         self._words = ""  # of what is shown alone
 
-    def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], None]]:
-        """The actions of browser messages, each with an address."""
-        return {
-            "find": lambda _: self.find(content.get("text", ""), content.get("step", 0)),
-            "upstream": lambda address: self.trace("upstream", address),
-            "downstream": lambda address: self.trace("downstream", address),
-            "between": lambda address: self.trace("between", address, content.get("to", "")),
-            "only": lambda _: self.only(),
-            "all": lambda _: self.all(),
-        }
+    def handle(self, message: Message) -> None:
+        """Does what the browser asks for."""
+        match message:
+            case {"do": "find", "text": text, "step": step}:
+                self.find(text, step)
+            case {"do": "upstream" | "downstream" as what, "address": address}:
+                self.trace(what, address)
+            case {"do": "between", "address": address, "to": to}:
+                self.trace("between", address, to)
+            case {"do": "only"}:
+                self.only()
+            case {"do": "all"}:
+                self.all()
 
     def find(self, text: str, step: int) -> None:
         """Counts the hits; with a step other than 0 goes to the next or to the one before."""

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import cast
 
+from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.inbox import Content, Inbox
 from taxpr_jupyter._view.jobs import GONE, Jobs
 from taxpr_jupyter._view.running import Running
 
-Actions = Mapping[str, Callable[[str], Any]]  # by name, each takes an address
-
 
 class Messages:
     """Does what the browser asks for.
 
     Args:
-        more: Functions that give more actions for a message.
+        parts: Each does what some messages ask for.
     """
 
     def __init__(
-        self, graph: Graph, jobs: Jobs, running: Running, *more: Callable[[Content], Actions]
+        self, graph: Graph, jobs: Jobs, running: Running, *parts: Callable[[Message], None]
     ) -> None:
         self._graph = graph
         self._jobs = jobs
         self._running = running
-        self._more = more
+        self._parts = parts
         self.take = Inbox(self.handle).take
 
     def handle(self, content: Content) -> None:
@@ -36,30 +35,38 @@ class Messages:
             if (session := self._jobs.known()) is None:
                 self._jobs.say(GONE, error=True)
             else:
-                self._do(session, content)
+                self._do(session, cast(Message, content))
         finally:  # else the page waits for ever
             if "from" in content:
                 with self._jobs.lock:
                     self._graph.handled = {content["from"]: content.get("number")}
 
-    def _do(self, session: Session, content: Content) -> None:
-        actions: dict[str, Callable[[str], Any]] = {
-            "tag": lambda address: session.tag(address, content.get("name") or None),
-            "untag": session.untag,
-            "fold": session.fold,
-            "unfold": session.unfold,
-            "toggle": lambda address: _toggle(session, address),
-            "heat": lambda kind: setattr(session, "heat", kind or None),  # it checks
-            "run": lambda _: self._running.start(content.get("device")),
-            "cancel": lambda _: self._jobs.cancel(),
-        }
-        for more in self._more:
-            actions.update(more(content))
-        what = content.get("do", "")
+    def _do(self, session: Session, message: Message) -> None:
         with self._jobs.lock, session.later():
-            if what in actions:
-                self._jobs.attempt(actions[what], content.get("address", ""))
+            self._jobs.attempt(self._handle, session, message)
             self._running.try_out()
+
+    def _handle(self, session: Session, message: Message) -> None:
+        match message:
+            case {"do": "tag", "address": address, "name": name}:
+                session.tag(address, name or None)
+            case {"do": "untag", "address": address}:
+                session.untag(address)
+            case {"do": "fold", "address": address}:
+                session.fold(address)
+            case {"do": "unfold", "address": address}:
+                session.unfold(address)
+            case {"do": "toggle", "address": address}:
+                _toggle(session, address)
+            case {"do": "heat", "address": kind}:
+                setattr(session, "heat", kind or None)  # noqa: B010 - it checks
+            case {"do": "run", "device": device}:
+                self._running.start(device)
+            case {"do": "cancel"}:
+                self._jobs.cancel()
+            case _:
+                for part in self._parts:
+                    part(message)
 
 
 def _toggle(session: Session, address: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Empty, Leaf, State, States, Write
+from taxpr_jupyter._model.messages import Empty, Leaf, Message, State, States, Write
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.state_runs import StateRun
 from taxpr_jupyter._session.session import Session
@@ -32,17 +32,21 @@ class StateFields:
         """Shows the states as they are now."""
         self._graph.states = states_state(self._session, self._refused)
 
-    def actions(self, content: Mapping[str, Any]) -> dict[str, Callable[[str], Any]]:
-        """The actions of browser messages, each with the name of a state or an array of it."""
-        session = self._session
-        return {
-            "state": lambda name: self._set(name, str(content.get("value", ""))),
-            "keepState": self._keep,
-            "resetState": session.reset_state,
-            "watch": session.watch_state,
-            "unwatch": session.unwatch_state,
-            "writeStates": lambda _: session.write_states(),
-        }
+    def handle(self, message: Message) -> None:
+        """Does what the browser asks for, to the state or the array of this name."""
+        match message:
+            case {"do": "state", "address": name, "value": value}:
+                self._set(name, value)
+            case {"do": "keepState", "address": name}:
+                self._keep(name)
+            case {"do": "resetState", "address": name}:
+                self._session.reset_state(name)
+            case {"do": "watch", "address": name}:
+                self._session.watch_state(name)
+            case {"do": "unwatch", "address": name}:
+                self._session.unwatch_state(name)
+            case {"do": "writeStates"}:
+                self._session.write_states()
 
     def _set(self, name: str, text: str) -> None:
         """Sets an initial value, or keeps the text with what is wrong with it."""

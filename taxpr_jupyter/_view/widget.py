@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
 
+from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.session import Session
@@ -17,7 +17,6 @@ from taxpr_jupyter._view.comparing import CompareView
 from taxpr_jupyter._view.controls import InjectorControls
 from taxpr_jupyter._view.finding import FindView
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.inbox import Content
 from taxpr_jupyter._view.jobs import Jobs
 from taxpr_jupyter._view.messages import Messages
 from taxpr_jupyter._view.running import Running
@@ -61,8 +60,8 @@ class PanelView(ipywidgets.VBox):
         self._comparing = CompareView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
-        more = controls.actions, finding.actions, fields.actions, self._page_actions
-        self.messages = messages = Messages(graph, jobs, self._running, *more)
+        parts = controls.handle, finding.handle, fields.handle, self._on_page
+        self.messages = messages = Messages(graph, jobs, self._running, *parts)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
         graph.saved = mark_of(self.model_id)
@@ -131,8 +130,12 @@ class PanelView(ipywidgets.VBox):
         if not (change.name == "view" and self.showing.instead):
             self.session.view_state[change.name] = change.new
 
-    def _page_actions(self, content: Content) -> dict[str, Callable[[str], None]]:
-        return {"shown": lambda _: self._count_pages(1), "gone": lambda _: self._count_pages(-1)}
+    def _on_page(self, message: Message) -> None:
+        match message:
+            case {"do": "shown"}:
+                self._count_pages(1)
+            case {"do": "gone"}:
+                self._count_pages(-1)
 
     # As an output of a cell
 

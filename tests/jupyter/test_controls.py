@@ -165,7 +165,7 @@ def panel():
     controls.show(session.inspect("t0"))
 
     def send(do, **content):
-        controls.actions(content)[do]("in0")
+        controls.handle({"do": do, "address": "in0", **content})
         return shown
 
     return session, send
@@ -215,7 +215,7 @@ def two():
     controls.show(session.inspect("0:sin.0"))
 
     def send(address, **content):
-        controls.actions(content)["value"](address)
+        controls.handle({"do": "value", "address": address, **content})
 
     return session, shown, send
 

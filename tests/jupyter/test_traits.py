@@ -28,4 +28,4 @@ def test_each_message_is_sent_and_handled(do):
     scripts = "".join(file.read_text("utf-8") for file in VIEW.glob("static/*.js"))
     modules = "".join(file.read_text("utf-8") for file in VIEW.glob("*.py"))
     assert re.search(rf'\bdo: [^,}}]*"{do}"', scripts)
-    assert f'"{do}"' in modules
+    assert re.search(rf'case {{"do": [^,}}]*"{do}"', modules)
