@@ -172,7 +172,8 @@ class _Tags:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal work. It has no addresses, which only messages need."""
-        at = frozenset((slot, tuple(params.items())) for slot, (_, params) in self.at.items())
+        # By identity: params that are not hashable are refused where the tag is made.
+        at = frozenset((slot, id(params)) for slot, (_, params) in self.at.items())
         return at, frozenset((key, sub.key) for key, sub in self.below.items())
 
 
