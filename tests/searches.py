@@ -111,7 +111,7 @@ MISTAKES = [
     ("line:model.py:", "model.py: is no line"),
     (
         "foo:bar",
-        "A search knows no foo: but prim: name: tag: dtype: shape: source: line: fn: scope:",
+        "A search knows no foo: but prim: name: tag: dtype: shape: source: line: var: fn: scope:",
     ),
     ("foo:bar", 'In quotes, "foo:bar" is looked for as it stands.'),
 ]

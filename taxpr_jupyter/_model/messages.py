@@ -424,8 +424,8 @@ class Known(TypedDict):
     """The searchable texts of a program.
 
     Each place is the last part of its address, the letters of its variables, and the numbers of
-    its types, source, scope, name and label among the texts, without zeros at the end. Places
-    stand by what is before the last part.
+    its types, source, scope, name, label and variables among the texts, without zeros at the end.
+    Places stand by what is before the last part.
     """
 
     texts: list[str]

@@ -15,7 +15,7 @@ from taxpr_jupyter._model.messages import Known
 from taxpr_jupyter._search.searched import Searched
 from taxpr_jupyter._text.short import Where
 
-_COLUMNS = ("source", "scope", "name", "label")  # after the types
+_COLUMNS = ("source", "scope", "name", "label", "variable")  # after the types
 
 
 def known_places(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._search.grammar import (
     GRAMMAR,
     PATTERNS,
@@ -80,6 +81,8 @@ class Finder:
 
     def _found(self, word: Word) -> _Found:
         kind, text = word
+        if kind == "var" and not self._program.variables():
+            raise PanelError(GRAMMAR["mistakes"]["variables"])
         if kind in GRAMMAR["texts"]:
             # A page knows no folders; so only a search with one looks at them.
             return self._text(

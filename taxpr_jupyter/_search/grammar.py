@@ -13,8 +13,9 @@ names of primitives, tags, inputs, scopes and functions, labels; and what looks 
     ======================  ============================================================
 
 A prefix says what a word is about: ``prim:dot``, ``fn:loss``, ``name:w1``, ``source:model.py``
-(parts of texts, or globs), ``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean
-what the selectors of taxpr mean. Globs know ``*`` and ``?``.
+(parts of texts, or globs), ``var:scores`` (variables of the source, of a program that knows them),
+``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr
+mean. Globs know ``*`` and ``?``.
 
 Patterns are regular expressions that mean the same in Python and in JavaScript. They ignore case.
 """
@@ -47,11 +48,18 @@ GRAMMAR: Grammar = {
             "example": "source:model.py",
         },
         "line": {"words": "a line of the source", "example": "line:12"},
+        "var": {"words": "a variable, after tracing with names", "example": "var:scores"},
         "fn": {"words": "a function of the source", "example": "fn:loss"},
         "scope": {"words": "a part of the name stack", "example": "scope:block_0"},
     },
-    "texts": {"prim": "primitive", "fn": "function", "name": "name", "source": "source"},
-    "plain": ["tag", "name", "primitive", "scope", "function", "label"],
+    "texts": {
+        "prim": "primitive",
+        "fn": "function",
+        "name": "name",
+        "source": "source",
+        "var": "variable",
+    },
+    "plain": ["tag", "name", "primitive", "scope", "function", "label", "variable"],
     "dtypes": {"bfloat": "bf", "float": "f", "uint": "u", "int": "i", "complex": "c"},
     "patterns": {
         "word": r'line\s+[0-9]+(?!\S)|(?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\S)+',
@@ -72,6 +80,8 @@ GRAMMAR: Grammar = {
         "shape": "{rest} is no shape. Examples: {example} shape:[...,64]",
         "line": "{rest} is no line. An example: {example}",
         "scope": "{rest} is no part of a name stack. An example: {example}",
+        "variables": "The program knows no variables of the source. Trace it with them: %%taxpr "
+        "--names, Session(..., names=True), or taxpr.trace(f, names=True).",
     },
 }
 

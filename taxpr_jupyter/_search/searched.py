@@ -88,6 +88,13 @@ class Searched:
         """Where each equation was made."""
         return [taxpr.source_of(row.eqn) if row.eqn else None for row in self.rows]
 
+    def _variables(self) -> Sequence[str]:
+        """The variables of the source that held what each row makes."""
+        held: dict[str, dict[str, None]] = {}
+        for one in self._program.variables():
+            held.setdefault(one.address.eqn, {})[one.short] = None
+        return [visible(", ".join(held.get(row.address, ()))) for row in self.rows]
+
     @functools.cached_property
     def columns(self) -> dict[str, Callable[[], Sequence[str]]]:
         """The texts of each row by what they are, "" where there is none."""
@@ -112,6 +119,7 @@ class Searched:
             "function": of_sources(short.function_name),
             "source": of_sources(self._where),
             "path": of_sources(lambda source: f"{source.file}:{source.line}"),
+            "variable": functools.cache(self._variables),
             "name": functools.cache(
                 lambda: texts((names.get(row.address) for row in self.rows), str)
             ),

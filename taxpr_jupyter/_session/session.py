@@ -52,6 +52,7 @@ class Session:
         text_only: Show text, no picture.
         heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
         kept_bytes: See the property.
+        names: Whether to note the variables of the source, as for `taxpr.trace`; `find` knows them.
 
     Attributes:
         name: The name of the program.
@@ -89,21 +90,22 @@ class Session:
         text_only: bool = False,
         heat: HeatKind | None = None,
         kept_bytes: float = KEPT_BYTES,
+        names: bool = False,
     ) -> None:
         if device is not None:
             device_named(device)
         budget, timeout = checked_limits(budget, timeout)
         heat = checked_heat(heat)
-        start = traced(fn, args, kwargs or {}, static_argnums, static_argnames)
+        start = traced(fn, args, kwargs or {}, static_argnums, static_argnames, names)
         self.program = program = dataclasses.replace(start.program, name=name or start.program.name)
-        names = {} if namespace is None else namespace
-        self.call = call = call or call_text(fn, args, kwargs or {}, names)
-        given = dict(zip(given_names(fn, names), (fn, tuple(args), kwargs or {}), strict=True))
-        source = source_now(call, start.static_argnums, start.static_argnames, names, given)
+        space = {} if namespace is None else namespace
+        self.call = call = call or call_text(fn, args, kwargs or {}, space)
+        given = dict(zip(given_names(fn, space), (fn, tuple(args), kwargs or {}), strict=True))
+        source = source_now(call, start.static_argnums, start.static_argnames, space, given)
         self.name = program.name
         self.text_only = text_only
         self.view_state: dict[str, Any] = {}
-        self._store = store = Store(program, call, names, start.notes)
+        self._store = store = Store(program, call, space, start.notes)
         self._trials = trials = Trials(store)
         self._editor = Editor(store, trials)
         self._states = states = States(store, start.pure)

@@ -39,6 +39,7 @@ def traced_pure(
     kwargs: Mapping[str, Any],
     statics: Statics,
     pure: PureCall | None,
+    variables: bool = False,
 ) -> tuple[taxpr.Program, PureCall | None]:
     """Trace a call. If it uses states, trace the pure function of the states instead.
 
@@ -48,6 +49,7 @@ def traced_pure(
         kwargs: The keyword arguments.
         statics: The static arguments among these.
         pure: The pure call, if the states are those of another library.
+        variables: Whether to note the variables of the source.
 
     Returns:
         The program, whose inputs are the states and then the arguments that are not static; and
@@ -59,19 +61,19 @@ def traced_pure(
         Exception: Any error of the function itself.
     """
     if pure is not None and not pure.states:
-        return taxpr.trace(_without_states(pure))(*pure.args, **pure.kwargs), pure
+        return taxpr.trace(_without_states(pure), names=variables)(*pure.args, **pure.kwargs), pure
     if pure is not None:
-        program = taxpr.trace(pure.fn)(pure.states, *pure.args, **pure.kwargs)
+        program = taxpr.trace(pure.fn, names=variables)(pure.states, *pure.args, **pure.kwargs)
         if states := taxpr.states_of(program):
             raise PanelError(TWO_KINDS.format(library=pure.library, state=states[0]))
         return stateful_program(program, pure.states, pure.written), pure
-    words = {"static_argnums": statics.nums, "static_argnames": statics.names}
+    words = {"static_argnums": statics.nums, "static_argnames": statics.names, "names": variables}
     program = taxpr.trace(fn, **words)(*args, **kwargs)
     if not taxpr.states_of(program):
         return program, None
     bound, traced, keywords = without_statics(fn, args, kwargs, statics)
     pure = of_taxpr.pure_call(bound, traced, keywords)
-    program = taxpr.trace(pure.fn)(pure.states, *traced, **keywords)
+    program = taxpr.trace(pure.fn, names=variables)(pure.states, *traced, **keywords)
     return stateful_program(program, pure.states, pure.written), pure
 
 

@@ -59,10 +59,12 @@ def traced(
     kwargs: Mapping[str, Any],
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
+    variables: bool = False,
 ) -> Traced:
     """Trace ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
 
-    A function that uses states is traced as a pure function of them.
+    A function that uses states is traced as a pure function of them. ``variables`` says whether to
+    note the variables of the source.
 
     Raises:
         PanelError: If ``fn`` cannot be called, or JAX cannot trace an argument.
@@ -82,7 +84,7 @@ def traced(
             notes += (pure.note,) if pure.note else ()
             args, kwargs = with_statics(pure, args, kwargs, statics)
         _check_all_traceable(fn, args, kwargs, statics)
-        program, pure = traced_pure(fn, args, kwargs, statics, pure)
+        program, pure = traced_pure(fn, args, kwargs, statics, pure, variables)
     except Exception as error:
         texts = _texts(fn, args, kwargs)
         if texts and _OF_TEXT.search(str(error)):

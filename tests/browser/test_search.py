@@ -4,11 +4,13 @@ import base64
 import random
 import sys
 
+import jax.numpy as jnp
 import pytest
 from browser.conftest import MISSING
 from drawn_programs import PROGRAMS
-from searches import MISTAKES, SEARCHES, program
+from searches import MISTAKES, SEARCHES, model, program
 
+import taxpr
 from taxpr_jupyter import PanelError
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._output.known import known_places
@@ -70,6 +72,19 @@ def test_what_makes_no_sense(page):
     found = found_in_page(page, program(), [text for text, _ in MISTAKES])
     for (text, message), said in zip(MISTAKES, found, strict=True):
         assert message in said, text
+
+
+def test_variables_of_the_source(page):
+    named = taxpr.trace(model, names=True)({"w": jnp.ones((3, 4))}, jnp.ones((5, 3)))
+    searches = ["var:model.h", "var:params['w']", "var:step.*", "var:nothing", "helper.x", "ys"]
+    found = found_in_page(page, named, searches)
+    assert found[:4] == [["1:tanh"], ["in0"], found[2], []]
+    assert len(found[2]) > 2
+    for here, there in zip(found, found_in_panel(named, searches), strict=True):
+        assert sorted(here) == sorted(there)
+    [said] = found_in_page(page, program(), ["var:h"])
+    assert [said] == list(found_in_panel(program(), ["var:h"]))
+    assert "knows no variables" in said
 
 
 @pytest.mark.spread(3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from drawn_programs import HOSTILE, PROGRAMS
 from jax import lax
-from searches import IN, LINE, MISTAKES, SEARCHES
+from searches import IN, LINE, MISTAKES, SCAN, SEARCHES, model
 from searches import program as searched_program
 
 import taxpr
@@ -393,3 +393,31 @@ def test_paths_are_found_whichever_end_comes_first(panel):
     assert session.shows_all is False
     send("between", "const9", to="in0")
     assert graph.message["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "why"),
+    [
+        ("var:row", [f"{IN}in1"], "variable step.row"),
+        ("var:model.c", [f"{SCAN}"], "variable model.c, helper.x"),
+        ("var:ys", [SCAN], "variable model.c, helper.x, model.ys"),
+        ("var:params['w']", ["in0"], "variable model.params['w']"),
+        ("model.h", ["1:tanh"], "variable model.h"),
+        ("var:nothing", [], None),
+    ],
+)
+def test_variables_of_the_source_are_found(text, found, why):
+    program = taxpr.trace(model, names=True)({"w": jnp.ones((3, 4))}, jnp.ones((5, 3)))
+    hits = find(program, text)
+    assert [hit.address for hit in hits] == found
+    if why:
+        assert set(why.split(", ")) <= set(", ".join(hits[0].why).split(", "))
+
+
+def test_variables_are_found_in_a_session_with_names_after_its_edits():
+    args = {"w": jnp.ones((3, 4))}, jnp.ones((5, 3))
+    session = Session(model, args, names=True)
+    session.tag("0:dot_general", name="product")
+    assert [hit.address for hit in session.find("var:model.h")] == ["1:tanh"]
+    with pytest.raises(PanelError, match=r"knows no variables .*%%taxpr --names, Session"):
+        Session(model, args).find("var:h")

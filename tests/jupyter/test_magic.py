@@ -102,6 +102,15 @@ def test_static_option_by_name_and_position(with_f):
     assert by_name.text() == session.text()
 
 
+def test_names_option_notes_the_variables_of_cells(with_f):
+    with_f.good("def g(x):\n    twice = x * 2\n    return jnp.sin(twice)")
+    session = with_f.good("%taxpr --names g(x)")
+    assert [(one.text, one.line) for one in session.program.variables()] == [("x", 1), ("twice", 2)]
+    assert with_f.good("%taxpr g(x)").program.variables() == []
+    session = with_f.good("%%taxpr --names\ndef h(x):\n    third = x / 3\n    return third\nh(x)")
+    assert [one.text for one in session.program.variables()] == ["x", "third"]
+
+
 def test_the_line_of_the_call_keeps_its_spaces_and_quotes(with_f):
     with_f.good("def g(x, sep):\n    assert sep == 'a  \\'b'\n    return x")
     assert with_f.run("""%taxpr g(x, "a  'b")""").error is None

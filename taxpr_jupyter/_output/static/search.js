@@ -6,7 +6,7 @@
  * @import { Grammar, Known } from "../../_view/static/messages.js"
  *
  * @typedef {{ address: string, primitive: string, tag: string, name: string, scope: string,
- *   function: string, source: string, label: string, types: string[], letters: string[] }} Place
+ *   function: string, source: string, label: string, variable: string, types: string[], letters: string[] }} Place
  * @typedef {{ kind: string, text: string }} Word `kind`: a criterion, or "" for any
  * @typedef {(place: Place) => string} Test why a place fits, or ""
  */
@@ -14,7 +14,7 @@
 import { eqnOf, isPlace, isTag, primitiveOf } from "../../_view/static/address.js";
 
 /** A place. @param {string} address @returns {Place} */
-export function placeOf(address, label = "", letters = "", types = "", source = "", scope = "", name = "") {
+export function placeOf(address, label = "", letters = "", types = "", source = "", scope = "", name = "", variable = "") {
   const primitive = primitiveOf(address);
   return {
     address,
@@ -25,6 +25,7 @@ export function placeOf(address, label = "", letters = "", types = "", source = 
     function: source.split(" in ").at(-1)?.split("<locals>.").at(-1) ?? "",
     source,
     label: label || primitive,
+    variable,
     types: types.split("\n"),
     letters: letters.split(" "),
   };
@@ -33,8 +34,8 @@ export function placeOf(address, label = "", letters = "", types = "", source = 
 /** The places that found room in the page. @param {Known} known */
 export const placesOf = ({ texts, places }) =>
   places.flatMap(([prefix, rows]) =>
-    rows.map(([leaf, letters, types = 0, source = 0, scope = 0, name = 0, label = 0]) =>
-      placeOf(prefix + leaf, texts[label], letters, texts[types], texts[source], texts[scope], texts[name]),
+    rows.map(([leaf, letters, types = 0, source = 0, scope = 0, name = 0, label = 0, held = 0]) =>
+      placeOf(prefix + leaf, texts[label], letters, texts[types], texts[source], texts[scope], texts[name], texts[held]),
     ),
   );
 
@@ -107,6 +108,7 @@ export class Search {
   /** @param {Word} word @param {Place[]} places @returns {Test} */
   #test({ kind, text }, places) {
     const column = this.grammar.texts[kind];
+    if (kind === "var" && !places.some(({ variable }) => variable)) throw new Mistake(this.grammar.mistakes.variables);
     if (column) return this.#text(column, text);
     const name = whole(text);
     /** @type {Record<string, () => Test>} */
