@@ -56,8 +56,10 @@ def _current() -> Watch | None:
 @functools.lru_cache(maxsize=4096)
 def of_user(file: str) -> bool:
     """Whether a file is the user's: not of Python, of an installed library or of taxpr."""
-    if file.startswith("<"):  # a cell or a prompt has lines, what is made by exec has none
-        return bool(linecache.getlines(file))
+    # A cell or a prompt has lines, what is made by exec has none. A "<string>" has those of
+    # `python -c` since Python 3.13, be it the methods of a dataclass.
+    if file.startswith("<"):
+        return file != "<string>" and bool(linecache.getlines(file))
     return not os.path.realpath(file).startswith(_FOLDERS)
 
 

@@ -1,7 +1,9 @@
 """Selectors by variables of the source, in all functions that take selectors."""
 
 import concurrent.futures
+import dataclasses
 import gc
+import linecache
 import pathlib
 import re
 import sys
@@ -287,6 +289,21 @@ def test_values_that_are_no_tracers_have_no_names():
 
 def names_of(fn, *args):
     return [(one.text, one.occurrence) for one in taxpr.trace(fn, names=True)(*args).variables()]
+
+
+def test_what_a_dataclass_makes_of_itself_is_not_the_code_that_python_c_was_given(monkeypatch):
+    given = "import jax\nval = 1\n"  # since Python 3.13 there are such lines, whatever is run
+    monkeypatch.setitem(linecache.cache, "<string>", (len(given), None, [given], "<string>"))
+
+    @dataclasses.dataclass
+    class Held:
+        val: jax.Array
+
+    def f(x):
+        return Held(jnp.sin(x)).val
+
+    names = {variable.name for variable in taxpr.trace(f, names=True)(X).variables()}
+    assert names == {"x"}
 
 
 def test_code_without_source_has_no_names():

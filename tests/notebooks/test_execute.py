@@ -10,6 +10,7 @@ pytest.importorskip("nbclient")
 from notebooks.test_saved import PATHS, tool
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_runs(path, monkeypatch):
     if path.stem in tool.WITH_LIBRARIES:
