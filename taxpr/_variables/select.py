@@ -122,7 +122,7 @@ def _missed(variables: Sequence[Variable], named: Sequence[Variable], where: Var
         )
     if named:
         return f"it held other values: {_listed(named)}."
-    shown = {one.text for one in variables} | {one.short for one in variables}
+    shown = {one.short if "." in where.text else one.text for one in variables}
     return "no variable has that name." + nearest(where.text, sorted(shown))
 
 
