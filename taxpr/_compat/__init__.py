@@ -54,10 +54,15 @@ from taxpr._compat._jaxprs import (
     is_jaxpr,
     is_literal,
     jaxpr_as_fun,
+    jit,
+    jvp,
     make_jaxpr,
     make_jaxpr_and_shapes,
+    map_leaves,
+    map_pairs,
     open_jaxpr,
     rebuilt,
+    traced,
     written_by_jax,
 )
 from taxpr._compat._letters import var_names
@@ -71,6 +76,8 @@ from taxpr._compat._mesh import (
     mesh_at,
     mesh_here,
     mesh_of_input,
+    pmax,
+    psum,
     pvary,
     side_by_side,
     under,
@@ -85,6 +92,18 @@ from taxpr._compat._names import (
     source_of,
     sources_of,
     transformations_of,
+)
+from taxpr._compat._own import (
+    Dims,
+    Dot,
+    ManyResults,
+    OneResult,
+    Series,
+    Tangent,
+    define,
+    instantiated,
+    is_linear,
+    symbolic_zero,
 )
 from taxpr._compat._primitives import (
     CustomJVPTraced,
@@ -108,7 +127,6 @@ from taxpr._compat._primitives import (
     custom_vmap_call_p,
     eval_jaxpr_p,
     fused_call_p,
-    jet_rules,
     jit_p,
     linear_call_p,
     mpmd_map,
@@ -157,6 +175,7 @@ from taxpr._compat._traces import (
     source_here,
     trace_key,
     traced_value,
+    user_context,
     with_axes,
 )
 from taxpr._compat._types import (

@@ -42,11 +42,22 @@ ONE_JAXPR_CLASS = Jaxpr is CLOSED
 _SUMS_LACK_LITERALS = hasattr(_literals, "LiteralArray")
 
 
-# `jax.make_jaxpr`, without and with the shapes of the results, and `jax.grad`, with types.
+# Functions of JAX, with types. `jax.make_jaxpr` is here without and with the shapes of the results.
 make_jaxpr: Callable[[Callable[..., object]], Callable[..., ClosedJaxpr]] = jax.make_jaxpr
 make_jaxpr_and_shapes: Callable[..., Callable[..., tuple[ClosedJaxpr, PyTree]]]
 make_jaxpr_and_shapes = functools.partial(jax.make_jaxpr, return_shape=True)
 grad: Callable[[Callable[..., object]], Callable[..., Any]] = jax.grad
+jit: Callable[[Callable[..., object]], jax.stages.Wrapped] = jax.jit
+# `jax.jvp` of a function with a list of arrays.
+jvp: Callable[..., tuple[list[Array], list[Array]]] = jax.jvp
+# `jax.tree.map` over the leaves of one tree, and over those of two.
+map_leaves: Callable[[Callable[[Array], object], PyTree], PyTree] = jax.tree.map
+map_pairs: Callable[[Callable[[Array, Array], object], PyTree, PyTree], PyTree] = jax.tree.map
+
+
+def traced(function: Callable[..., object], *avals: PyTree) -> jax.stages.Traced:
+    """A function as `jax.jit` traces it."""
+    return jax.jit(function).trace(*avals)
 
 
 def is_jaxpr(value: object) -> TypeIs[StoredJaxpr]:

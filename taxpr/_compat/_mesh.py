@@ -6,7 +6,7 @@ Also the effect of each collective on these axes, and the mesh under which an eq
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,11 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
     """The sizes of the mesh axes that a shard_map maps over, in the order of the mesh."""
     manual = manual_axes(eqn)
     return {name: n for name, n in eqn.params["mesh"].shape.items() if name in manual}
+
+
+# Collectives of JAX, with types.
+psum: Callable[[Array, Sequence[str]], Array] = jax.lax.psum
+pmax: Callable[[Array, Sequence[str]], Array] = jax.lax.pmax
 
 
 def varying(x: Typed) -> frozenset[str]:

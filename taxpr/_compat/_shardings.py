@@ -21,7 +21,7 @@ from taxpr._compat._types import Array, Aval, ClosedJaxpr, Mesh, Sharding, Typed
 ShardingTypeError = _core.ShardingTypeError
 
 
-def spec_entries(spec: Any) -> tuple[Any, ...]:
+def spec_entries(spec: Any) -> tuple[str | tuple[str, ...] | None, ...]:
     """The entries of a PartitionSpec, one for each axis of the array."""
     # From 0.10 a spec with `reduced` or `unreduced` axes is not iterable, but has `partitions`.
     return spec.partitions if hasattr(spec, "partitions") else tuple(spec)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+import jax
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info_util
@@ -113,6 +114,11 @@ def is_tracer(x: object) -> bool:
 def trace_key() -> Hashable:
     """The settings of JAX that affect tracing, hashable, for use in cache keys."""
     return _config.trace_context()
+
+
+def user_context() -> Callable[[Hashable], AbstractContextManager[None]]:
+    """Makes contexts whose value JAX includes in the keys of its tracing caches."""
+    return jax.make_user_context(None)
 
 
 def is_tracer_type(kind: type) -> bool:

@@ -5,14 +5,27 @@ Used by the entries of custom_jvp, custom_vjp, the solvers, and `traced`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 
+from taxpr import _compat
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._hops.protocol import Emits, Made, Thread
 from taxpr._jaxprs.derived import derivatives
 from taxpr._primitives.guard import ended, guarded, underived
+
+
+def jvp_in(
+    function: Callable[..., list[Array]], primals: Sequence[Array], moving: Mapping[int, Array]
+) -> tuple[list[Array], list[Array]]:
+    """`jax.jvp` of a function with the tangents ``moving``, by position; others are zero."""
+
+    def of_moving(*moved: Array) -> list[Array]:
+        now = dict(zip(moving, moved, strict=True))
+        return function(*(now.get(k, x) for k, x in enumerate(primals)))
+
+    return _compat.jvp(of_moving, [primals[k] for k in moving], [*moving.values()])
 
 
 def entering(

@@ -1,5 +1,8 @@
 """`register_hop`: entries from other libraries, checked when registered and whenever used."""
 
+# What others give is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -10,13 +13,13 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval
+from taxpr._compat import Array, Aval, JaxprEqn
 from taxpr._errors import ArgumentError, name_of
-from taxpr._hops.protocol import Hop, Inject, Made, Nested, Thread
+from taxpr._hops.protocol import Emits, Hop, Inject, Made, Nested, Thread
 from taxpr._hops.table import bring, nested_jaxprs
 
 
-def register_hop(primitive: Any, hop: Hop) -> None:
+def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
     """Teach taxpr a higher-order primitive: one whose equations hold jaxprs.
 
     `Hop.nested` tells taxpr where the jaxprs are, so that it can walk and draw them and find tags
@@ -84,9 +87,7 @@ def register_hop(primitive: Any, hop: Hop) -> None:
 # ---- checks of `Hop.nested` --------------------------------------------------
 
 
-def _nested(
-    nested: Callable[[_compat.JaxprEqn], Sequence[Nested]], eqn: _compat.JaxprEqn
-) -> tuple[Nested, ...]:
+def _nested(nested: Callable[[JaxprEqn], Sequence[Nested]], eqn: JaxprEqn) -> tuple[Nested, ...]:
     found = tuple(nested(eqn))
     for one in found:
         for wrong in _misfits(eqn, one):
@@ -97,7 +98,7 @@ def _nested(
     return found
 
 
-def _misfits(eqn: _compat.JaxprEqn, one: Any) -> Iterator[str]:
+def _misfits(eqn: JaxprEqn, one: Nested) -> Iterator[str]:
     """The faults of one result of ``nested``; each check assumes that those before found none."""
     if not isinstance(one, Nested):
         yield "which is no Nested"
@@ -123,7 +124,7 @@ def _misfits(eqn: _compat.JaxprEqn, one: Any) -> Iterator[str]:
         yield f"and back={one.back} names results and inputs that its jaxpr does not have"
 
 
-def _leads_to(eqn: _compat.JaxprEqn, one: Nested) -> bool:
+def _leads_to(eqn: JaxprEqn, one: Nested) -> bool:
     here: Any = eqn.params
     try:
         for key in one.param or ():
@@ -137,7 +138,7 @@ def _leads_to(eqn: _compat.JaxprEqn, one: Nested) -> bool:
 
 
 def _injected(
-    inject: Inject, eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+    inject: Inject, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Call the rule, check its results, and restore the weak types of the original results."""
     returned = inject(eqn, list(ctx), list(operands), thread)
@@ -152,7 +153,9 @@ def _injected(
     return new_ctx, new_results, emits
 
 
-def _of_types(eqn: Any, what: str, values: Sequence[Array], avals: Sequence[Aval]) -> list[Any]:
+def _of_types(
+    eqn: JaxprEqn, what: str, values: Sequence[Array], avals: Sequence[Aval]
+) -> list[Array]:
     found = [jax.typeof(x) for x in values]
     if [(x.shape, x.dtype) for x in found] != [(aval.shape, aval.dtype) for aval in avals]:
         shown = ", ".join(x.str_short() for x in found) or "nothing"
@@ -164,7 +167,7 @@ def _of_types(eqn: Any, what: str, values: Sequence[Array], avals: Sequence[Aval
     ]
 
 
-def _check_emits(eqn: Any, emits: Any, thread: Thread) -> None:
+def _check_emits(eqn: JaxprEqn, emits: Emits, thread: Thread) -> None:
     expected = {key for one in nested_jaxprs(eqn) for key in thread(one.label).emitted()}
     found = emits if isinstance(emits, dict) else {}
     if lost := sorted(expected - found.keys()):
@@ -177,7 +180,7 @@ def _check_emits(eqn: Any, emits: Any, thread: Thread) -> None:
         )
 
 
-def _said(eqn: _compat.JaxprEqn, what: str) -> str:
+def _said(eqn: JaxprEqn, what: str) -> str:
     source = _compat.source_of(eqn)
     where = f", at {source}" if source else ""
     return f"register_hop: the entry of {eqn.primitive.name}{where}: {what}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +58,7 @@ class Slots:
         size: The number of iterations kept of each while loop.
     """
 
-    leaves: list[Any]
+    leaves: list[Array]
     fired: Array
     size: int
 
@@ -87,7 +86,7 @@ def before_loop(emission: Emission) -> Emission:
 
 
 def _with_slots(one: Slots) -> Slots:
-    return jax.tree.map(lambda x: zeros_of(x, one.size), one)
+    return _compat.map_leaves(lambda x: zeros_of(x, one.size), one)
 
 
 def slotted(emission: Emission) -> bool:
@@ -110,7 +109,7 @@ def later(old: Emission, new: Emission, index: Array | None) -> Emission:
 
 def _put(into: Slots, one: Slots, index: Array | None) -> Slots:
     # Drop iterations beyond the last slot.
-    return jax.tree.map(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
+    return _compat.map_pairs(lambda slots, x: slots.at[index].set(x, mode="drop"), into, one)
 
 
 def select(pred: Array, on_true: Sequence[Array], on_false: Sequence[Array]) -> list[Array]:

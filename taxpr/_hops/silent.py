@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import jax
-
 from taxpr import _compat
 from taxpr._hops.table import nested_jaxprs, replace_nested
 from taxpr._primitives.tag import is_tag
@@ -34,6 +32,6 @@ def _silent(eqn: _compat.JaxprEqn, used: set[_compat.Var]) -> _compat.JaxprEqn:
         effects = {e for e in new.effects if e in left or _compat.is_ref_effect(e)}
         return new.replace(effects=effects)
     if used.isdisjoint(eqn.outvars) and not any(map(_compat.is_ref_effect, eqn.effects)):
-        [nothing] = _compat.open_jaxpr(jax.make_jaxpr(jax.jit(lambda: ()))()).eqns
+        [nothing] = _compat.open_jaxpr(_compat.make_jaxpr(_compat.jit(lambda: ()))()).eqns
         return nothing.replace(source_info=eqn.source_info, ctx=eqn.ctx)
     return eqn

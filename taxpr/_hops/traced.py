@@ -11,25 +11,39 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
-from jax.interpreters import ad, batching, mlir
+from jax.custom_derivatives import SymbolicZero
+from jax.interpreters import ad
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval, ClosedJaxpr
+from taxpr._compat import (
+    Array,
+    ArrayLike,
+    Atom,
+    Aval,
+    ClosedJaxpr,
+    Dims,
+    Dot,
+    Effects,
+    Params,
+    Primitive,
+    StoredJaxpr,
+    Tangent,
+    Var,
+)
 from taxpr._errors import RefusedError
-from taxpr._hops.kept import entering, leaving
+from taxpr._hops.kept import entering, jvp_in, leaving
 from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
 from taxpr._hops.rebuild import refuse_refs, untagged
 from taxpr._hops.table import bring
 
 # Gives for an equation the function of its operands that it runs.
-Run = Callable[[_compat.JaxprEqn], Callable[..., Sequence[Any]]]
+Run = Callable[[_compat.JaxprEqn], Callable[..., Sequence[Array]]]
 
 _NO_DERIVATIVE = (
     "{name} at {address}{source} has a derivative of its own, which does not cover a context. So "
@@ -101,7 +115,7 @@ class _Traced:
             held = plain(self.label, title, None, jaxpr, rebuilt=self._holding)
         return (held, *self.others(eqn))
 
-    def _holding(self, eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr) -> _compat.JaxprEqn:
+    def _holding(self, eqn: _compat.JaxprEqn, jaxpr: StoredJaxpr) -> _compat.JaxprEqn:
         """The equation replaced by one that holds the jaxpr and has the same results."""
         return eqn.replace(
             primitive=_primitive_holding(eqn.primitive, self),
@@ -146,11 +160,11 @@ class _Traced:
 # ---- tracing -----------------------------------------------------------------
 
 _KEPT = 256  # traced functions in the cache
-_known: dict[Any, tuple[Any, Any]] = {}
+_known: dict[Hashable, tuple[ClosedJaxpr, Params]] = {}
 _lock = threading.Lock()
 
 
-def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
+def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> ClosedJaxpr:
     """Trace the function of an equation. Identical params and types give the identical jaxpr.
 
     The cache compares params by identity: equal ones may differ in meaning, as 0.0 and -0.0 do.
@@ -169,16 +183,16 @@ def _jaxpr_of(entry: _Traced, eqn: _compat.JaxprEqn) -> Any:
     return known[0]
 
 
-def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> Any:
+def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> ClosedJaxpr:
     run = entry.run(eqn)
 
-    def typed(*operands: Array) -> list[Any]:
+    def typed(*operands: Array) -> list[Array]:
         results = zip(run(*operands), eqn.outvars, strict=True)
         weak = ((x, getattr(var.aval, "weak_type", False)) for x, var in results)
         return [_compat.with_weak_type(x, is_weak) for x, is_weak in weak]
 
     with _compat.as_traced(eqn, _compat.mesh_at(eqn, is_hop=True)):
-        return jax.make_jaxpr(typed)(*avals)
+        return _compat.make_jaxpr(typed)(*avals)
 
 
 # ---- the derivative ----------------------------------------------------------
@@ -186,26 +200,27 @@ def _trace(entry: _Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> Any:
 
 def _with_derivative_of(
     entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr, changed: bool
-) -> Callable[..., list[Any]]:
+) -> Callable[[list[Array], list[Array]], list[Array]]:
     """Make ``(hidden, operands) -> results`` of a jaxpr, differentiated by the equation's rule.
 
     The first results of the jaxpr are those of the equation; further results have zero tangent.
     ``changed`` says whether injection may have changed the equation's results.
     """
-    eqn = untagged(_plain(eqn))
+    eqn = untagged(_plain(eqn.params) if _HELD in eqn.params else eqn)
     n_out = len(eqn.outvars)
 
-    def function(hidden: list[Any], operands: list[Array]) -> list[Any]:
+    def function(hidden: list[Array], operands: list[Array]) -> list[Array]:
         return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *operands))
 
     function.__name__ = eqn.primitive.name  # JAX records it in the jaxpr
     run = jax.custom_jvp(function)
 
-    def rule(primals: Any, tangents: Any) -> Any:
+    def rule(
+        primals: tuple[list[Array], list[Array]], tangents: tuple[list[Dot], list[Dot]]
+    ) -> tuple[list[Array], list[Any]]:  # JAX does not declare that there may be symbolic zeros
         flat = run(*primals)
         moved = _tangents(entry, eqn, primals[1], flat[:n_out], tangents[1], changed)
-        rest = [zero_from_primal(x, symbolic_zeros=True) for x in flat[n_out:]]
-        return flat, [*moved, *rest]
+        return flat, [*moved, *map(_compat.symbolic_zero, flat[n_out:])]
 
     run.defjvp(rule, symbolic_zeros=True)
     return run
@@ -215,49 +230,51 @@ def _tangents(
     entry: _Traced,
     eqn: _compat.JaxprEqn,
     operands: Sequence[Array],
-    results: Sequence[Any],
-    dots: Sequence[Any],
+    results: Sequence[Array],
+    dots: Sequence[Dot],
     changed: bool,
-) -> list[Any]:
+) -> list[Dot]:
     """The tangents of an equation by its own rule, at results that injection may have changed.
 
     A rule usually computes the results by binding the equation again. `_given_results` finds that
     equation in the traced rule and puts the given results in its place.
     """
-    moving = [k for k, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
+    moving = {k: dot for k, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)}
     inexact = [jnp.issubdtype(jnp.result_type(x), jnp.inexact) for x in results]
 
-    def own(operands: Sequence[Array], given: Sequence[Array]) -> list[Any]:
-        def bound(*moved: Array) -> list[Any]:
-            now = dict(zip(moving, moved, strict=True))
-            every = [now.get(k, x) for k, x in enumerate(operands)]
+    def own(operands: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        def bound(*every: Array) -> list[Array]:
             return _compat.bind(eqn.primitive, every, eqn.params)
 
-        found = jax.jvp(bound, [operands[k] for k in moving], list(given))[1]
+        _, found = jvp_in(bound, operands, dict(zip(moving, given, strict=True)))
         return [dot for dot, one in zip(found, inexact, strict=True) if one]
 
-    given = [dots[k] for k in moving]
-    bare = jax.make_jaxpr(own)(list(operands), given)
+    given = [*moving.values()]
+    bare = _compat.make_jaxpr(own)(list(operands), given)
     jaxpr = _given_results(entry, eqn, bare, results, changed)
     found = iter(_compat.jaxpr_as_fun(jaxpr)(*operands, *given, *results))
     return [
-        next(found) if one else zero_from_primal(x, symbolic_zeros=True)
+        next(found) if one else _compat.symbolic_zero(x)
         for x, one in zip(results, inexact, strict=True)
     ]
 
 
 def _given_results(
-    entry: _Traced, eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr, results: Sequence[Any], changed: bool
-) -> Any:
+    entry: _Traced,
+    eqn: _compat.JaxprEqn,
+    jaxpr: ClosedJaxpr,
+    results: Sequence[Array],
+    changed: bool,
+) -> ClosedJaxpr:
     """The jaxpr with the results of the equation as last inputs, instead of computing them."""
     inner = _compat.open_jaxpr(jaxpr)
     own, more = inner.invars[: len(eqn.invars)], [_compat.fresh_var(jax.typeof(x)) for x in results]
-    instead: dict[Any, Any] = {}
+    instead: dict[Var, Var] = {}
 
-    def read(atoms: Sequence[Any]) -> list[Any]:
+    def read(atoms: Sequence[Atom]) -> list[Atom]:
         return [x if _compat.is_literal(x) else instead.get(x, x) for x in atoms]
 
-    eqns = []
+    eqns: list[_compat.JaxprEqn] = []
     for one in inner.eqns:
         same = one.primitive is eqn.primitive and _same(one.invars, own)
         if same and _same_params(entry, one.params, eqn.params):
@@ -274,8 +291,8 @@ def _given_results(
     return _compat.rebuilt(jaxpr, eqns=eqns, invars=[*inner.invars, *more], outvars=outvars)
 
 
-def _same(atoms: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(atoms) == len(others) and all(map(lambda a, b: a is b, atoms, others))
+def _same(atoms: Sequence[Atom], others: Sequence[Atom]) -> bool:
+    return [*map(id, atoms)] == [*map(id, others)]
 
 
 def _same_params(entry: _Traced, params: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -285,13 +302,17 @@ def _same_params(entry: _Traced, params: Mapping[str, Any], others: Mapping[str,
     )
 
 
-def _same_param(param: Any, other: Any) -> bool:
+def _is_array(value: object) -> TypeGuard[ArrayLike]:
+    return isinstance(value, np.ndarray | jax.Array)
+
+
+def _same_param(param: object, other: object) -> bool:
     # `==` is not enough: 0.0 == -0.0 and 1 == True.
     if param is other:
         return True
     if type(param) is not type(other):
         return False
-    if isinstance(param, np.ndarray | jax.Array):
+    if _is_array(param) and _is_array(other):
         a, b = np.asarray(param), np.asarray(other)
         return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
     leaves, tree = jax.tree.flatten(param)
@@ -306,7 +327,7 @@ def _same_param(param: Any, other: Any) -> bool:
 # The equation that holds the jaxpr has the params of the original and two more: the jaxpr and the
 # original equation.
 _HELD, _OF = "held_jaxpr", "held_of"
-_holding: dict[Any, Any] = {}
+_holding: dict[tuple[Primitive, _Traced], Primitive] = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -319,16 +340,14 @@ class _Former:
         return self.eqn.primitive.name
 
 
-def _plain(eqn_or_params: Any) -> _compat.JaxprEqn:
+def _plain(params: Params) -> _compat.JaxprEqn:
     """The original equation, with the current params: its own jaxprs may have been edited."""
-    params = dict(getattr(eqn_or_params, "params", eqn_or_params))
-    if _HELD not in params:
-        return eqn_or_params
+    params = dict(params)
     del params[_HELD]
     return params.pop(_OF).eqn.replace(params=params)
 
 
-def _primitive_holding(primitive: Any, entry: _Traced) -> Any:
+def _primitive_holding(primitive: Primitive, entry: _Traced) -> Primitive:
     """Our primitive with the name of the given one, for equations that hold the traced jaxpr."""
     with _lock:
         key = primitive, entry
@@ -339,42 +358,38 @@ def _primitive_holding(primitive: Any, entry: _Traced) -> Any:
         return _holding[key]
 
 
-def _new_primitive(name: str, entry: _Traced) -> Any:
-    prim = _compat.Primitive(name)
-    prim.multiple_results = True
-
-    def run(*operands: Array, **params: Any) -> list[Any]:
+def _new_primitive(name: str, entry: _Traced) -> Primitive:
+    def run(*operands: Array, **params: Any) -> list[Array]:
         return list(_compat.jaxpr_as_fun(params[_HELD])(*operands))
 
-    def differentiable(params: Any) -> Callable[..., list[Any]]:
+    def differentiable(params: Params) -> Callable[..., list[Array]]:
         function = _with_derivative_of(entry, _plain(params), params[_HELD], changed=False)
-        return lambda *operands: function([], list(operands))
 
-    def types(*avals: Any, **params: Any) -> Any:
+        def of_operands(*operands: Array) -> list[Array]:
+            return function([], list(operands))
+
+        return of_operands
+
+    def types(*avals: Aval, **params: Any) -> tuple[Sequence[Aval], Effects]:
         del avals
         jaxpr = params[_HELD]
         return jaxpr.out_avals, _compat.open_jaxpr(jaxpr).effects
 
-    def jvp(primals: Sequence[Array], tangents: Sequence[Any], **params: Any) -> Any:
-        moving = [k for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)]
-
-        def of_moving(*moved: Array) -> list[Any]:
-            now = dict(zip(moving, moved, strict=True))
-            return differentiable(params)(*(now.get(k, x) for k, x in enumerate(primals)))
-
-        at, along = ([given[k] for k in moving] for given in (primals, tangents))
-        out, dots = jax.jvp(of_moving, at, along)
+    def jvp(
+        primals: Sequence[Array], tangents: Sequence[Tangent], **params: Any
+    ) -> tuple[list[Array], list[Tangent]]:
+        moving = {k: dot for k, dot in enumerate(tangents) if not isinstance(dot, ad.Zero)}
+        out, dots = jvp_in(differentiable(params), primals, moving)
         zeros = [ad.Zero(_compat.tangent_aval(jax.typeof(x))) for x in out]
         whole = zip(dots, zeros, strict=True)
         return out, [zero if dot.dtype == jax.float0 else dot for dot, zero in whole]
 
-    def batch(operands: Sequence[Array], dims: Sequence[Any], **params: Any) -> Any:
+    def batch(
+        operands: Sequence[Array], dims: Dims, **params: Any
+    ) -> tuple[list[Array], list[int]]:
         out = jax.vmap(differentiable(params), in_axes=tuple(dims))(*operands)
         return out, [0] * len(out)
 
-    prim.def_impl(run)
-    prim.def_effectful_abstract_eval(types)
-    mlir.register_lowering(prim, mlir.lower_fun(run, multiple_results=True))
-    ad.primitive_jvps[prim] = jvp
-    batching.primitive_batchers[prim] = batch
-    return prim
+    primitive = _compat.ManyResults(name)
+    _compat.define(primitive, impl=run, effectful_types=types, jvp=jvp, batch=batch)
+    return primitive

@@ -17,18 +17,16 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 from taxpr import _compat
-from taxpr._compat import Array, Primitive, PyTree, TreeDef
-from taxpr._primitives.tag import Batch, Dims, Series, Tangent, User, batch_of, prepared, tag_p
+from taxpr._compat import Array, Dims, ManyResults, PyTree, Series, Tangent, TreeDef
+from taxpr._primitives.tag import Batch, User, batch_of, prepared, tag_p
 
 T = TypeVar("T")
 
-marked_p = _compat.Primitive("tag_cotangent")
-marked_p.multiple_results = True
-tangent_p = _compat.Primitive("tag_cotangent_linear")
-tangent_p.multiple_results = True
+marked_p = ManyResults("tag_cotangent")
+tangent_p = ManyResults("tag_cotangent_linear")
 
 
 def tag_cotangent(token: T, /, **params: Any) -> T:
@@ -81,17 +79,17 @@ def mark_cotangent(token: PyTree, user: User, gate: Array | None = None) -> list
     return marked_p.bind(*leaves, *gates, user=user, tree=tree, batch=())
 
 
-def _impl(*args: T, tree: TreeDef, **_: Any) -> list[T]:
+def _first(*args: T, tree: TreeDef, **_: Any) -> list[T]:
     return list(args[: tree.num_leaves])
 
 
 def _jvp_of_mark(
     primals: Sequence[Array], tangents: Sequence[Tangent], **params: Any
-) -> tuple[list[Array], list[Tangent]]:
+) -> tuple[list[Array], Sequence[Tangent]]:
     out = marked_p.bind(*primals, **params)
     if all(isinstance(t, ad.Zero) for t in tangents):
         return out, list(tangents[: len(out)])
-    return out, tangent_p.bind(*map(ad.instantiate_zeros, tangents), **params)
+    return out, tangent_p.bind(*map(_compat.instantiated, tangents), **params)
 
 
 def _jvp_of_tangent(
@@ -102,7 +100,7 @@ def _jvp_of_tangent(
 
 
 def _jet(
-    primitive: Primitive, primals: Sequence[Array], series: Sequence[Series], **params: Any
+    primitive: ManyResults, primals: Sequence[Array], series: Sequence[Series], **params: Any
 ) -> tuple[list[Array], list[Series]]:
     # Forward mode does not tag.
     out = primitive.bind(*primals, **params)
@@ -110,13 +108,13 @@ def _jet(
 
 
 def _transpose(
-    cotangents: Sequence[Tangent], *args: Any, user: User, tree: TreeDef, batch: Batch
+    cotangents: Sequence[Tangent], *args: Array, user: User, tree: TreeDef, batch: Batch
 ) -> list[Array | None]:
-    linear = [ad.is_undefined_primal(arg) for arg in args]
+    linear = [*map(_compat.is_linear, args)]
     if all(isinstance(ct, ad.Zero) for ct in cotangents):
         return [None] * len(args)
-    cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
-    tagged = tag_p.bind(*cotangents, user=user, tree=tree, keep=False, batch=batch)
+    full = map(_compat.instantiated, cotangents)
+    tagged = tag_p.bind(*full, user=user, tree=tree, keep=False, batch=batch)
     if len(args) > len(tagged):
         gate = args[-1].aval if linear[-1] else jax.typeof(args[-1])
         sums = [jnp.real(jnp.sum(ct)).astype(gate.dtype) for ct in tagged]
@@ -125,7 +123,7 @@ def _transpose(
 
 
 def _batch(
-    primitive: Primitive,
+    primitive: ManyResults,
     args: Sequence[Array],
     dims: Dims,
     *,
@@ -139,10 +137,12 @@ def _batch(
 
 
 for _primitive, _jvp in ((marked_p, _jvp_of_mark), (tangent_p, _jvp_of_tangent)):
-    _primitive.def_impl(_impl)
-    _primitive.def_abstract_eval(_impl)
-    ad.primitive_jvps[_primitive] = _jvp
-    ad.primitive_transposes[_primitive] = _transpose
-    _compat.jet_rules[_primitive] = functools.partial(_jet, _primitive)
-    batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)
-    mlir.register_lowering(_primitive, lambda ctx, *args, tree, **_: args[: tree.num_leaves])
+    _compat.define(
+        _primitive,
+        impl=_first,
+        forwards=_first,
+        jvp=_jvp,
+        jet=functools.partial(_jet, _primitive),
+        transpose=_transpose,
+        batch=functools.partial(_batch, _primitive),
+    )

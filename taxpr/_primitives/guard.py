@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval, Primitive
+from taxpr._compat import Array, Aval, Dims, OneResult, Series, Tangent
 from taxpr._errors import RefusedError
-from taxpr._primitives.tag import Dims, Series, Tangent
 
 T = TypeVar("T")
 
-guard_p = _compat.Primitive("guard")
-underived_p = _compat.Primitive("underived")
-refused_p = _compat.Primitive("refused_tangent")
+guard_p = OneResult("guard")
+underived_p = OneResult("underived")
+refused_p = OneResult("refused_tangent")
 
 
 def guarded(leaves: Sequence[Array], message: str) -> list[Array]:
@@ -122,55 +121,42 @@ def _is_inexact(x: Array) -> bool:
     return isinstance(aval, _compat.ShapedArray) and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
-@guard_p.def_impl
-def _impl(x: Array, *, message: str) -> Array:
-    del message
+def _first(x: T, *sources: T, message: str) -> T:
+    # The type, too, is that of x, with its weak type, sharding and varying mesh axes.
+    del sources, message
     return x
 
 
-@guard_p.def_abstract_eval
-def _abstract_eval(aval: Aval, *, message: str) -> Aval:
-    # The type is that of x, with its weak type, sharding and varying mesh axes.
-    del message
-    return aval
-
-
-def _refuse(*_: Any, message: str) -> NoReturn:
+def _refuse(*_: object, message: str) -> NoReturn:
     raise RefusedError(message)
 
 
-def _batch(args: Sequence[Array], dims: Dims, *, message: str) -> tuple[Array, int | None]:
-    return guard_p.bind(*args, message=message), dims[0]
+def _batch(
+    primitive: OneResult, args: Sequence[Array], dims: Dims, *, message: str
+) -> tuple[Array, int | None]:
+    # The result is batched as the first operand is.
+    return primitive.bind(*args, message=message), dims[0]
 
 
-# JAX calls the jvp rule only if a tangent is not a symbolic zero.
-ad.primitive_jvps[guard_p] = _refuse
-ad.primitive_transposes[guard_p] = _refuse
-_compat.jet_rules[guard_p] = _refuse
-batching.primitive_batchers[guard_p] = _batch
-# Registered without a platform, so for all of them.
-mlir.register_lowering(guard_p, lambda ctx, x, *, message: [x])
+_compat.define(
+    guard_p,
+    impl=_first,
+    forwards=_first,
+    jvp=_refuse,  # JAX calls it only if a tangent is not a symbolic zero.
+    jet=_refuse,
+    transpose=_refuse,
+    batch=functools.partial(_batch, guard_p),
+)
 
 
 # ---- underived ---------------------------------------------------------------
 
 
-@underived_p.def_impl
-def _first(x: T, *sources: T, message: str) -> T:
-    del sources, message
-    return x
-
-
-underived_p.def_abstract_eval(_first)
-
-
-@refused_p.def_impl
 def _nan(x: Array, *tangents: Array, message: str) -> Array:
     del tangents, message
     return jnp.full_like(x, jnp.nan)
 
 
-@refused_p.def_abstract_eval
 def _tangent_aval(x: Aval, *tangents: Aval, message: str) -> Aval:
     del tangents, message
     return _compat.tangent_aval(x)
@@ -201,7 +187,7 @@ def _refused(x: Array, tangents: Sequence[Tangent], message: str) -> Tangent:
 
 
 def _transpose_of_refused(
-    ct: Tangent, x: Array, *tangents: Any, message: str
+    ct: Tangent, x: Array, *tangents: object, message: str
 ) -> list[Array | None]:
     # A cotangent that is an array of zeros is also fine, but only concrete values can be checked.
     if isinstance(ct, ad.Zero) or not (_compat.is_tracer(ct) or jnp.any(ct)):
@@ -210,24 +196,27 @@ def _transpose_of_refused(
 
 
 def _jet(
-    primitive: Primitive, primals: Sequence[Array], series: Sequence[Series], *, message: str
+    primitive: OneResult, primals: Sequence[Array], series: Sequence[Series], *, message: str
 ) -> tuple[Array, Series]:
     # jet has no symbolic zeros, so it is unknown which operands have a derivative.
     out = primitive.bind(*primals, message=message)
     return out, [refused_p.bind(primals[0], term, message=message) for term in series[0]]
 
 
-def _batch_first(
-    primitive: Primitive, args: Sequence[Array], dims: Dims, *, message: str
-) -> tuple[Array, int | None]:
-    # The result is batched as the first operand is.
-    return primitive.bind(*args, message=message), dims[0]
-
-
-for _primitive, _jvp in ((underived_p, _jvp_of_underived), (refused_p, _jvp_of_refused)):
-    ad.primitive_jvps[_primitive] = _jvp
-    batching.primitive_batchers[_primitive] = functools.partial(_batch_first, _primitive)
-    _compat.jet_rules[_primitive] = functools.partial(_jet, _primitive)
-ad.primitive_transposes[refused_p] = _transpose_of_refused
-mlir.register_lowering(underived_p, lambda ctx, x, *_, message: [x])
-mlir.register_lowering(refused_p, mlir.lower_fun(_nan, multiple_results=False))
+_compat.define(
+    underived_p,
+    impl=_first,
+    forwards=_first,
+    jvp=_jvp_of_underived,
+    jet=functools.partial(_jet, underived_p),
+    batch=functools.partial(_batch, underived_p),
+)
+_compat.define(
+    refused_p,
+    impl=_nan,
+    types=_tangent_aval,
+    jvp=_jvp_of_refused,
+    jet=functools.partial(_jet, refused_p),
+    transpose=_transpose_of_refused,
+    batch=functools.partial(_batch, refused_p),
+)

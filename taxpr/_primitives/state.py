@@ -1,5 +1,8 @@
 """`State`: a value that functions read and write, and that `uncurry` makes explicit."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -15,33 +15,31 @@ import dataclasses
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 from jax.tree_util import treedef_is_leaf
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval, Effects, PyTree, TreeDef
+from taxpr._compat import Array, ArrayLike, Aval, Dims, Effects, PyTree, Tangent, TreeDef
 from taxpr._errors import StateError
 from taxpr._primitives.handed_out import Handed, lost
-from taxpr._primitives.tag import Dims, Tangent
 
 
-class _Primitive(_compat.Primitive):
+class _Primitive(_compat.ManyResults):
     """A primitive that checks its surroundings whenever it is bound.
 
     A jaxpr may be traced in one place, as by `jax.closure_convert`, and evaluated in another.
     """
 
-    def bind(self, *args: Any, access: Access, **params: Any) -> Any:
+    def bind(self, *args: ArrayLike, access: Access, **params: Any) -> list[Array]:
         return super().bind(*args, access=_placed(access), **params)
 
 
 read_p = _Primitive("state_read")
 write_p = _Primitive("state_write")
-read_p.multiple_results = write_p.multiple_results = True
 
 # Params of both: `access`; of a read also `avals`, a tuple. A write takes the new leaves.
 
@@ -154,11 +152,11 @@ _regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _region_numbers = itertools.count()
 _made_anew: weakref.WeakSet[Any] = weakref.WeakSet()
 # JAX includes this value in the keys of its tracing caches.
-_cache_key = jax.make_user_context(None)
+_cache_key = _compat.user_context()
 
 
 @contextlib.contextmanager
-def tracing(avals: Mapping[Any, Sequence[Aval]]) -> Iterator[None]:
+def tracing(avals: Mapping[Any, Sequence[Aval]]) -> Generator[None, None, None]:
     """The context in which `uncurry` traces a function.
 
     JAX must not reuse a cached trace that has an access: whether the access is allowed depends on
@@ -190,7 +188,7 @@ def tracing(avals: Mapping[Any, Sequence[Aval]]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_backward_rule() -> Iterator[None]:
+def in_backward_rule() -> Generator[None, None, None]:
     """The context in which a backward rule of an uncurried function runs."""
     before, _here.barred = _here.barred, len(_here.roots)
     try:
@@ -341,7 +339,7 @@ def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool])
 # ---- the primitives ----------------------------------------------------------
 
 
-def _leaked(*_: Any, access: Access, **__: Any) -> NoReturn:
+def _leaked(*_: object, access: Access, **__: object) -> NoReturn:
     raise StateError(
         f"{access}: it is run or compiled by itself, where a state has no value that could be "
         f"read or set. {WRAP}."
@@ -356,7 +354,7 @@ def _differentiated(
     _refuse_derivative(access=access)
 
 
-def _refuse_derivative(*_: Any, access: Access) -> NoReturn:
+def _refuse_derivative(*_: object, access: Access) -> NoReturn:
     raise StateError(
         f"{access}: the value depends on what jax.grad, or the like, differentiates with respect "
         f"to, and a derivative does not go through a state. {_WRAP_GRAD}. Or write "
@@ -373,25 +371,23 @@ def _batched(args: Sequence[Array], dims: Dims, *, access: Access) -> NoReturn:
     )
 
 
-read_p.def_impl(_leaked)
-write_p.def_impl(_leaked)
-
-
-@read_p.def_effectful_abstract_eval
 def _read_avals(*, access: Access, avals: Sequence[Aval]) -> tuple[list[Aval], Effects]:
     del access
     return list(avals), {_compat.tag_effect}
 
 
-@write_p.def_effectful_abstract_eval
 def _written_avals(*avals: Aval, access: Access) -> tuple[list[Aval], Effects]:
     del avals, access
     return [], {_compat.tag_effect}
 
 
-ad.primitive_jvps[write_p] = _differentiated
-_compat.jet_rules[write_p] = _refuse_derivative
-batching.primitive_batchers[write_p] = _batched
-# Registered without a platform, so for all of them.
-mlir.register_lowering(read_p, _leaked)
-mlir.register_lowering(write_p, _leaked)
+_compat.define(read_p, impl=_leaked, forwards=_leaked, effectful_types=_read_avals)
+_compat.define(
+    write_p,
+    impl=_leaked,
+    forwards=_leaked,
+    effectful_types=_written_avals,
+    jvp=_differentiated,
+    jet=_refuse_derivative,
+    batch=_batched,
+)

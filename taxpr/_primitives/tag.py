@@ -7,23 +7,29 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 from taxpr import _compat
-from taxpr._compat import Array, ArrayLike, Aval, Effects, JaxprEqn, PyTree, TreeDef
+from taxpr._compat import (
+    Array,
+    ArrayLike,
+    Aval,
+    Dims,
+    Effects,
+    JaxprEqn,
+    Params,
+    PyTree,
+    Series,
+    Tangent,
+    TreeDef,
+)
 from taxpr._errors import TagError
 from taxpr._jaxprs.trees import named_leaves
 
 T = TypeVar("T")
-# What `jax.jvp` and the like pass along: a symbolic zero where there is nothing to compute. And the
-# terms of `jax.experimental.jet`.
-Tangent = Array | ad.Zero
-Series = Sequence[Tangent]
-# For each leaf the axis that a vmap maps over; None where it maps over none.
-Dims = Sequence[int | None]
 # Params of a tag.
 User = tuple[tuple[str, Any], ...]
-Batch = tuple[tuple[Any, Dims], ...]
+Batch = tuple[tuple[int | None, Dims], ...]
 
 # Keywords that callers use when they mean another function.
 _NO_PARAMS = {
@@ -32,8 +38,7 @@ _NO_PARAMS = {
     "keep": "For a tag that dead code elimination does not remove, use taxpr.keep(x, name=...).",
 }
 
-tag_p = _compat.Primitive("tag")
-tag_p.multiple_results = True
+tag_p = _compat.ManyResults("tag")
 
 # Params of the equation:
 #   user   the user's keywords, a tuple of (name, value) sorted by name
@@ -115,13 +120,13 @@ def keep(token: T, /, **params: Any) -> T:
     return _bind_tag(token, params, keep=True)
 
 
-def _bind_tag(token: T, params: dict[str, Any], *, keep: bool) -> T:
+def _bind_tag(token: T, params: Params, *, keep: bool) -> T:
     arrays, tree, user = prepared("tag", token, params)
     out = tag_p.bind(*arrays, user=user, tree=tree, keep=keep, batch=())
     return jax.tree.unflatten(tree, out)
 
 
-def prepared(what: str, token: PyTree, params: dict[str, Any]) -> tuple[list[Array], TreeDef, User]:
+def prepared(what: str, token: PyTree, params: Params) -> tuple[list[Array], TreeDef, User]:
     """Check a token and its params. Returns the leaves as arrays, the treedef, and ``user``."""
     for name, value in params.items():
         if isinstance(value, bool) and name in _NO_PARAMS:
@@ -143,7 +148,7 @@ def prepared(what: str, token: PyTree, params: dict[str, Any]) -> tuple[list[Arr
     return arrays, tree, tuple(sorted(params.items(), key=lambda item: item[0]))
 
 
-def _as_array(leaf: Any, index: int, tree: TreeDef, shown: str) -> Array:
+def _as_array(leaf: object, index: int, tree: TreeDef, shown: str) -> Array:
     try:
         aval = jax.typeof(leaf)
     except TypeError:
@@ -160,7 +165,7 @@ def _as_array(leaf: Any, index: int, tree: TreeDef, shown: str) -> Array:
     return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
 
 
-def _shown(params: dict[str, Any]) -> str:
+def _shown(params: Params) -> str:
     return f"(name={params['name']!r})" if "name" in params else ""
 
 
@@ -178,7 +183,7 @@ def is_tag(eqn: JaxprEqn) -> bool:
     return eqn.primitive is tag_p
 
 
-def tag_params(eqn: JaxprEqn) -> dict[str, Any]:
+def tag_params(eqn: JaxprEqn) -> Params:
     """The user's params of a tag equation, as a new dict.
 
     Args:
@@ -229,12 +234,14 @@ def is_differentiated(eqn: JaxprEqn) -> bool:
     return eqn.params.get("differentiated", False)
 
 
-@tag_p.def_impl
+def _passed(*leaves: T, **_: Any) -> list[T]:
+    return list(leaves)
+
+
 def _impl(*leaves: ArrayLike, **_: Any) -> list[Array]:
     return [leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf) for leaf in leaves]
 
 
-@tag_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Aval, keep: bool, **_: Any) -> tuple[list[Aval], Effects]:
     return list(avals), {_compat.tag_effect} if keep else set()
 
@@ -254,7 +261,7 @@ def _jet(
     return tag_p.bind(*primals, **{**params, "differentiated": True}), list(series)
 
 
-def _transpose(cotangents: Sequence[Tangent], *_: Any, **__: Any) -> Sequence[Tangent]:
+def _transpose(cotangents: Sequence[Tangent], *_: object, **__: object) -> Sequence[Tangent]:
     # Only `jax.linear_transpose` of a function with a tag comes here.
     return cotangents
 
@@ -283,9 +290,13 @@ def _shifted(inner: Dims, outer: Dims) -> tuple[int | None, ...]:
     )
 
 
-ad.primitive_jvps[tag_p] = _jvp
-_compat.jet_rules[tag_p] = _jet
-ad.primitive_transposes[tag_p] = _transpose
-batching.primitive_batchers[tag_p] = _batch
-# Registered without a platform, so for all of them.
-mlir.register_lowering(tag_p, lambda ctx, *leaves, **_: leaves)
+_compat.define(
+    tag_p,
+    impl=_impl,
+    forwards=_passed,
+    effectful_types=_abstract_eval,
+    jvp=_jvp,
+    jet=_jet,
+    transpose=_transpose,
+    batch=_batch,
+)

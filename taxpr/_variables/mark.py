@@ -11,15 +11,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from jax.interpreters import ad, batching, mlir
-
 from taxpr import _compat
+from taxpr._compat import Array, Dims, Effects, Tangent
 
 # Params of the equation:
 #   binding   a `Binding`
 #   mapped    for each value the axes that `jax.vmap` has put into it
-mark_p = _compat.Primitive("variables")
-mark_p.multiple_results = True
+mark_p = _compat.ManyResults("variables")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,34 +50,39 @@ def with_axis(mapped: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
     return (*(one + (one >= axis) for one in mapped), axis)
 
 
-@mark_p.def_impl
-def _impl(*values: Any, **_: Any) -> list[Any]:
-    del values
+def _nothing(*_: object, **__: object) -> list[Array]:
     return []
 
 
-@mark_p.def_effectful_abstract_eval
-def _abstract_eval(*avals: Any, **_: Any) -> tuple[list[Any], set[Any]]:
-    del avals
+def _types(*_: object, **__: object) -> tuple[list[Array], Effects]:
     return [], {_compat.tag_effect}
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+def _jvp(
+    primals: Sequence[Array], tangents: Sequence[object], **params: Any
+) -> tuple[list[Array], list[Tangent]]:
     del tangents
     return mark_p.bind(*primals, **params), []
 
 
-def _transpose(cotangents: Sequence[Any], *values: Any, **_: Any) -> Sequence[Any]:
+def _transpose(cotangents: Sequence[Tangent], *values: object, **_: object) -> list[None]:
     del cotangents
     return [None] * len(values)
 
 
-def _batch(values: Sequence[Any], axes: Sequence[Any], *, mapped: Any, **params: Any) -> Any:
+def _batch(
+    values: Sequence[Array], axes: Dims, *, mapped: Sequence[tuple[int, ...]], **params: Any
+) -> tuple[list[Array], Dims]:
     return mark_p.bind(*values, mapped=tuple(map(with_axis, mapped, axes)), **params), []
 
 
-ad.primitive_jvps[mark_p] = _jvp
-ad.primitive_transposes[mark_p] = _transpose
-batching.primitive_batchers[mark_p] = _batch
-_compat.jet_rules[mark_p] = _jvp
-mlir.register_lowering(mark_p, lambda ctx, *values, **_: [])
+_compat.define(
+    mark_p,
+    impl=_nothing,
+    forwards=_nothing,
+    effectful_types=_types,
+    jvp=_jvp,
+    jet=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+)

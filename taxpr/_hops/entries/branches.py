@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval
+from taxpr._compat import Array, Aval, ClosedJaxpr
 from taxpr._hops.protocol import Emission, Emits, Hop, Made, Nested, Thread, Threaded, plain
 from taxpr._hops.table import register
 from taxpr._jaxprs.zeros import zeros_of
@@ -85,10 +84,10 @@ def _slots(emitted: Sequence[Emits]) -> tuple[list[Emission], list[dict[str, int
         The type of each slot, and for each branch the slot of each emission key.
     """
     slots: list[Emission] = []
-    of_kind: dict[Any, list[int]] = collections.defaultdict(list)
+    of_kind: dict[Hashable, list[int]] = collections.defaultdict(list)
     placed: list[dict[str, int]] = []
     for emits in emitted:
-        taken: collections.Counter[Any] = collections.Counter()
+        taken: collections.Counter[Hashable] = collections.Counter()
         here: dict[str, int] = {}
         for key, emission in emits.items():
             leaves, tree = jax.tree.flatten(emission)
@@ -108,24 +107,24 @@ def _handing_out(
     slots: Sequence[Emission],
     placed: Mapping[str, int],
     n_ctx: int,
-    avals: list[Aval],
-) -> Any:
+    avals: Sequence[Aval],
+) -> ClosedJaxpr:
     """The branch as a jaxpr that also returns its number and a value for each slot.
 
     A slot that this branch does not use gets zeros.
     """
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: Array) -> list[Array]:
         ctx, outs, emits = branch(args[:n_ctx], args[n_ctx:])
         own = {slot: emits[key] for key, slot in placed.items()}
         every = [own.get(k) or jax.tree.map(zeros_of, slot) for k, slot in enumerate(slots)]
         return [*outs, *ctx, jnp.int32(number), *jax.tree.leaves(every)]
 
-    return jax.make_jaxpr(run)(*avals)
+    return _compat.make_jaxpr(run)(*avals)
 
 
 def _read(
-    slots: Sequence[Emission], placed: Sequence[Mapping[str, int]], handed_out: Sequence[Any]
+    slots: Sequence[Emission], placed: Sequence[Mapping[str, int]], handed_out: Sequence[Array]
 ) -> Emits:
     """The emissions by key, read from the number of the branch that ran and the slots."""
     number, *leaves = handed_out
@@ -137,19 +136,23 @@ def _read(
         for key, slot in here.items():
             emission = values[slot]
             if users[slot] > 1:  # otherwise every other branch returned zeros here
-                emission = jax.tree.map(
-                    lambda x, ran=ran: jax.lax.select_n(ran, zeros_of(x), x), emission
-                )
+                emission = _where(ran, emission)
             if emission.fired is None:
                 emission = emission._replace(fired=ran.astype(jnp.int32))
             emits[key] = emission
     return emits
 
 
-def _with_common_consts(jaxprs: list[Any]) -> tuple[list[Any], list[Any]]:
+def _where(ran: Array, emission: Emission) -> Emission:
+    return _compat.map_leaves(lambda x: jax.lax.select_n(ran, zeros_of(x), x), emission)
+
+
+def _with_common_consts(
+    jaxprs: Sequence[ClosedJaxpr],
+) -> tuple[list[ClosedJaxpr], list[Array]]:
     """Give all branches one signature: the consts of all of them as leading arguments."""
     all_consts = [list(_compat.consts_of(jaxpr)) for jaxpr in jaxprs]
-    new = []
+    new: list[ClosedJaxpr] = []
     for index, jaxpr in enumerate(jaxprs):
         inner, own = _compat.hoisted(jaxpr)
         opened = _compat.open_jaxpr(inner)

@@ -47,7 +47,7 @@ def _inject_call(
     operands: list[Array],
     thread: Thread,
     *,
-    pad: Callable[[dict[str, Any], int, int], dict[str, Any]] | None = None,
+    pad: Callable[[Params, int, int], Params] | None = None,
 ) -> Made:
     inner = thread("call")
     jaxpr, consts = inner.hoisted

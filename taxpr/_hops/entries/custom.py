@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval, ClosedJaxpr
+from taxpr._compat import Array, Aval, ClosedJaxpr, Params
 from taxpr._hops.kept import entering, leaving
 from taxpr._hops.protocol import Beside, Change, Emits, Hop, Made, Nested, Thread, plain
 from taxpr._hops.rebuild import counted, never, refuse_refs, tags_in
@@ -42,7 +42,10 @@ def _name(eqn: _compat.JaxprEqn) -> str:
 
 
 def _rules(
-    eqn: _compat.JaxprEqn, *, label: str, rule_of: Callable[..., _compat.Rule]
+    eqn: _compat.JaxprEqn,
+    *,
+    label: str,
+    rule_of: Callable[[_compat.JaxprEqn, Sequence[bool]], _compat.Rule],
 ) -> tuple[Nested, ...]:
     """The jaxpr of the rule, traced as if every differentiable input were differentiated.
 
@@ -52,11 +55,12 @@ def _rules(
     """
     if label == "fwd" and eqn.params["symbolic_zeros"]:
         return ()
-    try:
-        with _compat.as_traced(eqn, _compat.mesh_at(eqn, is_hop=True)):
-            rule = rule_of(eqn, _compat.all_differentiated(eqn))
-    except Exception:
-        return ()
+    differentiated = _compat.all_differentiated(eqn)
+    with _compat.as_traced(eqn, _compat.mesh_at(eqn, is_hop=True)):
+        try:
+            rule = rule_of(eqn, differentiated)
+        except Exception:  # of any class: it comes from the user's function
+            return ()
     title = f"{label} rule of {_name(eqn)}"
     more: dict[str, Any] = {"first_operand": None, "conditional": True, "rule": True}
     return (plain(label, title, None, rule.jaxpr, **more),)
@@ -84,14 +88,14 @@ class _Call:
             self.of_rule = {k: counted(aval) for k, aval in rule.emitted().items()}
         self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
 
-    def primal(self, *operands: Array) -> list[Any]:
+    def primal(self, *operands: Array) -> list[Array]:
         ctx, outs, emits = self._primal(operands)
         nothing = {key: never(emission) for key, emission in self.of_rule.items()}
         return [*outs, *ctx, *jax.tree.leaves({**emits, **nothing})]
 
     def rule(
         self, operands: Sequence[Array], rule: ClosedJaxpr, args: Sequence[Array]
-    ) -> tuple[list, list]:
+    ) -> tuple[list[Array], list[Array]]:
         """Run the rule on ``args``: its results, then the context and the emissions."""
         threaded, beside = self.thread.rule(self.label, rule)
         first = len(self.consts)
@@ -109,7 +113,7 @@ class _Call:
 
     def _beside(
         self, beside: Beside, ctx: list[Array], operands: Sequence[Array]
-    ) -> tuple[list[Any], Emits]:
+    ) -> tuple[list[Array], Emits]:
         """Run the function next to its rule, only for its context and emissions."""
         jaxpr, consts = beside.function.hoisted
         n_out = len(self.eqn.outvars)
@@ -124,7 +128,7 @@ class _Call:
         tree = jax.tree.structure(beside.function.emitted())
         return ctx, jax.tree.unflatten(tree, flat[len(beside.ctx) :])
 
-    def _given(self, consts: Sequence[Any], operands: Sequence[Array]) -> list[Any]:
+    def _given(self, consts: Sequence[Array], operands: Sequence[Array]) -> list[Array]:
         """The consts of an injector; a const that is also an operand becomes that operand."""
         given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
         return [given.get(id(const), const) for const in consts]
@@ -145,10 +149,12 @@ class _Call:
         )
 
 
-def _apart(operand: Any) -> Any:
+def _apart(operand: Array) -> Array:
     """The operand, or a copy if it is a Ref: the rule that runs next to this writes to it."""
-    is_ref = isinstance(jax.typeof(operand), _compat.AbstractRef)
-    return jax.new_ref(operand[...]) if is_ref else operand
+    if not isinstance(jax.typeof(operand), _compat.AbstractRef):
+        return operand
+    copy: Any = jax.new_ref(operand[...])
+    return copy
 
 
 def _inject(
@@ -158,7 +164,7 @@ def _inject(
     thread: Thread,
     *,
     label: str,
-    keep: Callable[[_Call, list[Any]], dict[str, Any]],
+    keep: Callable[[_Call, Sequence[Aval]], Params],
 ) -> Made:
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
@@ -189,11 +195,11 @@ def _inject(
     every = [*own, *inside, *operands]
     avals = [jax.typeof(x) for x in every]
 
-    def primal(*every: Array) -> list[Any]:
+    def primal(*every: Array) -> list[Array]:
         return call.primal(*every)
 
     primal.__name__ = name  # JAX records it in the jaxpr
-    jaxpr = jax.make_jaxpr(primal)(*avals)
+    jaxpr = _compat.make_jaxpr(primal)(*avals)
     params = {
         **eqn.params,
         "call_jaxpr": _compat.as_stored(jaxpr, eqn.params["call_jaxpr"]),
@@ -203,7 +209,7 @@ def _inject(
     return call.results([*call.consts, *ctx, *operands], _compat.bind(eqn.primitive, every, params))
 
 
-def _keep_jvp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
+def _keep_jvp(call: _Call, avals: Sequence[Aval]) -> Params:
     """The new rule uses symbolic zeros, so that the context can have a zero tangent."""
     n_out, n_lead, n_args = len(call.eqn.outvars), call.n_lead, len(avals) - call.n_lead
 
@@ -215,7 +221,7 @@ def _keep_jvp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
         given = [aval for aval, zero in zip(tangent_avals, zeros, strict=True) if not zero]
         ignored = zeros[:n_lead].count(False)
 
-        def run(*flat: Array) -> list[Any]:
+        def run(*flat: Array) -> list[Array]:
             values = flat[: len(avals)]
             tangents = list(flat[len(avals) + ignored :])
             if instantiated:
@@ -227,14 +233,14 @@ def _keep_jvp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
             outs, more = call.rule(values, rule.jaxpr, [*values[n_lead:], *tangents])
             return [*outs[:n_out], *more, *outs[n_out:]]
 
-        jaxpr = jax.make_jaxpr(run)(*avals, *given)
+        jaxpr = _compat.make_jaxpr(run)(*avals, *given)
         n_more = len(jaxpr.out_avals) - n_out - list(rule.out_zeros).count(False)
         return _compat.Rule(jaxpr, [*rule.out_zeros, *[True] * n_more])
 
     return {**_compat.jvp_params(call.eqn.params, injected), "symbolic_zeros": True}
 
 
-def _keep_vjp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
+def _keep_vjp(call: _Call, avals: Sequence[Aval]) -> Params:
     n_lead = call.n_lead
 
     def injected(*nonzeros: bool) -> _compat.Rule:
@@ -242,11 +248,11 @@ def _keep_vjp(call: _Call, avals: list[Aval]) -> dict[str, Any]:
             raise _compat.CustomVJPException
         rule = _compat.fwd_rule(call.eqn, nonzeros[n_lead:])
 
-        def run(*values: Array) -> list[Any]:
+        def run(*values: Array) -> list[Array]:
             outs, more = call.rule(values, rule.jaxpr, values[n_lead:])
             return [*outs, *more]
 
-        new = _compat.Rule(jax.make_jaxpr(run)(*avals))
+        new = _compat.Rule(_compat.make_jaxpr(run)(*avals))
         return _compat.with_known_residuals(new, rule, len(call.eqn.outvars))
 
     more_out = call.n_ctx + call.emits_tree.num_leaves

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array
+from taxpr._compat import Array, ClosedJaxpr
 from taxpr._hops.protocol import Emits, Hop, Made, Nested, Thread
 from taxpr._hops.rebuild import before_loop, later, select, slotted
 from taxpr._hops.table import register
@@ -66,7 +67,9 @@ def _inject_scan(
     body = thread("body")
     changing, merged = _changing(ctx, thread)
 
-    def step(loop: Any, x: Any) -> Any:
+    def step(
+        loop: tuple[list[Array], list[Array]], x: list[Array]
+    ) -> tuple[tuple[list[Array], list[Array]], tuple[list[Array], Emits]]:
         now, carry = loop
         new, outs, emits = body(merged(now), [*consts, *carry, *x[:n_xs]])
         return (changing(new), outs[:n_carry]), (outs[n_carry:], emits)
@@ -80,14 +83,17 @@ def _inject_scan(
     return merged(now), [*carry, *ys], emits
 
 
-def _changing(ctx: list[Array], thread: Thread) -> tuple[Any, Any]:
+_Leaves = Callable[[Sequence[Array]], list[Array]]
+
+
+def _changing(ctx: list[Array], thread: Thread) -> tuple[_Leaves, _Leaves]:
     """Two functions: one selects the context leaves that may change, one puts the rest back."""
     fixed = [k in thread.options.read_only for k in thread.used]
 
-    def changing(ctx: Any) -> list[Any]:
+    def changing(ctx: Sequence[Array]) -> list[Array]:
         return [x for x, same in zip(ctx, fixed, strict=True) if not same]
 
-    def merged(now: Any) -> list[Any]:
+    def merged(now: Sequence[Array]) -> list[Array]:
         rest = iter(now)
         return [x if same else next(rest) for x, same in zip(ctx, fixed, strict=True)]
 
@@ -129,6 +135,11 @@ def _nested_while(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     )
 
 
+# The predicate, if it is carried, the changing context, the carry, emissions, and the number of the
+# iteration, if an emission has slots for iterations.
+_Loop = tuple[Array | None, list[Array], list[Array], Emits, Array | None]
+
+
 def _inject_while(
     eqn: _compat.JaxprEqn,
     ctx: list[Array],
@@ -148,11 +159,11 @@ def _inject_while(
     condition, body = thread("cond"), thread("body")
     changing, merged = _changing(ctx, thread)
 
-    def check(ctx: Any, carry: Any) -> tuple[Any, Any, Emits]:
+    def check(ctx: list[Array], carry: list[Array]) -> tuple[Array, list[Array], Emits]:
         ctx, (pred,), emits = condition(merged(ctx), [*cond_consts, *carry])
         return pred, changing(ctx), emits
 
-    def step(loop: Any) -> Any:
+    def step(loop: _Loop) -> _Loop:
         pred, ctx, carry, seen, index = loop
         ctx, new, now = body(merged(ctx), [*body_consts, *carry])
         ctx = changing(ctx)
@@ -167,7 +178,7 @@ def _inject_while(
                 seen = {**seen, key: later(seen[key], emission, index)}
         return pred, ctx, new, seen, index
 
-    def goes_on(loop: Any) -> Any:
+    def goes_on(loop: _Loop) -> Array:
         pred, ctx, carry, *_ = loop
         if pred is None:
             pred, _, _ = check(ctx, carry)
@@ -175,7 +186,6 @@ def _inject_while(
 
     emitted = {**body.emitted(), **condition.emitted()}
     seen = {key: before_loop(aval) for key, aval in emitted.items()}
-    # Carry the iteration number only if an emission has slots for iterations.
     index = jnp.int32(0) if any(map(slotted, emitted.values())) else None
     batched = bool(condition.jaxpr.out_avals[0].ndim)
     now = changing(ctx)
@@ -189,15 +199,20 @@ def _inject_while(
     return merged(now), carry, emits
 
 
-def _bound_while(eqn: _compat.JaxprEqn, goes_on: Any, step: Any, init: Any) -> Any:
+def _bound_while(
+    eqn: _compat.JaxprEqn,
+    goes_on: Callable[[_Loop], Array],
+    step: Callable[[_Loop], _Loop],
+    init: _Loop,
+) -> _Loop:
     """Like `jax.lax.while_loop`, which would drop unused tags from the condition."""
     flat, tree = jax.tree.flatten(init)
 
-    def over_leaves(fn: Any) -> tuple[Any, list[Any]]:
-        def run(*flat):
+    def over_leaves(fn: Callable[[_Loop], object]) -> tuple[ClosedJaxpr, list[Array]]:
+        def run(*flat: Array) -> list[Array]:
             return jax.tree.leaves(fn(jax.tree.unflatten(tree, flat)))
 
-        return _compat.hoisted(jax.make_jaxpr(run)(*flat))
+        return _compat.hoisted(_compat.make_jaxpr(run)(*flat))
 
     condition, cond_consts = over_leaves(goes_on)
     body, body_consts = over_leaves(step)

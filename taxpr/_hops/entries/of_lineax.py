@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from taxpr import _compat
+from taxpr._compat import Array
 from taxpr._hops.protocol import Hop, Nested
 from taxpr._hops.table import found_in_params, register_when_loaded
-from taxpr._hops.traced import traced
+from taxpr._hops.traced import Run, traced
 
 _PART = (
     "it is a part of the function that {name} calls and does not run by itself; what runs is in "
@@ -50,7 +50,7 @@ def _entries() -> Mapping[_compat.Kind, Hop] | None:
     }
 
 
-def _running(rule: Callable[..., Any]) -> Callable[[_compat.JaxprEqn], Callable[..., Any]]:
+def _running(rule: Callable[..., Sequence[Array]]) -> Run:
     return lambda eqn: functools.partial(rule, **eqn.params)
 
 
@@ -64,8 +64,10 @@ def _parts(eqn: _compat.JaxprEqn) -> list[Nested]:
 
 
 def _nested_mapped(
-    solve: Any, nested: Callable[[_compat.JaxprEqn], Any], eqn: _compat.JaxprEqn
-) -> Any:
+    solve: _compat.Primitive,
+    nested: Callable[[_compat.JaxprEqn], Sequence[Nested]],
+    eqn: _compat.JaxprEqn,
+) -> Sequence[Nested]:
     """The jaxprs of a primitive under equinox's vmap; inject refuses any but a solve."""
     params = dict(eqn.params)
     while "prim" in params:

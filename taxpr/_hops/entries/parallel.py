@@ -9,17 +9,16 @@ raises an error. Leaves that injectors only read bypass the body's results.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from taxpr import _compat
-from taxpr._compat import Array
+from taxpr._compat import Array, ArrayLike, Aval, StoredJaxpr
 from taxpr._errors import InjectorError, RefusedError
-from taxpr._hops.protocol import Emission, Hop, Made, Nested, Thread, plain
+from taxpr._hops.protocol import Emits, Hop, Made, Nested, Thread, plain
 from taxpr._hops.rebuild import tags_in
 from taxpr._hops.table import register
 from taxpr._hops.varying import varying_axes, waiting
@@ -52,9 +51,11 @@ def _inject_shard_map(
     manual = _compat.manual_axes(eqn)
     axes = tuple(_compat.manual_sizes(eqn))
     placed: list[tuple[str, ...]] = []
-    tree: Any = None
+    tree = jax.tree.structure({})  # of the emissions, once the body is traced
 
-    def body(ctx: list[Array], operands: list[Array]) -> Any:
+    def body(
+        ctx: list[Array], operands: list[Array]
+    ) -> tuple[list[Array], dict[tuple[str, ...], list[Array]]]:
         nonlocal tree
         threaded = thread("body", ctx=ctx)
         new, outs, emits = threaded(ctx, operands)
@@ -66,9 +67,9 @@ def _inject_shard_map(
         ]
         _check_results(eqn, thread, varying_axes(params["jaxpr"], sharded), differs)
         _check_waiting(thread, params["jaxpr"], threaded.jaxpr, [*[_NONE] * len(ctx), *sharded])
-        by_axes: dict[tuple[str, ...], list[Any]] = {key: [] for key in _subsets(axes)}
+        by_axes: dict[tuple[str, ...], list[Array]] = {key: [] for key in _subsets(axes)}
 
-        def place(value: Any, along: tuple[str, ...]) -> None:
+        def place(value: Array, along: tuple[str, ...]) -> None:
             missing = [name for name in along if name not in _compat.varying(value)]
             value = _compat.pvary(value, missing) if params["check_vma"] else value
             by_axes[along].append(jnp.expand_dims(value, tuple(range(len(along)))))
@@ -111,12 +112,12 @@ def _inject_shard_map(
     outs, by_axes = mapped(entering, operands)
     queues = {key: iter(values) for key, values in by_axes.items()}
     rest = iter([next(queues[key]) for key in placed])
-    new = []
+    new: list[Array] = []
     for k, value in zip(thread.used, ctx, strict=True):
         now = value if k in thread.options.unchanged else next(rest)
         # A leaf that was not stacked keeps the sharding with which it entered.
         new.append(_compat.resharded(now, value) if now.ndim == value.ndim else now)
-    emits: dict[str, Emission] = jax.tree.unflatten(tree, list(rest))
+    emits: Emits = jax.tree.unflatten(tree, list(rest))
     return new, list(outs), emits
 
 
@@ -137,7 +138,9 @@ def _check_results(
             )
 
 
-def _check_waiting(thread: Thread, old: Any, new: Any, given: Sequence[frozenset[str]]) -> None:
+def _check_waiting(
+    thread: Thread, old: StoredJaxpr, new: StoredJaxpr, given: Sequence[frozenset[str]]
+) -> None:
     """Raise if devices may now take different ways through a loop or branch with a collective."""
     before = waiting(old, given[len(given) - len(_compat.open_jaxpr(old).invars) :])
     for key, (eqn, along) in waiting(new, given).items():
@@ -156,8 +159,8 @@ def _check_waiting(thread: Thread, old: Any, new: Any, given: Sequence[frozenset
 
 
 def _merged(
-    eqn: _compat.JaxprEqn, thread: Thread, old: Any, new: Any, along: tuple[str, ...]
-) -> Any:
+    eqn: _compat.JaxprEqn, thread: Thread, old: Array, new: Array, along: tuple[str, ...]
+) -> Array:
     """Merge a context leaf that differs along mesh axes, as the option ``shards`` says."""
     policy = thread.options.shards
     if policy is None:
@@ -170,10 +173,10 @@ def _merged(
             f'there is no {policy} of that. Use shards="stack", or a function.'
         )
     elif policy == "psum":
-        merged = old + jax.lax.psum(new - old, along)
+        merged = old + _compat.psum(new - old, along)
     else:
         number = new.astype(jnp.uint8) if new.dtype == bool else new
-        merged = jax.lax.pmax(number, along).astype(new.dtype)
+        merged = _compat.pmax(number, along).astype(new.dtype)
     return _compat.with_weak_type(merged, jax.typeof(old).weak_type)
 
 
@@ -187,9 +190,17 @@ def _refuse_if_no_sum(thread: Thread, name: str | None) -> None:
         )
 
 
-def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) -> Any:
-    traced = jax.make_jaxpr(lambda leaf: jnp.asarray(policy(leaf, along)))(new)
-    merged: Any = traced.out_avals[0]
+def _by_function(
+    thread: Thread,
+    policy: Callable[[Array, tuple[str, ...]], ArrayLike],
+    new: Array,
+    along: tuple[str, ...],
+) -> Array:
+    def merge(leaf: Array) -> Array:
+        return jnp.asarray(policy(leaf, along))
+
+    traced = _compat.make_jaxpr(merge)(new)
+    merged: Aval = traced.out_avals[0]
     if (merged.shape, merged.dtype) != (new.shape, new.dtype):
         raise InjectorError(
             f"inject: the function shards= made {merged.str_short()} of a ctx leaf "
@@ -205,7 +216,7 @@ def _by_function(thread: Thread, policy: Any, new: Any, along: tuple[str, ...]) 
     return _compat.jaxpr_as_fun(traced)(new)[0]
 
 
-def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, ...]) -> str:
+def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Array, along: tuple[str, ...]) -> str:
     source = _compat.source_of(eqn)
     return (
         f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at "
@@ -218,9 +229,9 @@ def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Any, along: tuple[str, 
     )
 
 
-def _axes_of(spec: Any) -> frozenset[str]:
+def _axes_of(spec: PartitionSpec) -> frozenset[str]:
     """The mesh axes along which each device holds a part of a value: a shard or a summand."""
-    names = set(getattr(spec, "unreduced", ()))
+    names: set[str] = set(getattr(spec, "unreduced", ()))
     for entry in _compat.spec_entries(spec):
         names.update(entry if isinstance(entry, tuple) else () if entry is None else (entry,))
     return frozenset(names)

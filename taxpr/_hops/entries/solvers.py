@@ -14,11 +14,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
+from jax.custom_derivatives import SymbolicZero
 
 from taxpr import _compat
-from taxpr._compat import Array, Aval, ClosedJaxpr
-from taxpr._hops.kept import entering, leaving
+from taxpr._compat import Array, Aval, Dot, PyTree, StoredJaxpr
+from taxpr._hops.kept import entering, jvp_in, leaving
 from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded, plain
 from taxpr._hops.rebuild import refuse_refs, untagged
 from taxpr._hops.table import register
@@ -45,7 +45,7 @@ _NO_DERIVATIVE_OF_STATES = (
 
 def _refusing(
     name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Array]
-) -> list[Any]:
+) -> list[Array]:
     source = _compat.source_of(eqn)
     address = inner.address.home
     text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
@@ -102,30 +102,30 @@ def _inject_linear_solve(
     matvec = _compat.jaxpr_as_fun(_compat.closed(params["jaxprs"].matvec))
 
     @jax.custom_jvp
-    def solved(hidden: list[Any], consts: list[Any], b: list[Any]) -> list[Any]:
+    def solved(hidden: list[Array], consts: list[Array], b: list[Array]) -> list[Array]:
         used = consts[at_solve : at_solve + lengths.solve]
         return list(_compat.jaxpr_as_fun(jaxpr)(*hidden, *used, *b))
 
-    def rule(primals: Any, tangents: Any) -> Any:
+    def rule(
+        primals: tuple[list[Array], list[Array], list[Array]],
+        tangents: tuple[list[Dot], list[Dot], list[Dot]],
+    ) -> tuple[list[Array], list[Any]]:  # JAX does not declare that there may be symbolic zeros
         _, consts, _ = primals
         _, consts_dot, b_dot = tangents
         flat = solved(*primals)
         x = flat[:n_solution]
         # Differentiate A x = b: A dx = db - dA x.
-        rhs = [jnp.zeros_like(v) if _is_zero(dot) else dot for v, dot in zip(x, b_dot, strict=True)]
-        moving = [k for k in range(lengths.matvec) if not _is_zero(consts_dot[k])]
+        rhs = [
+            jnp.zeros_like(v) if isinstance(dot, SymbolicZero) else dot
+            for v, dot in zip(x, b_dot, strict=True)
+        ]
+        of_matvec = enumerate(consts_dot[: lengths.matvec])
+        moving = {k: dot for k, dot in of_matvec if not isinstance(dot, SymbolicZero)}
         if moving:
-
-            def applied(*moved: Array) -> list[Any]:
-                now = dict(zip(moving, moved, strict=True))
-                return matvec(*(now.get(k, consts[k]) for k in range(lengths.matvec)), *x)
-
-            at, along = ([given[k] for k in moving] for given in (consts, consts_dot))
-            _, change = jax.jvp(applied, at, along)
+            _, change = jvp_in(matvec, [*consts[: lengths.matvec], *x], moving)
             rhs = [db - dax for db, dax in zip(rhs, change, strict=True)]
         x_dot = _compat.bind(eqn.primitive, [*consts, *rhs], params)[:n_solution]
-        rest = [zero_from_primal(value, symbolic_zeros=True) for value in flat[n_solution:]]
-        return flat, [*x_dot, *rest]
+        return flat, [*x_dot, *map(_compat.symbolic_zero, flat[n_solution:])]
 
     solved.defjvp(rule, symbolic_zeros=True)
     hidden = _refusing("custom_linear_solve", eqn, inner, thread, ctx)
@@ -134,10 +134,6 @@ def _inject_linear_solve(
     given = [*own, *ctx, *used, *operands[n_consts:]]
     of_ctx = range(len(own), len(own) + len(ctx))
     return leaving(thread, jaxpr, given, of_ctx, inner.unpack(flat))
-
-
-def _is_zero(tangent: Any) -> bool:
-    return isinstance(tangent, SymbolicZero)
 
 
 # ---- custom_root -------------------------------------------------------------
@@ -150,10 +146,10 @@ def _nested_root(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     return (plain("solve", "custom_root solve", None, jaxpr, rebuilt=_with_solve),)
 
 
-def _with_solve(eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr) -> _compat.JaxprEqn:
+def _with_solve(eqn: _compat.JaxprEqn, jaxpr: StoredJaxpr) -> _compat.JaxprEqn:
     old = eqn.params["_prim"]
 
-    def solve(consts: Any, guess: Any) -> Any:
+    def solve(consts: PyTree, guess: PyTree) -> PyTree:
         flat = _compat.jaxpr_as_fun(_compat.closed(jaxpr))(*jax.tree.leaves((consts, guess)))
         return jax.tree.unflatten(old.out_tree, flat)
 
@@ -162,7 +158,7 @@ def _with_solve(eqn: _compat.JaxprEqn, jaxpr: ClosedJaxpr) -> _compat.JaxprEqn:
 
 
 def _with_another(old: Any, solve: Callable[..., Any], avals: Sequence[Aval], has_aux: bool) -> Any:
-    traced = jax.jit(solve).trace(*avals[:2])
+    traced = _compat.traced(solve, *avals[:2])
     return type(old)(old.f, solve, old.tangent_solve, traced, avals, has_aux=has_aux)
 
 
@@ -181,7 +177,7 @@ def _inject_root(
     old = eqn.params["_prim"]
     solve_consts, *others = jax.tree.unflatten(old.in_tree, operands)
 
-    def solve(consts: Any, guess: Any) -> Any:
+    def solve(consts: PyTree, guess: PyTree) -> tuple[PyTree, PyTree]:
         hidden, used = consts
         flat = _compat.jaxpr_as_fun(jaxpr)(*hidden, *jax.tree.leaves((used, guess)))
         ctx, outs, emits = inner.unpack(flat)

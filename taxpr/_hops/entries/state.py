@@ -5,8 +5,6 @@ It is the primitive behind `jax.experimental.state.run_state`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 
 from taxpr import _compat
@@ -42,7 +40,7 @@ def _inject(
     started = [*consts, *ctx, *map(zeros_of, emitted)]
     n_consts, n_ctx, n_more = len(consts), len(ctx), len(started)
 
-    def body(*refs: Array) -> list[Any]:
+    def body(*refs: Array) -> list[Array]:
         values = [ref[...] for ref in refs[: n_consts + n_ctx]]
         now, _, emits = inner.unpack(_compat.jaxpr_as_fun(jaxpr)(*values, *refs[n_more:]))
         for ref, value in zip(refs[n_consts:n_more], [*now, *jax.tree.leaves(emits)], strict=True):
@@ -53,7 +51,7 @@ def _inject(
     avals = [*(_compat.AbstractRef(jax.typeof(x)) for x in started), *own]
     params = {
         **eqn.params,
-        "jaxpr": _compat.as_stored(jax.make_jaxpr(body)(*avals), eqn.params["jaxpr"]),
+        "jaxpr": _compat.as_stored(_compat.make_jaxpr(body)(*avals), eqn.params["jaxpr"]),
         "which_linear": (False,) * n_more + tuple(eqn.params["which_linear"]),
         "is_initialized": (True,) * n_more + tuple(eqn.params["is_initialized"]),
     }

@@ -1,0 +1,104 @@
+"""Primitives of taxpr's own. JAX declares no types for what binds one, and for its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jax.custom_derivatives import SymbolicZero, zero_from_primal
+from jax.interpreters import ad, batching, mlir
+
+from taxpr._compat._primitives import jet_rules
+from taxpr._compat._types import Array, ArrayLike, Primitive
+
+# What `jax.jvp` and the like pass along: a symbolic zero where there is nothing to compute.
+Tangent = Array | ad.Zero
+# The same for a rule of `jax.custom_jvp` with ``symbolic_zeros``.
+Dot = Array | SymbolicZero
+# The terms of `jax.experimental.jet`, which has no symbolic zeros.
+Series = Sequence[Array]
+# For each value the axis that a vmap maps over; None where it maps over none.
+Dims = Sequence[int | None]
+
+
+class OneResult(Primitive):
+    """A primitive with one result."""
+
+    if TYPE_CHECKING:
+
+        def bind(self, *args: ArrayLike, **params: Any) -> Array: ...
+
+
+class ManyResults(Primitive):
+    """A primitive with a list of results."""
+
+    multiple_results = True
+
+    if TYPE_CHECKING:
+
+        def bind(self, *args: ArrayLike, **params: Any) -> list[Array]: ...
+
+
+def define(
+    primitive: Primitive,
+    *,
+    impl: Callable[..., object],
+    forwards: Callable[..., object] | None = None,
+    types: Callable[..., object] | None = None,
+    effectful_types: Callable[..., tuple[object, object]] | None = None,
+    jvp: Callable[..., tuple[object, object]] | None = None,
+    jet: Callable[..., tuple[object, object]] | None = None,
+    transpose: Callable[..., Sequence[Tangent | None]] | None = None,
+    batch: Callable[..., tuple[object, object]] | None = None,
+) -> None:
+    """Give a primitive its rules, each as JAX calls it.
+
+    Args:
+        primitive: The primitive.
+        impl: The results, from the operands.
+        forwards: Of one whose results are operands: which, whatever stands for them. Where it is
+            None, JAX compiles ``impl``.
+        types: The types of the results, from those of the operands; ``impl`` by default.
+        effectful_types: In place of ``types``: these, and the effects.
+        jvp: ``(primals, tangents)`` to these of the results.
+        jet: ``(primals, series)`` to these of the results.
+        transpose: The cotangents of the operands, from those of the results and the operands.
+        batch: ``(values, dims)`` to these of the results.
+    """
+    many = primitive.multiple_results
+    primitive.def_impl(impl)
+    if effectful_types is not None:
+        primitive.def_effectful_abstract_eval(effectful_types)
+    else:
+        primitive.def_abstract_eval(types or impl)
+    for table, rule in (
+        (ad.primitive_jvps, jvp),
+        (ad.primitive_transposes, transpose),
+        (batching.primitive_batchers, batch),
+        (jet_rules, jet),
+    ):
+        if rule is not None:
+            table[primitive] = rule
+
+    def passing(_: object, *values: object, **params: Any) -> Any:
+        results = (forwards or impl)(*values, **params)
+        return results if many else [results]
+
+    lowering = passing if forwards else mlir.lower_fun(impl, multiple_results=many)
+    # Without a platform, so for all of them.
+    mlir.register_lowering(primitive, lowering)
+
+
+def instantiated(tangent: Tangent) -> Array:
+    """The tangent, with zeros in place of a symbolic zero."""
+    return ad.instantiate_zeros(tangent)
+
+
+def symbolic_zero(x: Array) -> SymbolicZero:
+    """The zero tangent of a value."""
+    return zero_from_primal(x, symbolic_zeros=True)
+
+
+def is_linear(operand: object) -> bool:
+    """Whether a transpose rule is asked for the cotangent of an operand."""
+    return ad.is_undefined_primal(operand)
