@@ -10,8 +10,11 @@ pytest.importorskip("nbclient")
 from notebooks.test_saved import PATHS, tool
 
 
-@pytest.mark.spread(4)
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def each_time(path):
+    return pytest.param(path, marks=() if path.stem == "quickstart" else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("path", map(each_time, PATHS), ids=lambda path: path.stem)
 def test_runs(path, monkeypatch):
     if path.stem in tool.WITH_LIBRARIES:
         pytest.importorskip("flax")
