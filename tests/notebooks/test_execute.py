@@ -14,7 +14,7 @@ def each_time(path):
     return pytest.param(path, marks=() if path.stem == "quickstart" else pytest.mark.slow)
 
 
-@pytest.mark.parametrize("path", map(each_time, PATHS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [each_time(path) for path in PATHS], ids=lambda path: path.stem)
 def test_runs(path, monkeypatch):
     if path.stem in tool.WITH_LIBRARIES:
         pytest.importorskip("flax")
