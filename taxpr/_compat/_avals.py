@@ -38,6 +38,12 @@ def key_impl(dtype: DType) -> str:
     return extended._impl.name
 
 
+def finite_range(dtype: DType) -> tuple[float, float]:
+    """The least and the greatest finite number of a dtype of fractions."""
+    held = jnp.finfo(dtype)
+    return float(held.min), float(held.max)
+
+
 def tangent_aval(aval: Aval) -> Aval:
     """The aval of the tangent of a value; its dtype is float0 if the value has none."""
     return aval.to_tangent_aval()

@@ -1,11 +1,14 @@
 """Attach injectors to tags: make their handlers, the initial context, and the report."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 
@@ -24,8 +27,15 @@ from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 # Injectors that run one after the other at the same sites.
 Chain = tuple[Injector, ...]
+# What a user attaches: an injector, a function
+# ``(ctx, token, params) -> (token, ctx)``, or several.
+One = Injector | Callable[..., tuple[PyTree, PyTree]]
+Given = One | Sequence[One]
 
 
 class Attached(NamedTuple):
@@ -46,20 +56,24 @@ class Attached(NamedTuple):
     chosen: list[tuple[Site, Handler]]
     counters: Counters
     ctx: PyTree
-    report: Callable[[Any, Any], Any]
+    report: Callable[[PyTree, PyTree], PyTree]
     no_sums: dict[int, str]
     read_only: frozenset[int]
     parameters: tuple[Parameter, ...]
     skipped: tuple[Skipped, ...] = ()
 
 
-def attach_function(fn: Callable[..., Any], ctx: PyTree, sites: Sequence[Site]) -> Attached:
+def attach_function(
+    fn: Callable[..., tuple[PyTree, PyTree]], ctx: PyTree, sites: Sequence[Site]
+) -> Attached:
     """Attach a function to all sites, with one context."""
     handler = handler_for(fn, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
-    return Attached(
-        chosen, Counters(0), ctx, lambda ctx, initial: {"ctx": ctx}, {}, frozenset(), ()
-    )
+
+    def report(ctx: PyTree, _: PyTree) -> PyTree:
+        return {"ctx": ctx}
+
+    return Attached(chosen, Counters(0), ctx, report, {}, frozenset(), ())
 
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
@@ -70,7 +84,7 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
     indices = _indexed(ctx)
     chosen = _at_sites(injector, sites, indices, counters)
 
-    def report(final: PyTree, initial: PyTree) -> Any:
+    def report(final: PyTree, initial: PyTree) -> PyTree:
         return _report(injector, final, initial)
 
     read_only = frozenset(_read_only(injector, indices))
@@ -79,7 +93,9 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
     return Attached(chosen, counters, ctx, report, no_sums, read_only, parameters)
 
 
-def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Options) -> Attached:
+def attach_many(
+    mapping: Mapping[Selector, Given], sites: Sequence[Site], options: Options
+) -> Attached:
     """Attach injectors to the sites that their keys select, with a dict of contexts.
 
     Raises:
@@ -116,7 +132,7 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
         for pair in _at_sites(one, chosen[key], indices[key], counters)
     ]
 
-    def report(final: dict[str, Any], initial: dict[str, Any] | None) -> dict[str, Any]:
+    def report(final: PyTree, initial: PyTree) -> PyTree:
         before = initial or dict.fromkeys(injectors)
         return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
 
@@ -139,20 +155,24 @@ def attach_many(mapping: Mapping[Any, Any], sites: Sequence[Site], options: Opti
     )
 
 
-def as_injector(given: Any) -> Injector | Chain:
+def as_injector(given: Given) -> Injector | Chain:
     """Convert the user's argument to an `Injector`, or a tuple of them.
 
     Raises:
         InjectorError: If it is no injector.
     """
-    if isinstance(given, (list, tuple)):
+    if _are_several(given):
         if not given:
             raise InjectorError("inject: the list of injectors is empty.")
         return tuple(_single(one) for one in given)
     return _single(given)
 
 
-def _single(given: Any) -> Injector:
+def _are_several(given: Given) -> TypeIs[Sequence[One]]:
+    return isinstance(given, (list, tuple))
+
+
+def _single(given: One) -> Injector:
     if isinstance(given, InjectorKind):
         values = ", ".join(map(str, given.__signature__.parameters.values()))
         raise InjectorError(
@@ -170,7 +190,7 @@ def _single(given: Any) -> Injector:
     return from_function(given)
 
 
-def _check_signature(fn: Callable[..., Any]) -> None:
+def _check_signature(fn: Callable[..., object]) -> None:
     """Refuse a function whose signature cannot take ctx, token and params."""
     try:
         signature = inspect.signature(fn)
@@ -193,19 +213,19 @@ def _at(given: Injector | Chain, sites: Sequence[Site]) -> Injector | Chain:
     return given.at(sites)
 
 
-def _initial(given: Injector | Chain, sites: Sequence[Site]) -> Any:
+def _initial(given: Injector | Chain, sites: Sequence[Site]) -> PyTree:
     if isinstance(given, tuple):
         return tuple(one.initial(sites) for one in given)
     return given.initial(sites)
 
 
-def _report(given: Injector | Chain, ctx: PyTree, initial: PyTree) -> Any:
+def _report(given: Injector | Chain, ctx: PyTree, initial: PyTree) -> PyTree:
     if isinstance(given, tuple):
         return tuple(map(_report, given, ctx, initial or (None,) * len(given)))
     return given.report_of(ctx, initial)
 
 
-def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
+def _no_sums(given: Injector | Chain, indices: PyTree) -> dict[int, str]:
     """The indices of the leaves of states that do not add up, with the injector's name."""
     if isinstance(given, tuple):
         return {
@@ -214,7 +234,7 @@ def _no_sums(given: Injector | Chain, indices: Any) -> dict[int, str]:
     return {} if given.adds_up else dict.fromkeys(jax.tree.leaves(indices["state"]), given.name)
 
 
-def _read_only(given: Injector | Chain, indices: Any) -> set[int]:
+def _read_only(given: Injector | Chain, indices: PyTree) -> set[int]:
     """The indices of leaves that do not change: values, and states of injectors that keep them."""
     if isinstance(given, tuple):
         return {k for pair in zip(given, indices, strict=True) for k in _read_only(*pair)}
@@ -222,7 +242,7 @@ def _read_only(given: Injector | Chain, indices: Any) -> set[int]:
     return set(jax.tree.leaves((indices["values"], indices["state"] if stays else ())))
 
 
-def _parameters(key: str | None, given: Injector | Chain, indices: Any) -> Iterator[Parameter]:
+def _parameters(key: str | None, given: Injector | Chain, indices: PyTree) -> Iterator[Parameter]:
     if isinstance(given, tuple):
         for one, part in zip(given, indices, strict=True):
             yield from _parameters(key, one, part)
@@ -239,7 +259,7 @@ def _key(where: Selector) -> str:
         return _key(where.where)
     if isinstance(where, Site):
         return where.address
-    if isinstance(where, tuple):
+    if _is_tuple(where):
         return f"({', '.join(repr(one) if isinstance(one, str) else _key(one) for one in where)})"
     if not callable(where):
         return repr(where)
@@ -249,10 +269,14 @@ def _key(where: Selector) -> str:
     return f"{name}:{code.co_firstlineno}" if code else name
 
 
+def _is_tuple(where: Selector) -> TypeIs[tuple[Selector, ...]]:
+    return isinstance(where, tuple)
+
+
 def _has_predicate(where: Selector) -> bool:
     if isinstance(where, Maybe):
         return _has_predicate(where.where)
-    return any(map(_has_predicate, where)) if isinstance(where, tuple) else callable(where)
+    return any(map(_has_predicate, where)) if _is_tuple(where) else callable(where)
 
 
 def _unused(key: str, taken: Collection[str]) -> str:
@@ -261,14 +285,14 @@ def _unused(key: str, taken: Collection[str]) -> str:
     return next(one for one in numbered if one not in taken)
 
 
-def _indexed(ctx: PyTree) -> Any:
+def _indexed(ctx: PyTree) -> PyTree:
     """The context with each leaf replaced by its index."""
     leaves, tree = jax.tree.flatten(ctx)
     return jax.tree.unflatten(tree, range(len(leaves)))
 
 
 def _at_sites(
-    given: Injector | Chain, sites: Sequence[Site], indices: Any, counters: Counters
+    given: Injector | Chain, sites: Sequence[Site], indices: PyTree, counters: Counters
 ) -> list[tuple[Site, Handler]]:
     """The sites with their handlers; ``indices`` has the index of each leaf of its context.
 
@@ -276,7 +300,7 @@ def _at_sites(
     identity.
     """
     injectors, parts = (given, indices) if isinstance(given, tuple) else ((given,), (indices,))
-    made: dict[Any, Handler] = {}
+    made: dict[Hashable, Handler] = {}
     pairs: list[tuple[Site, Handler]] = []
     for site in sites:
         row: list[Handler] = []

@@ -1,24 +1,27 @@
 """`collect`: make a program return the values of its tags."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array
+from taxpr._compat import Array, ClosedJaxpr, PyTree, TreeDef
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.memo import made_of
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops.protocol import Emission, Options
-from taxpr._hops.rebuild import Slots
+from taxpr._hops.rebuild import Slots, slotted
 from taxpr._jaxprs.splice import followed_by
 from taxpr._primitives.tag import tag_p
 from taxpr._sites.site import Site
@@ -43,8 +46,8 @@ class Masked(NamedTuple):
         Array(False, dtype=bool)
     """
 
-    value: Any
-    mask: Any
+    value: PyTree
+    mask: Array
 
 
 class Last(NamedTuple):
@@ -67,8 +70,8 @@ class Last(NamedTuple):
         Last(value=Array(16, dtype=int32), count=Array(4, dtype=int32))
     """
 
-    value: Any
-    count: Any
+    value: PyTree
+    count: Any  # an array; `tuple` has a method of that name
 
 
 class Steps(NamedTuple):
@@ -94,9 +97,9 @@ class Steps(NamedTuple):
         Array([ 2,  4,  8, 16], dtype=int32)
     """
 
-    value: Any
-    mask: Any
-    count: Any
+    value: PyTree
+    mask: Array
+    count: Any  # an array; `tuple` has a method of that name
 
 
 def collector(size: int | None = None, *, stays: bool = False) -> Handler:
@@ -122,15 +125,15 @@ def collector(size: int | None = None, *, stays: bool = False) -> Handler:
     return Handler(hand_out, uses=(), observes=True, emits=True)
 
 
-def collected(site: Site, emission: Emission) -> Any:
+def collected(site: Site, emission: Emission) -> PyTree:
     """The value that `collect` returns for a site."""
     tree = jax.tree.structure(site.avals)
-    match emission.value:
-        case [Slots() as slots]:
-            return Steps(jax.tree.unflatten(tree, slots.leaves), slots.fired, emission.fired)
-    value = jax.tree.unflatten(tree, emission.value)
     if emission.fired is None:
-        return value
+        return jax.tree.unflatten(tree, emission.value)
+    if slotted(emission):
+        [slots] = emission.value
+        return Steps(jax.tree.unflatten(tree, slots.leaves), slots.fired, emission.fired)
+    value = jax.tree.unflatten(tree, emission.value)
     if any(step.is_while for step in site.steps):
         return Last(value, emission.fired)
     return Masked(value, emission.fired > 0)
@@ -148,16 +151,16 @@ class Collection:
         mesh: For each tag, by address, the mesh axes for which its values have an axis.
     """
 
-    jaxpr: Any
-    shapes: tuple[Any, dict[str, Any]]
+    jaxpr: ClosedJaxpr
+    shapes: tuple[PyTree, dict[str, PyTree]]
     sites: dict[str, list[Site]]
     stacked: set[str]
     mesh: dict[str, Container[str]]
 
 
 def collection(
-    jaxpr: Any,
-    out_tree: Any,
+    jaxpr: ClosedJaxpr,
+    out_tree: TreeDef,
     sites: Sequence[Site],
     max_steps: int | None,
     stack: bool,
@@ -176,8 +179,8 @@ def collection(
 
 
 def _collection(
-    jaxpr: Any,
-    out_tree: Any,
+    jaxpr: ClosedJaxpr,
+    out_tree: TreeDef,
     sites: Sequence[Site],
     named: dict[str, list[Site]],
     max_steps: int | None,
@@ -189,10 +192,10 @@ def _collection(
     stacked: set[str] = set()
     mesh: dict[str, Container[str]] = {}
 
-    def split(*flat: Any) -> Any:
+    def split(*flat: Array) -> tuple[PyTree, dict[str, PyTree]]:
         _, outs, emits = threaded.unpack(flat)
         mesh.update({address: emission.mesh or () for address, emission in emits.items()})
-        values = {}
+        values: dict[str, PyTree] = {}
         for name, group in named.items():
             each = [collected(site, emits[site.address]) for site in group]
             values[name], is_stacked = together(each)
@@ -230,7 +233,7 @@ def _stands_for(site: Site, other: Site) -> bool:
     )
 
 
-def together(values: Sequence[Any]) -> tuple[Any, bool]:
+def together(values: Sequence[PyTree]) -> tuple[PyTree, bool]:
     """The values of all tags of one name, and whether they are stacked."""
     if len(values) == 1:
         return values[0], False
@@ -239,12 +242,12 @@ def together(values: Sequence[Any]) -> tuple[Any, bool]:
     return tuple(values), False
 
 
-def _stacked(first: Any, *rest: Any) -> Any:
+def _stacked(first: Array, *rest: Array) -> Array:
     """Stack values on a new axis, all with the sharding of the first if it is part of the type."""
     return jnp.stack([first, *(_compat.resharded(x, first) for x in rest)])
 
 
-def _type(value: Any) -> Any:
+def _type(value: PyTree) -> Hashable:
     leaves, tree = jax.tree.flatten(value)
     return tree, tuple((x.shape, x.dtype) for x in leaves)
 
@@ -252,9 +255,9 @@ def _type(value: Any) -> Any:
 # ---- axes --------------------------------------------------------------------
 
 
-def axes_of(found: Collection, max_steps: int | None) -> dict[str, Any]:
+def axes_of(found: Collection, max_steps: int | None) -> dict[str, PyTree]:
     """Describe the axes of collected values; see `Program.axes`."""
-    out: dict[str, Any] = {}
+    out: dict[str, PyTree] = {}
     for name, sites in found.sites.items():
         trees = [jax.tree.structure(site.avals) for site in sites]
         each = [_axes(site, max_steps, found.mesh[site.address]) for site in sites]
@@ -275,7 +278,7 @@ def _axes(site: Site, max_steps: int | None, mesh: Container[str]) -> list[tuple
             leading.append(address)
         if step.eqn.primitive is _compat.shard_map_p:
             leading += [f"mesh {name}" for name in _compat.manual_sizes(step.eqn) if name in mesh]
-    described = []
+    described: list[tuple[str, ...]] = []
     for number, aval in enumerate(jax.tree.leaves(site.avals)):
         # The vmaps around a tag, the outermost one first.
         mapped = [dims[number] for _, dims in reversed(site.batch)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from taxpr import _compat
-from taxpr._compat import Array, PyTree
+from taxpr._compat import Array, ArrayLike, DType, PyTree
 from taxpr._errors import InjectorError
 from taxpr._injectors.kind import Param, injector
 from taxpr._jaxprs.prng import one_key
@@ -20,7 +20,7 @@ from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
 
-def _each(name: str, token: PyTree, fn: Callable[[Any], Any]) -> Any:
+def _each(name: str, token: PyTree, fn: Callable[[Array], Array]) -> PyTree:
     def one(x: Array) -> Array:
         if _compat.is_extended(x.dtype) or x.dtype == bool:
             raise InjectorError(
@@ -31,7 +31,7 @@ def _each(name: str, token: PyTree, fn: Callable[[Any], Any]) -> Any:
     return jax.tree.map(one, token)
 
 
-def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
+def _fitted(name: str, parameter: str, value: ArrayLike, x: Array) -> Array:
     """A parameter in the token's dtype; refused where that could change its value.
 
     An integer that the token cannot hold was refused when it was given; one that came into
@@ -62,16 +62,16 @@ def _fitted(name: str, parameter: str, value: Any, x: Any) -> Any:
     return value.astype(x.dtype)
 
 
-def _rank(dtype: Any) -> int:
+def _rank(dtype: DType) -> int:
     kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
     return next(i for i, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind))
 
 
-_COMPLEX = _rank(jnp.complex64)
+_COMPLEX = _rank(jnp.dtype(jnp.complex64))
 
 
 @injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
-def replace(token: PyTree, value: Any) -> PyTree:
+def replace(token: PyTree, value: PyTree) -> PyTree:
     """Put a value in the token's place: a scalar, or a tree of the token's structure.
 
     Example:
@@ -81,7 +81,7 @@ def replace(token: PyTree, value: Any) -> PyTree:
         10.0
     """
     single = jax.tree.structure(value) == jax.tree.structure(0)
-    values = jax.tree.map(lambda _: value, token) if single else value
+    values = _compat.map_leaves(lambda _: value, token) if single else value
     expected, found = map(jax.tree.structure, (token, values))
     if found != expected and not jax.tree_util.treedef_is_leaf(expected):
         raise InjectorError(
@@ -98,7 +98,7 @@ def replace(token: PyTree, value: Any) -> PyTree:
 
 
 @injector(factor=Param(0.5, -2.0, 2.0, "What the token is multiplied by."))
-def scale(token: PyTree, factor: Any) -> PyTree:
+def scale(token: PyTree, factor: ArrayLike) -> PyTree:
     """Multiply the token.
 
     Example:
@@ -111,7 +111,7 @@ def scale(token: PyTree, factor: Any) -> PyTree:
 
 
 @injector(value=Param(0.0, -10.0, 10.0, "What is added to the token."))
-def add(token: PyTree, value: Any) -> PyTree:
+def add(token: PyTree, value: ArrayLike) -> PyTree:
     """Add to the token.
 
     Example:
@@ -133,15 +133,15 @@ def zero(token: PyTree) -> PyTree:
         >>> print(without(without.ctx, 2.0)[0])
         2.0
     """
-    return jax.tree.map(lambda x: zeros(x.shape, x.dtype), token)
+    return _compat.map_leaves(lambda x: zeros(x.shape, x.dtype), token)
 
 
 # ---- clip --------------------------------------------------------------------
 
 
-def _in_order(low: Any, high: Any) -> None:
+def _in_order(low: ArrayLike, high: ArrayLike) -> None:
     try:
-        swapped = bool(np.any(np.asarray(low) > np.asarray(high)))
+        swapped = bool(np.asarray(np.asarray(low) > np.asarray(high)).any())
     except (TypeError, ValueError):  # no numbers, which is said where they are converted
         return
     if swapped:
@@ -151,7 +151,7 @@ def _in_order(low: Any, high: Any) -> None:
         )
 
 
-def _bound(name: str, value: Any, x: Any) -> Any:
+def _bound(name: str, value: ArrayLike, x: Array) -> Array:
     """A bound in the token's dtype. An infinite one is beyond all that the token can be."""
     given = jnp.asarray(value)
     if not jnp.issubdtype(given.dtype, jnp.floating):
@@ -163,8 +163,7 @@ def _bound(name: str, value: Any, x: Any) -> Any:
         fits = jnp.where(inner >= float(held.max), high, inner.astype(x.dtype))
         return jnp.where(inner <= float(held.min), low, fits)
     if not np.isinf(np.asarray(np.inf, x.dtype)):  # some dtypes of 8 bits have no infinity
-        held = jnp.finfo(x.dtype)
-        given = jnp.clip(given, float(held.min), float(held.max))
+        given = jnp.clip(given, *_compat.finite_range(x.dtype))
     return _fitted("clip", name, given, x)
 
 
@@ -173,7 +172,7 @@ def _bound(name: str, value: Any, x: Any) -> Any:
     high=Param(math.inf, -10.0, 10.0, "The largest value let through; inf: no bound."),
     check=_in_order,
 )
-def clip(token: PyTree, low: Any, high: Any) -> PyTree:
+def clip(token: PyTree, low: ArrayLike, high: ArrayLike) -> PyTree:
     """Hold the token between bounds; one not given is open.
 
     Example:
@@ -194,7 +193,7 @@ def clip(token: PyTree, low: Any, high: Any) -> PyTree:
 # ---- noise -------------------------------------------------------------------
 
 
-def _stream(site: Site) -> dict[str, Any]:
+def _stream(site: Site) -> dict[str, Array]:
     # The same in every process, which `hash` of a string is not.
     return {"fired": jnp.int32(0), "site": jnp.uint32(zlib.crc32(site.address.encode()))}
 
@@ -204,7 +203,7 @@ def _stream(site: Site) -> dict[str, Any]:
     key=Param(help="A PRNG key, or an integer for its seed.", is_key=True),
     stddev=Param(0.1, 0.0, 10.0, "The standard deviation."),
 )
-def noise(token: PyTree, state: PyTree, key: Any, stddev: Any) -> tuple[PyTree, PyTree]:
+def noise(token: PyTree, state: PyTree, key: Array, stddev: ArrayLike) -> tuple[PyTree, PyTree]:
     """Add normal noise.
 
     The key must be given. Each firing draws with a key of its own, made of that key, the
@@ -238,7 +237,7 @@ def noise(token: PyTree, state: PyTree, key: Any, stddev: Any) -> tuple[PyTree, 
 # ---- cast and stop_gradient --------------------------------------------------
 
 
-def _number_dtype(dtype: Any) -> Any:
+def _number_dtype(dtype: DTypeLike | None) -> DType:
     try:
         found = jnp.dtype(dtype)
         if dtype is None or not jnp.issubdtype(found, jnp.number):
@@ -250,8 +249,8 @@ def _number_dtype(dtype: Any) -> Any:
     return jax.dtypes.canonicalize_dtype(found)
 
 
-@injector(options={"dtype": jnp.bfloat16}, check=lambda dtype: _number_dtype(dtype))
-def cast(token: PyTree, dtype: Any) -> PyTree:
+@injector(options={"dtype": jnp.bfloat16}, check=_number_dtype)
+def cast(token: PyTree, dtype: DTypeLike | None) -> PyTree:
     """Round the token to what another dtype can hold.
 
     It is converted there and back, as by ``astype``: float to integer cuts off, and what is
@@ -272,7 +271,7 @@ def cast(token: PyTree, dtype: Any) -> PyTree:
                 "complex ones, and real ones to real ones."
             )
         # The compiler may take a plain conversion there and back for none at all.
-        return jax.lax.optimization_barrier(x.astype(narrow)).astype(x.dtype)
+        return _compat.optimization_barrier(x.astype(narrow)).astype(x.dtype)
 
     return _each("cast", token, one)
 

@@ -1,5 +1,8 @@
 """`Injector`: an injector with parameter values, ready to be attached, and `from_function`."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -13,9 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import PyTree
+from taxpr._compat import Params, PyTree
 from taxpr._errors import InjectorError, TaxprError, name_of, say_where
 from taxpr._sites.site import Site
+
+# Values of parameters by name.
+Values = Mapping[str, PyTree]
+# A result for people, such as a dict of arrays.
+Report = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +59,18 @@ class Injector:
     """
 
     name: str
-    values: Mapping[str, Any]
-    fire: Callable[[dict[str, Any], Any, Any, dict[str, Any]], tuple[Any, Any]]
-    new_state: Callable[[Site | None], Any]
-    report: Callable[[PyTree], dict[str, Any]]
+    values: Values
+    fire: Callable[[dict[str, PyTree], PyTree, PyTree, Params], tuple[PyTree, PyTree]]
+    new_state: Callable[[Site | None], PyTree]
+    report: Callable[[PyTree], Report]
     shared: bool = False
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     adds_up: bool = True
     keys: frozenset[str] = frozenset()
     observes: bool = False
-    check: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
+    check: Callable[[Values, Mapping[str, Any]], None] | None = None
 
-    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+    def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
         """The initial context of the injector, attached at ``sites``.
 
         Args:
@@ -85,7 +93,7 @@ class Injector:
             state = {site.address: self._first_state(site) for site in sites}
         return {"values": values, "state": jax.tree.map(jnp.asarray, state)}
 
-    def _first_state(self, site: Site) -> Any:
+    def _first_state(self, site: Site) -> PyTree:
         try:
             return self.new_state(site)
         except InjectorError:
@@ -103,7 +111,7 @@ class Injector:
         del sites
         return self
 
-    def part_of(self, ctx: dict[str, Any], address: str) -> dict[str, Any]:
+    def part_of(self, ctx: dict[str, PyTree], address: str) -> dict[str, PyTree]:
         """The part of a context, or of a tree with its structure, that a site sees.
 
         Args:
@@ -113,7 +121,7 @@ class Injector:
         state = ctx["state"] if self.shared else ctx["state"][address]
         return {"values": ctx["values"], "state": state}
 
-    def __call__(self, ctx: PyTree, token: PyTree, params: dict[str, Any]) -> tuple[PyTree, PyTree]:
+    def __call__(self, ctx: PyTree, token: PyTree, params: Params) -> tuple[PyTree, PyTree]:
         """Inject at one site; ``ctx`` is the part of the context that the site sees."""
         result = self.fire(ctx["values"], ctx["state"], token, params)
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -139,8 +147,8 @@ class Injector:
             )
 
     def report_of(
-        self, ctx: dict[str, Any], initial: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
+        self, ctx: dict[str, PyTree], initial: dict[str, PyTree] | None = None
+    ) -> dict[str, PyTree]:
         """The reports of a final context by address; ``"*"`` if the state is shared.
 
         With ``shards="stack"`` the final state has additional axes, one state for each device. Then
@@ -159,7 +167,7 @@ class Injector:
         states, before = (
             {"*": one["state"]} if self.shared else one["state"] for one in (ctx, initial or ctx)
         )
-        said = {}
+        said: dict[str, PyTree] = {}
         for address, state in states.items():
             try:
                 said[address] = self._said(state, before[address])
@@ -170,7 +178,7 @@ class Injector:
                 raise
         return said
 
-    def _said(self, state: PyTree, before: PyTree) -> Any:
+    def _said(self, state: PyTree, before: PyTree) -> Report | list[Report]:
         leaves, tree = jax.tree.flatten(state)
         ranks = [jnp.ndim(leaf) for leaf in jax.tree.leaves(before)]
         more = [leaf.shape[: leaf.ndim - n] for leaf, n in zip(leaves, ranks, strict=True)]
@@ -185,7 +193,7 @@ class Injector:
         ]
         return [self.report(jax.tree.unflatten(tree, one)) for one in of_each]
 
-    def _leaf(self, name: str, value: Any, sites: Sequence[Site]) -> Any:
+    def _leaf(self, name: str, value: PyTree, sites: Sequence[Site]) -> PyTree:
         """Convert a value to a leaf. Refuses an integer that an integer token cannot hold.
 
         If all tokens are integers, a whole float becomes an integer, because sliders give floats.
@@ -219,7 +227,11 @@ class Injector:
 
 
 def from_function(
-    fn: Callable[..., Any], ctx: PyTree = (), *, observes: bool = False, **values: Any
+    fn: Callable[..., tuple[PyTree, PyTree]],
+    ctx: PyTree = (),
+    *,
+    observes: bool = False,
+    **values: PyTree,
 ) -> Injector:
     """An `Injector` of a user's function ``(ctx, token, params) -> (token, ctx)``.
 
@@ -254,7 +266,7 @@ def from_function(
 
     @functools.wraps(fn)
     def fire(
-        values: dict[str, Any], state: PyTree, token: PyTree, params: dict[str, Any]
+        values: dict[str, PyTree], state: PyTree, token: PyTree, params: Params
     ) -> tuple[PyTree, PyTree]:
         given = {k: _compat.with_weak_type(v, True) if k in weak else v for k, v in values.items()}
         result = fn(state, token, params, **given)
@@ -277,7 +289,7 @@ def from_function(
     )
 
 
-def _check_takes(fn: Callable[..., Any], values: Mapping[str, Any]) -> None:
+def _check_takes(fn: Callable[..., object], values: Values) -> None:
     """Raise if the signature of a function does not take these names."""
     try:
         signature = inspect.signature(fn)

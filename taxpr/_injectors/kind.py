@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.core
 
-from taxpr._compat import PyTree
+from taxpr._compat import Params, PyTree
 from taxpr._errors import InjectorError, name_of
-from taxpr._injectors.injector import Injector
+from taxpr._injectors.injector import Injector, Report, Values
 from taxpr._sites.site import Site
 
 
@@ -41,7 +41,7 @@ class Param:
         (4.0, raised(power=3.0))
     """
 
-    default: Any = inspect.Parameter.empty
+    default: PyTree = inspect.Parameter.empty
     low: float | None = None
     high: float | None = None
     help: str = ""
@@ -68,13 +68,13 @@ class InjectorKind:
     name: str
     doc: str
     params: Mapping[str, Param]
-    _body: Callable[..., Any] = dataclasses.field(repr=False)
-    _state: Callable[..., Any] | None = dataclasses.field(repr=False)
-    _report: Callable[[PyTree], dict[str, Any]] = dataclasses.field(repr=False)
+    _body: Callable[..., PyTree] = dataclasses.field(repr=False)
+    _state: Callable[..., PyTree] | None = dataclasses.field(repr=False)
+    _report: Callable[[PyTree], Report] = dataclasses.field(repr=False)
     _options: Mapping[str, Any] = dataclasses.field(repr=False)
     _adds_up: bool = dataclasses.field(repr=False)
     _observes: bool = dataclasses.field(repr=False)
-    _check: Callable[..., None] | None = dataclasses.field(repr=False)
+    _check: Callable[..., object] | None = dataclasses.field(repr=False)
     # Applied to each injector that the kind makes.
     _finish: Callable[[Injector], Injector] = dataclasses.field(
         default=lambda made: made, repr=False
@@ -86,7 +86,7 @@ class InjectorKind:
             object.__setattr__(self, name, getattr(self._body, name))
         object.__setattr__(self, "__wrapped__", self._body)
 
-    def __get__(self, instance: Any, owner: Any = None) -> InjectorKind:
+    def __get__(self, instance: object, owner: type | None = None) -> InjectorKind:
         """Return the kind itself. A class with this method is a function for `help`."""
         return self
 
@@ -100,7 +100,7 @@ class InjectorKind:
         parameters = [inspect.Parameter(k, kind, default=v) for k, v in defaults.items()]
         return inspect.Signature(parameters, return_annotation=Injector)
 
-    def __call__(self, *args: Any, **given: Any) -> Injector:
+    def __call__(self, *args: PyTree, **given: PyTree) -> Injector:
         """An injector with these values, and defaults for the others.
 
         Raises:
@@ -125,19 +125,19 @@ class InjectorKind:
 
         @functools.wraps(self._body)
         def fire(
-            values: dict[str, Any], state: PyTree, token: PyTree, params: dict[str, Any]
+            values: dict[str, PyTree], state: PyTree, token: PyTree, params: Params
         ) -> tuple[PyTree, PyTree]:
             given = {**values, **_taken(self._body, {**options, "params": params})}
             if self._state is None:
                 return self._body(token, **given), state
             return self._body(token, state, **given)
 
-        def new_state(site: Site | None) -> Any:
+        def new_state(site: Site | None) -> PyTree:
             if self._state is None:
                 return ()
             return self._state(site, **_taken(self._state, options))
 
-        def check(values: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        def check(values: Values, options: Mapping[str, Any]) -> None:
             given = {**self._options, **options, **values}
             known = not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(given))
             if self._check is not None and known:
@@ -157,11 +157,15 @@ class InjectorKind:
             observes=self._observes,
             check=check,
         )
-        return self._finish(made) if self._finish else made
+        return self._finish(made)
+
+    def finished(self, finish: Callable[[Injector], Injector], **options: Any) -> InjectorKind:
+        """The kind with more options; ``finish`` makes its injectors of those that it made."""
+        return dataclasses.replace(self, _options={**self._options, **options}, _finish=finish)
 
 
 def _check_call(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     first: tuple[str, ...],
     words: Collection[str],
     what: str = "",
@@ -189,7 +193,7 @@ def _check_call(
         ) from None
 
 
-def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(fn: Callable[..., object], words: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that a function takes."""
     names = inspect.signature(fn).parameters
     return {name: value for name, value in words.items() if name in names}
@@ -197,14 +201,14 @@ def _taken(fn: Callable[..., Any], words: Mapping[str, Any]) -> dict[str, Any]:
 
 def injector(
     *,
-    state: Callable[..., Any] | None = None,
-    report: Callable[[PyTree], dict[str, Any]] | None = None,
+    state: Callable[..., PyTree] | None = None,
+    report: Callable[[PyTree], Report] | None = None,
     options: Mapping[str, Any] | None = None,
     adds_up: bool = False,
     observes: bool = False,
-    check: Callable[..., None] | None = None,
+    check: Callable[..., object] | None = None,
     **params: Param,
-) -> Callable[[Callable[..., Any]], InjectorKind]:
+) -> Callable[[Callable[..., PyTree]], InjectorKind]:
     """Make a kind of injector of a function, as the ready injectors are made.
 
     The function takes the token, the state if there is one, and its declared parameters by name:
@@ -257,7 +261,7 @@ def injector(
         {'0:scan/body/t0': {'average': Array(0.578125, dtype=float32)}}
     """
 
-    def decorate(body: Callable[..., Any]) -> InjectorKind:
+    def decorate(body: Callable[..., PyTree]) -> InjectorKind:
         name = body.__name__
         untaken = set(params) - set(_taken(body, params)) | {"params"} & {*params, *(options or {})}
         for option in options or {}:

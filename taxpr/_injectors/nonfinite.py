@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax.numpy as jnp
+
+from taxpr._compat import Array
 
 NONE_FOUND = {"nan": 0, "+inf": 0, "-inf": 0}
 
 
-def with_found(counts: dict[str, Any], x: Any) -> dict[str, Any]:
+def with_found(counts: dict[str, Array], x: Array) -> dict[str, Array]:
     """Add the non-finite elements of an array of floats or complex numbers to the counts.
 
     Each element counts once. A complex number is NaN if a part is, otherwise -inf if a part is.
@@ -23,13 +24,13 @@ def with_found(counts: dict[str, Any], x: Any) -> dict[str, Any]:
     return {**counts, **more}
 
 
-def added(count: Any, more: Any) -> Any:
+def added(count: Array, more: Array) -> Array:
     """The sum of two counts, saturated at the maximum of their dtype."""
     total = jnp.asarray(count + more)
     return jnp.where(total < count, jnp.iinfo(total.dtype).max, total)
 
 
-def of_all(counts: dict[str, Any]) -> dict[str, Any]:
+def of_all(counts: dict[str, Array]) -> dict[str, Array]:
     """The counts for a report: of each kind and of all together."""
     found = {name: counts[name] for name in NONE_FOUND}
     return {**found, "nonfinite": functools.reduce(added, found.values())}

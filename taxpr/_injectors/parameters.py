@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from taxpr._compat import PyTree
+from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.state import as_type
 
 
@@ -26,7 +27,7 @@ class Parameter(NamedTuple):
     key: str | None
     injector: str
     name: str
-    leaves: Any
+    leaves: PyTree
 
     def __str__(self) -> str:
         at = "" if self.key is None else f" at {self.key!r}"
@@ -34,8 +35,8 @@ class Parameter(NamedTuple):
 
 
 def with_values(
-    ctx: PyTree, parameters: Sequence[Parameter], key: str | None, given: Mapping[str, Any]
-) -> Any:
+    ctx: PyTree, parameters: Sequence[Parameter], key: str | None, given: Mapping[str, PyTree]
+) -> PyTree:
     """The context with other values of some parameters.
 
     Raises:
@@ -80,13 +81,12 @@ def with_values(
 
 def _in_ctx(ctx: PyTree, parameter: Parameter) -> str:
     """The path of a parameter in a context, as Python code."""
-    of_leaves = jax.tree_util.tree_flatten_with_path(ctx)[0]
-    path, place = jax.tree_util.tree_flatten_with_path(parameter.leaves)[0][0]
-    whole = of_leaves[place][0]
-    return f"ctx{jax.tree_util.keystr(whole[: len(whole) - len(path)])}"
+    path, place = named_leaves("", parameter.leaves)[0]
+    whole, _ = named_leaves("ctx", ctx)[int(place)]
+    return whole.removesuffix(path)
 
 
-def _fitted(parameter: Parameter, old: Any, new: Any) -> Any:
+def _fitted(parameter: Parameter, old: Array, new: PyTree) -> Array:
     """A new leaf with the shape and dtype of the old one; a number is broadcast."""
     try:
         array = new if isinstance(new, jax.Array) else jnp.asarray(new)

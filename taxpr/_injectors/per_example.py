@@ -1,27 +1,31 @@
 """`per_example`: let an injector see single examples instead of a batch of `jax.vmap`."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import PyTree
+from taxpr._compat import Array, ArrayLike, Dims, Params, PyTree
 from taxpr._errors import InjectorError
-from taxpr._injectors.injector import Injector, from_function
+from taxpr._injectors.injector import Injector, Report, from_function
 from taxpr._injectors.site_injector import SiteInjector
 from taxpr._jaxprs.prng import one_key
 from taxpr._sites.site import Site
 
 
-def per_example(injector: Injector | Callable[..., Any], ctx: PyTree = ()) -> Injector:
+def per_example(
+    injector: Injector | Callable[..., tuple[PyTree, PyTree]], ctx: PyTree = ()
+) -> Injector:
     """An injector that runs for each example of a batch by itself.
 
     Under a `jax.vmap` in the traced function, a tag marks the whole batch. This injector is mapped
@@ -63,14 +67,12 @@ def per_example(injector: Injector | Callable[..., Any], ctx: PyTree = ()) -> In
         raise InjectorError(
             f"per_example: {one.name} is told the tag at which it runs, and sees the whole batch."
         )
-    fields: dict[str, Any] = {f.name: getattr(one, f.name) for f in dataclasses.fields(Injector)}
-    fields |= {"name": f"per_example({one.name})", "one": one}
-    return _PerExample(**fields)
+    return _PerExample.of(one, name=f"per_example({one.name})", one=one)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class _PerExample(SiteInjector):
-    one: Any = None
+    one: Injector
 
     def at(self, sites: Sequence[Site]) -> Injector:
         if not sites:
@@ -78,7 +80,7 @@ class _PerExample(SiteInjector):
         report = functools.partial(_reported, self.one.report, _sizes(sites[0]))
         return dataclasses.replace(self, report=report)
 
-    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+    def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
         sizes = {_sizes(site): site for site in sites}
         if len(sizes) > 1:
             (a, first), (b, second), *_ = sizes.items()
@@ -90,7 +92,7 @@ class _PerExample(SiteInjector):
             return self.one.initial(sites)
         [size] = sizes
         ctx = self.one.initial([_example(site) for site in sites])
-        return jax.tree.map(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)
+        return _compat.map_leaves(lambda x: jnp.broadcast_to(x, (*size, *x.shape)), ctx)
 
     def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         if isinstance(self.one, SiteInjector):
@@ -98,16 +100,22 @@ class _PerExample(SiteInjector):
         return super().counted(site, part)
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+        self,
+        site: Site,
+        index: Sequence[Array | None],
+        ctx: PyTree,
+        token: PyTree,
+        params: Params,
     ) -> tuple[PyTree, PyTree]:
         one = self.one
+        run = one
         if isinstance(one, SiteInjector):
-            one = functools.partial(one.fire_at, _example(site), index)
+            run = functools.partial(one.fire_at, _example(site), index)
         leaves, tree = jax.tree.flatten(token)
         given, ctx = ctx, {**ctx, "values": self._with_own_keys(ctx["values"], _sizes(site))}
 
-        def call(ctx: PyTree, leaves: list[Any]) -> Any:
-            result = one(ctx, jax.tree.unflatten(tree, leaves), params)
+        def call(ctx: PyTree, leaves: list[Array]) -> tuple[PyTree, list[Array]]:
+            result = run(ctx, jax.tree.unflatten(tree, leaves), params)
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise InjectorError(
                     f"{self.name}: it returned a {type(result).__name__}. An injector returns "
@@ -118,7 +126,8 @@ class _PerExample(SiteInjector):
             return result[1], jax.tree.leaves(result[0])
 
         # Along explicit mesh axes, all mapped arguments need the same sharding of the batch axis.
-        ctx = jax.tree.map(lambda x: _compat.axes_like(x, _batch_axes(site, leaves)), ctx)
+        batch = _batch_axes(site, leaves)
+        ctx = _compat.map_leaves(lambda x: _compat.axes_like(x, batch), ctx)
         for axes in reversed(_axes(site)):
             call = jax.vmap(call, in_axes=(0, axes), out_axes=(0, axes))
         try:
@@ -133,10 +142,12 @@ class _PerExample(SiteInjector):
         token = token if self.observes else jax.tree.unflatten(tree, leaves)
         return token, {**ctx, "values": given["values"]}
 
-    def _with_own_keys(self, values: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
+    def _with_own_keys(
+        self, values: dict[str, PyTree], sizes: tuple[int, ...]
+    ) -> dict[str, PyTree]:
         """The values with the number of the example folded into its keys."""
 
-        def own(key: Any, number: Any) -> Any:
+        def own(key: Array, number: Array) -> Array:
             return jax.random.fold_in(one_key(self.one.name, key), number)
 
         for _ in sizes:
@@ -149,39 +160,46 @@ class _PerExample(SiteInjector):
         return f"per_example({self.one!r})"
 
 
-def _reported(report: Callable[[Any], Any], sizes: tuple[int, ...], state: PyTree) -> Any:
+def _reported(report: Callable[[PyTree], Report], sizes: tuple[int, ...], state: PyTree) -> PyTree:
     """The reports of all examples, on the axes of the batch where that can be."""
-    state = jax.tree.map(lambda x: _compat.whole_axes(x, len(sizes)), state)
-    each = [report(jax.tree.map(lambda x, k=k: x[k], state)) for k in np.ndindex(sizes)]
-    leaves = [jax.tree.flatten(one) for one in each]
+    state = _compat.map_leaves(lambda x: _compat.whole_axes(x, len(sizes)), state)
+    leaves, tree = jax.tree.flatten(state)
+    each = [report(jax.tree.unflatten(tree, [x[k] for x in leaves])) for k in np.ndindex(sizes)]
     try:
-        types = {(tree, *map(jax.typeof, values)) for values, tree in leaves}
+        types = {(jax.tree.structure(one), *map(jax.typeof, jax.tree.leaves(one))) for one in each}
     except TypeError:  # a text, say
         return each
     if len(types) != 1:
         return each
 
-    def stacked(*values: Any) -> Any:
+    def stacked(*values: ArrayLike) -> Array:
         return jnp.stack([jnp.asarray(x) for x in values]).reshape(*sizes, *jnp.shape(values[0]))
 
     return jax.tree.map(stacked, *each)
 
 
+def _vmaps(site: Site) -> list[tuple[int, Dims]]:
+    """The size of each vmap that gives the token an axis, and its dims; the outermost first."""
+    return [(size, dims) for size, dims in reversed(site.batch) if size is not None]
+
+
 def _sizes(site: Site) -> tuple[int, ...]:
     """The sizes of the batch, the outermost vmap's first."""
-    if not site.batch:
+    sizes = tuple(size for size, _ in _vmaps(site))
+    if not sizes:
         raise InjectorError(
             f"per_example: the {site} is in no vmap. Without per_example an injector sees the "
             "token as it is."
         )
-    return tuple(size for size, _ in reversed(site.batch))
+    return sizes
 
 
 def _axes(site: Site) -> list[list[int | None]]:
     """For each vmap, the outermost first, the axis of each leaf when outer ones are taken off."""
-    levels, taken = [], [list[int]() for _ in jax.tree.leaves(site.avals)]
-    for _, dims in reversed(site.batch):
-        level = []
+    levels: list[list[int | None]] = []
+    taken = [list[int]() for _ in jax.tree.leaves(site.avals)]
+    for _, dims in _vmaps(site):
+        level: list[int | None] = []
         for dim, before in zip(dims, taken, strict=True):
             level.append(None if dim is None else dim - sum(other < dim for other in before))
             if dim is not None:
@@ -190,11 +208,11 @@ def _axes(site: Site) -> list[list[int | None]]:
     return levels
 
 
-def _batch_axes(site: Site, leaves: Sequence[Any]) -> list[tuple[Any, int]]:
+def _batch_axes(site: Site, leaves: Sequence[Array]) -> list[tuple[Array, int]]:
     """For each vmap, the outermost first, a leaf of the token and its axis of the batch."""
     return [
         next((leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None)
-        for _, dims in reversed(site.batch)
+        for _, dims in _vmaps(site)
     ]
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
 
-from taxpr._compat import PyTree
+from taxpr import _compat
+from taxpr._compat import Array, Params, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
-from taxpr._injectors.injector import Injector
+from taxpr._injectors.injector import Injector, Report
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.site_injector import SiteInjector
 from taxpr._sites.site import Site
@@ -24,8 +25,7 @@ def by_iteration(kind: InjectorKind) -> InjectorKind:
     With ``per="iteration"`` an injector keeps one state for each iteration of the loops around a
     tag. Its report must work on states with leading axes.
     """
-    options = {**kind._options, "per": None, "max_steps": None}
-    return dataclasses.replace(kind, _options=options, _finish=_per_iteration)
+    return kind.finished(_per_iteration, per=None, max_steps=None)
 
 
 def _per_iteration(one: Injector) -> Injector:
@@ -47,21 +47,16 @@ def _per_iteration(one: Injector) -> Injector:
             f'row, and there are rows with per="iteration" only: {one.name}(per="iteration", '
             f"max_steps={max_steps})."
         )
-    fields: dict[str, Any] = {f.name: getattr(one, f.name) for f in dataclasses.fields(Injector)}
-    rows = _PerIteration(**fields, one=one)
+    rows = _PerIteration.of(one, one=one)
     return dataclasses.replace(
         rows,
         fire=rows.without_site,
         new_state=rows.new_rows,
-        report=lambda state: {**one.report(state["rows"]), **_without_rows(state)},
+        report=rows.report_of_rows,
     )
 
 
-def _without_rows(state: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in state.items() if name != "rows"}
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class _PerIteration(SiteInjector):
     """An injector with the state ``{"rows": states}``, with a leading axis for each loop.
 
@@ -70,13 +65,17 @@ class _PerIteration(SiteInjector):
     """
 
     of_examples: ClassVar[bool] = True
-    one: Any = None
+    one: Injector
 
-    def new_rows(self, site: Site | None) -> dict[str, Any]:
+    def report_of_rows(self, state: dict[str, PyTree]) -> Report:
+        beyond = {name: value for name, value in state.items() if name != "rows"}
+        return {**self.one.report(state["rows"]), **beyond}
+
+    def new_rows(self, site: Site | None) -> dict[str, PyTree]:
         assert site is not None
         sizes = self._sizes(site)
         first = jax.tree.map(jnp.asarray, self.one.new_state(site))
-        rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (*sizes, *x.shape)), first)
+        rows = _compat.map_leaves(lambda x: jnp.broadcast_to(x, (*sizes, *x.shape)), first)
         return {"rows": rows, **({"beyond": 0} if _open_ended(site) else {})}
 
     def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
@@ -84,14 +83,20 @@ class _PerIteration(SiteInjector):
         return [True] * len(loops_around(site))
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+        self,
+        site: Site,
+        index: Sequence[Array | None],
+        ctx: PyTree,
+        token: PyTree,
+        params: Params,
     ) -> tuple[PyTree, PyTree]:
-        state, place, sizes = ctx["state"], tuple(index), self._sizes(site)
+        state, sizes = ctx["state"], self._sizes(site)
+        place = tuple(k for k in index if k is not None)  # all are counted
         if 0 in sizes:  # a loop of no iterations is traced, too
             return token, ctx
-        row = jax.tree.map(lambda x: x[place], state["rows"])
+        row = _compat.map_leaves(lambda x: x[place], state["rows"])
         token, after = self.one({**ctx, "state": row}, token, params)
-        rows = jax.tree.map(
+        rows = _compat.map_pairs(
             lambda x, new: x.at[place].set(new, mode="drop"), state["rows"], after["state"]
         )
         new = {"rows": rows}
@@ -100,7 +105,7 @@ class _PerIteration(SiteInjector):
             new["beyond"] = state["beyond"] + jnp.any(jnp.stack(outside)).astype(jnp.int32)
         return token, {**ctx, "state": new}
 
-    def without_site(self, *_: Any) -> Any:
+    def without_site(self, *_: object) -> NoReturn:
         raise InjectorError(f"{self.name}: it runs at the tags of a program: attach it by inject.")
 
     def _sizes(self, site: Site) -> tuple[int, ...]:

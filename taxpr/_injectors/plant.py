@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import PyTree
+from taxpr._compat import Array, ArrayLike, Params, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Last, Masked, Steps
@@ -21,8 +21,13 @@ from taxpr._injectors.site_injector import SiteInjector
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
+# The iterations of a loop in which to plant; None for all.
+At = int | list[int] | Array | None
 
-def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
+
+def plant(
+    values: PyTree, at: At | tuple[At, ...] = None, mask: ArrayLike | None = None
+) -> Injector:
     """An injector that puts values, such as `collect` returns, in the place of the token.
 
     Values, ``at`` and ``mask`` are leaves of its context: changing them never compiles again.
@@ -97,7 +102,7 @@ def plant(values: Any, at: Any = None, mask: Any = None) -> Injector:
     )
 
 
-def _not_without_site(*_: Any) -> Any:
+def _not_without_site(*_: object) -> NoReturn:
     raise InjectorError("plant: it runs at the tags of a program; attach it with inject.")
 
 
@@ -112,7 +117,7 @@ class _Plant(SiteInjector):
     keeps_state: ClassVar[bool] = True
     collected: type | None = None
 
-    def initial(self, sites: Sequence[Site]) -> dict[str, Any]:
+    def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
         parts = check_planted(self.values, self.collected, sites)
         numbers = {s.address: jnp.int32(k) if parts else () for k, s in enumerate(sites)}
         return {**super().initial(sites), "state": numbers}
@@ -130,18 +135,23 @@ class _Plant(SiteInjector):
         return [k in needed for k in range(len(loops_around(site)))]
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+        self,
+        site: Site,
+        index: Sequence[Array | None],
+        ctx: PyTree,
+        token: PyTree,
+        params: Params,
     ) -> tuple[PyTree, PyTree]:
         values, number = ctx["values"], ctx["state"]
         n_parts = _n_parts(number)
         axes = leading_axes(values["value"], site, n_parts)
 
-        def planted(leaf: Any, x: Any) -> Any:
+        def planted(leaf: Array, x: Array) -> Array:
             place = [number] * n_parts
             place += [_device(site, k, x) if isinstance(k, str) else index[k] for k in axes]
             # The mask of a single value has the axes of the loops.
             of_mask = place if axes else [*place, *index]
-            where = []
+            where: list[Array] = []
             for one in values["mask"]:
                 where += [_within(one, of_mask), _at(one, of_mask)]
             for one, here in zip(values["at"], index, strict=bool(values["at"])):
@@ -153,7 +163,7 @@ class _Plant(SiteInjector):
             leaf = _compat.resharded(leaf, x)
             return jnp.where(functools.reduce(jnp.logical_and, where), leaf, x) if where else leaf
 
-        return jax.tree.map(planted, values["value"], token), ctx
+        return _compat.map_pairs(planted, values["value"], token), ctx
 
     def __repr__(self) -> str:
         return "plant(...)"
@@ -164,7 +174,7 @@ def _n_parts(state: PyTree) -> int:
     return 0 if isinstance(state, tuple) else 1
 
 
-def _at(array: Any, place: Sequence[Any]) -> Any:
+def _at(array: Array, place: Sequence[Array | None]) -> Array:
     """The part of an array with leading axes that belongs to this firing."""
     place = place[: array.ndim]
     if 0 in array.shape[: len(place)]:
@@ -173,13 +183,13 @@ def _at(array: Any, place: Sequence[Any]) -> Any:
     return _compat.whole_axes(array, len(place))[tuple(place)]
 
 
-def _within(array: Any, place: Sequence[Any]) -> Any:
+def _within(array: Array, place: Sequence[Array | None]) -> Array:
     """Whether the array has this index; a while loop may run beyond its end."""
-    inside = [k < size for k, size in zip(place, array.shape, strict=False)]
+    inside = [k < size for k, size in zip(place, array.shape, strict=False) if k is not None]
     return functools.reduce(jnp.logical_and, inside, jnp.bool_(True))
 
 
-def _device(site: Site, name: str, x: Any) -> Any:
+def _device(site: Site, name: str, x: Array) -> Array:
     """The index of this device along a mesh axis; arbitrary if the leaf is equal on all devices."""
     [step] = [step for step in site.steps if name in mesh_sizes(step.eqn)]
     same = step.eqn.params["check_vma"] and name not in _compat.varying(x)

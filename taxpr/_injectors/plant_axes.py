@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import PyTree
+from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Steps
+from taxpr._injectors.injector import Values
 from taxpr._sites.site import Site
 
 # For each leading axis of the values, the index of a loop around the tag, or the name of a mesh
@@ -26,7 +26,7 @@ from taxpr._sites.site import Site
 Axes = tuple[int | str, ...]
 
 
-def mesh_sizes(eqn: Any) -> dict[str, int]:
+def mesh_sizes(eqn: JaxprEqn) -> dict[str, int]:
     return _compat.manual_sizes(eqn) if eqn.primitive is _compat.shard_map_p else {}
 
 
@@ -46,7 +46,7 @@ def _fitting(lead: tuple[int, ...], site: Site) -> list[Axes]:
     around = _around(site)
     mesh = [name for name, _ in around if isinstance(name, str)]
     n_left_out = len(around) - len(lead)
-    found = []
+    found: list[Axes] = []
     for out in itertools.combinations(mesh, n_left_out) if n_left_out >= 0 else ():
         kept = [pair for pair in around if pair[0] not in out]
         if all(size in (None, given) for given, (_, size) in zip(lead, kept, strict=True)):
@@ -54,7 +54,7 @@ def _fitting(lead: tuple[int, ...], site: Site) -> list[Axes]:
     return found
 
 
-def _readings(value: Any, site: Site, parts: int | None) -> set[Axes]:
+def _readings(value: PyTree, site: Site, parts: int | None) -> set[Axes]:
     """The possible meanings of the leading axes of values at a site, after the axis of parts."""
     readings: set[Axes] | None = None
     for leaf, aval in zip(*map(jax.tree.leaves, (value, site.avals)), strict=True):
@@ -63,14 +63,14 @@ def _readings(value: Any, site: Site, parts: int | None) -> set[Axes]:
         if parts is not None:
             own = own if lead[:1] == (parts,) else None
             lead = lead[1:]
-        here = set(_fitting(lead, site)) if own == aval.shape else set()
+        here = set(_fitting(lead, site)) if own == aval.shape else set[Axes]()
         if own == aval.shape and not lead and parts is None:
             here |= {()}
         readings = here if readings is None else readings & here
     return {()} if readings is None else readings
 
 
-def leading_axes(value: Any, site: Site, n_parts: int) -> Axes:
+def leading_axes(value: PyTree, site: Site, n_parts: int) -> Axes:
     """The meaning of the leading axes of checked values, after the axis of parts."""
     pairs = zip(*map(jax.tree.leaves, (value, site.avals)), strict=True)
     for leaf, aval in pairs:
@@ -82,7 +82,7 @@ def leading_axes(value: Any, site: Site, n_parts: int) -> Axes:
 # ---- checks ------------------------------------------------------------------
 
 
-def check_planted(values: Any, collected: type | None, sites: Sequence[Site]) -> bool:
+def check_planted(values: Values, collected: type | None, sites: Sequence[Site]) -> bool:
     """Raise if planted values do not fit. Returns whether they have a part for each tag."""
     value, n = values["value"], len(sites)
     for site in sites:
@@ -114,7 +114,7 @@ def check_planted(values: Any, collected: type | None, sites: Sequence[Site]) ->
     return parts
 
 
-def _misfit(value: Any, site: Site, n_sites: int) -> str:
+def _misfit(value: PyTree, site: Site, n_sites: int) -> str:
     around = _around(site)
     sizes = tuple("k" if size is None else size for _, size in around)
     said = (
@@ -135,7 +135,7 @@ def _misfit(value: Any, site: Site, n_sites: int) -> str:
     return f"{said}. This is for the {site}."
 
 
-def _two_meanings(value: Any, site: Site, meanings: Sequence[tuple[int | None, Axes]]) -> str:
+def _two_meanings(value: PyTree, site: Site, meanings: Sequence[tuple[int | None, Axes]]) -> str:
     read = [
         ", ".join([*(["the tags"] if parts else []), *(_named(axis, site) for axis in axes)])
         for parts, axes in meanings
@@ -151,7 +151,7 @@ def _named(axis: int | str, site: Site) -> str:
     return f"mesh axis {axis!r}" if isinstance(axis, str) else f"loop {loops_around(site)[axis][0]}"
 
 
-def _check_masks(values: Any, collected: type | None, site: Site, parts: int | None) -> None:
+def _check_masks(values: Values, collected: type | None, site: Site, parts: int | None) -> None:
     leaves = jax.tree.leaves(values["value"])
     n_parts = 0 if parts is None else 1
     axes = leading_axes(values["value"], site, n_parts)
@@ -186,7 +186,7 @@ def _begins(lead: Sequence[int | None], shape: Sequence[int]) -> bool:
     )
 
 
-def _check_at(at: Any, site: Site) -> None:
+def _check_at(at: Sequence[Array | None], site: Site) -> None:
     loops = loops_around(site)
     if at and len(at) != len(loops):
         named = "".join(f", {address}" for address, _ in loops)
@@ -208,7 +208,7 @@ def _check_at(at: Any, site: Site) -> None:
             raise InjectorError(f"plant: at={outside[0]} is no iteration of {address}, {has}.")
 
 
-def _shown(tree: PyTree, leading: Sequence[Any] = ()) -> str:
+def _shown(tree: PyTree, leading: Sequence[object] = ()) -> str:
     """The types of the leaves, with more axes in front."""
     leaves = [x if hasattr(x, "shape") else jnp.asarray(x) for x in jax.tree.leaves(tree)]
     each = [f"{x.dtype}[{','.join(map(str, (*leading, *x.shape)))}]" for x in leaves]

@@ -1,15 +1,19 @@
 """Ready injectors that observe the token and do not change it."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array, PyTree
+from taxpr._compat import Array, Aval, Params, PyTree
 from taxpr._errors import ArgumentError, InjectorError
+from taxpr._injectors.injector import Report
 from taxpr._injectors.kind import injector
 from taxpr._injectors.nonfinite import NONE_FOUND, added, of_all, with_found
 from taxpr._injectors.per_iteration import by_iteration
@@ -20,8 +24,18 @@ from taxpr._sites.site import Site
 _RECORD_BYTES = 64 * 2**20
 
 
+def _at_each(state: PyTree) -> Callable[[Site], PyTree]:
+    """A state that is the same at each site to begin with."""
+
+    def first(site: Site) -> PyTree:
+        del site
+        return state
+
+    return first
+
+
 @by_iteration
-@injector(state=lambda site: 0, report=lambda state: {"count": state}, adds_up=True, observes=True)
+@injector(state=_at_each(0), report=lambda state: {"count": state}, adds_up=True, observes=True)
 def count(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Count how often the tag fires.
 
@@ -48,12 +62,12 @@ def count(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
 # ---- record ------------------------------------------------------------------
 
 
-def _check_slots(slots: Any) -> None:
+def _check_slots(slots: int | None) -> None:
     if slots is not None and (not isinstance(slots, int) or slots < 1):
         raise InjectorError(f"record: slots={slots!r}; it is a number from 1 on, or None.")
 
 
-def _check_sizes(site: Site, avals: list[Any]) -> None:
+def _check_sizes(site: Site, avals: Sequence[Aval]) -> None:
     for aval in avals:
         if not all(isinstance(size, int) for size in aval.shape):
             raise InjectorError(
@@ -63,7 +77,7 @@ def _check_sizes(site: Site, avals: list[Any]) -> None:
             )
 
 
-def _slots(site: Site, slots: int | None) -> dict[str, Any]:
+def _slots(site: Site, slots: int | None) -> dict[str, PyTree]:
     avals = jax.tree.leaves(site.avals)
     _check_sizes(site, avals)
     if slots is None:
@@ -72,7 +86,7 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
         fits = trips is not None and trips * size <= _RECORD_BYTES
         slots = max(trips, 1) if fits and trips is not None else 1
 
-    def buffer(aval: Any) -> Any:
+    def buffer(aval: Aval) -> Array:
         out = zeros((slots, *aval.shape), aval.dtype)
         # Otherwise each device has the whole buffer.
         return _compat.resharded(out, aval, 1) if _compat.devices_are_known(aval) else out
@@ -80,7 +94,7 @@ def _slots(site: Site, slots: int | None) -> dict[str, Any]:
     return {"values": jax.tree.map(buffer, site.avals), "count": jnp.int32(0)}
 
 
-def _recorded(state: PyTree) -> dict[str, Any]:
+def _recorded(state: PyTree) -> Report:
     """The kept values in order of firing, and the number of firings."""
     if state["count"].ndim:
         raise ArgumentError(
@@ -91,7 +105,7 @@ def _recorded(state: PyTree) -> dict[str, Any]:
     leaves = jax.tree.leaves(buffers)
     slots = leaves[0].shape[0] if leaves else fired
     first = fired % slots if fired > slots else 0
-    values = jax.tree.map(
+    values = _compat.map_leaves(
         lambda buffer: jnp.roll(buffer, -first, axis=0)[: min(fired, slots)], buffers
     )
     return {"count": state["count"], "values": values}
@@ -148,7 +162,7 @@ _NO_STATS = {
 }
 
 
-def _reported(state: PyTree) -> dict[str, Any]:
+def _reported(state: dict[str, Array]) -> Report:
     elements = jnp.maximum(_elements(state), 1)
     variance = state["squares"] / elements
     norm = jnp.sqrt(state["squares"] + elements * state["mean"] ** 2)
@@ -156,13 +170,13 @@ def _reported(state: PyTree) -> dict[str, Any]:
     return {**shown, "std": jnp.sqrt(variance), "norm": norm, **of_all(state)}
 
 
-def _elements(state: dict[str, Any]) -> Any:
+def _elements(state: dict[str, Array]) -> Array:
     dtype = state["mean"].dtype
     return state["blocks"].astype(dtype) * _BLOCK + state["elements"].astype(dtype)
 
 
 @by_iteration
-@injector(state=lambda site: dict(_NO_STATS), report=_reported, observes=True)
+@injector(state=_at_each(_NO_STATS), report=_reported, observes=True)
 def stats(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Keep mean, std, min, max, norm and the number of non-finite values of all firings.
 
@@ -194,7 +208,7 @@ def stats(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     return token, state
 
 
-def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
+def _with_seen(state: dict[str, Array], x: Array) -> dict[str, Array]:
     if _compat.is_extended(x.dtype):
         raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
     if jnp.issubdtype(x.dtype, jnp.inexact):
@@ -225,12 +239,12 @@ def _with_seen(state: dict[str, Any], x: Any) -> dict[str, Any]:
 _ALL_FINITE = {"count": 0, "firings": 0, "first": -1, "first_nan": -1, **NONE_FOUND}
 
 
-def _found(state: dict[str, Any]) -> dict[str, Any]:
+def _found(state: dict[str, Array]) -> Report:
     return {**{name: state[name] for name in _ALL_FINITE}, **of_all(state)}
 
 
 @by_iteration
-@injector(state=lambda site: dict(_ALL_FINITE), report=_found, observes=True)
+@injector(state=_at_each(_ALL_FINITE), report=_found, observes=True)
 def check_finite(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Count values that are NaN or infinite, and remember when they came first.
 
@@ -259,7 +273,7 @@ def check_finite(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
             now = with_found(now, x)
     bad, nan = of_all(now)["nonfinite"] > 0, now["nan"] > 0
 
-    def first(name: str, found: Any) -> Any:
+    def first(name: str, found: Array) -> Array:
         return jnp.where(found & (state[name] < 0), state["count"], state[name])
 
     return token, {
@@ -275,7 +289,7 @@ def check_finite(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
 
 
 @injector(observes=True)
-def print(token: PyTree, params: dict[str, Any]) -> PyTree:
+def print(token: PyTree, params: Params) -> PyTree:
     """Print the token with the tag's name each time that it fires.
 
     It prints by `jax.debug.print`, also in compiled code, and for each lane of a `jax.vmap`
@@ -288,7 +302,7 @@ def print(token: PyTree, params: dict[str, Any]) -> PyTree:
         >>> out, ctx = shown(shown.ctx, 3.0); jax.effects_barrier()
         y: 6.0
     """
-    shown = jax.tree.map(
+    shown = _compat.map_leaves(
         lambda x: jax.random.key_data(x) if _compat.is_extended(x.dtype) else x, token
     )
     # The name is an argument and not part of the format, because it may contain braces.

@@ -1,13 +1,17 @@
 """`SiteInjector`: the base of injectors that need to know the tag at which they run."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 
-from taxpr._compat import PyTree
+from taxpr._compat import Array, Params, PyTree
 from taxpr._engine.handler import Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters, loops_around
@@ -26,6 +30,12 @@ class SiteInjector(Injector):
     keeps_state: ClassVar[bool] = False
     of_examples: ClassVar[bool] = False
 
+    @classmethod
+    def of(cls, given: Injector, /, **more: Any) -> Self:
+        """An injector as one of this class, with more fields."""
+        fields = {one.name: getattr(given, one.name) for one in dataclasses.fields(Injector)}
+        return cls(**fields | more)
+
     def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         """For each loop around a site, outermost first, whether calls need its iteration.
 
@@ -37,7 +47,12 @@ class SiteInjector(Injector):
         return [False] * len(loops_around(site))
 
     def fire_at(
-        self, site: Site, index: Sequence[Any], ctx: PyTree, token: PyTree, params: dict[str, Any]
+        self,
+        site: Site,
+        index: Sequence[Array | None],
+        ctx: PyTree,
+        token: PyTree,
+        params: Params,
     ) -> tuple[PyTree, PyTree]:
         """Inject at a site.
 
@@ -55,7 +70,7 @@ class SiteInjector(Injector):
         raise NotImplementedError
 
 
-def site_handler(injector: Injector, site: Site, indices: Any, counters: Counters) -> Handler:
+def site_handler(injector: Injector, site: Site, indices: PyTree, counters: Counters) -> Handler:
     """The handler of an injector at a site.
 
     ``indices`` has the index of each leaf of the injector's context in its place.
@@ -66,7 +81,7 @@ def site_handler(injector: Injector, site: Site, indices: Any, counters: Counter
         return handler_for(injector, tree, tuple(own), injector.observes)
     loops = counters.of(site, injector.counted(site, part), injector.observes)
 
-    def run(ctx: PyTree, token: PyTree, params: dict[str, Any]) -> Any:
+    def run(ctx: PyTree, token: PyTree, params: Params) -> tuple[PyTree, PyTree]:
         mine, counts = ctx
         left = iter(counts)
         index = [loop and loop.index(next(left)) for loop in loops]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 
-from taxpr._compat import PyTree
+from taxpr._compat import Params, PyTree, TreeDef
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector
 
@@ -42,7 +40,7 @@ def state(initial: PyTree) -> Injector:
     """
 
     def fire(
-        values: dict[str, Any], held: PyTree, token: PyTree, params: dict[str, Any]
+        values: dict[str, PyTree], held: PyTree, token: PyTree, params: Params
     ) -> tuple[PyTree, PyTree]:
         del values
         op = params.get("op")
@@ -64,6 +62,6 @@ def state(initial: PyTree) -> Injector:
     )
 
 
-def _shapes(tree: PyTree) -> tuple[Any, list[str]]:
+def _shapes(tree: PyTree) -> tuple[TreeDef, list[str]]:
     leaves, structure = jax.tree.flatten(tree)
     return structure, [f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves]

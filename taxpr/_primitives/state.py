@@ -214,7 +214,7 @@ def _as_array(leaf: Any, what: str) -> Array:
         ) from None
 
 
-def as_type(array: Array, aval: Aval) -> Array:
+def as_type(array: Array, aval: Array | Aval) -> Array:
     """The array with a strong type. A weak one, such as a Python number, becomes ``aval.dtype``."""
     if jax.typeof(array).weak_type and _order(array.dtype) <= _order(aval.dtype):
         return array.astype(aval.dtype)
