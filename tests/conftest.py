@@ -1,6 +1,7 @@
 """Settings of JAX for all tests: strict about dtypes and ranks, with internal checks on."""
 
 import os
+import sys
 from zlib import crc32
 
 # Before jax is imported: tests must not depend on what accelerators a machine has.
@@ -12,6 +13,15 @@ import pytest
 jax.config.update("jax_enable_checks", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def switches_often():
+    """Threads switch after each few instructions, for tests of what they do to each other."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,41 +5,21 @@ would meet once a month.
 """
 
 import gc
-import sys
-import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import pytest
+from threads import at_once
 
 import taxpr
 from taxpr import _compat, tag
 from taxpr._compat import _names
 
+pytestmark = pytest.mark.usefixtures("switches_often")
+
 THREADS = 8
 ROUNDS = 40
-
-
-@pytest.fixture(autouse=True)
-def switches_often():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def at_once(*calls):
-    """What the calls return, begun at the same time, each in a thread of its own."""
-    start = threading.Barrier(len(calls))
-
-    def begin(call):
-        start.wait()
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(begin, call) for call in calls]]
 
 
 def looped(x):

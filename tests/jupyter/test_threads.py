@@ -1,12 +1,11 @@
 """What several threads do with one session: a kernel with subshells, layouts, runs."""
 
-import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import jax.numpy as jnp
 import pytest
+from threads import at_once
 
 import taxpr
 from taxpr_jupyter import Session
@@ -16,27 +15,9 @@ from taxpr_jupyter._output import drawing
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._view.widget import view_for
 
+pytestmark = pytest.mark.usefixtures("switches_often")
+
 ROUNDS = 200
-
-
-@pytest.fixture(autouse=True)
-def switches_often():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def at_once(*calls):
-    """What the calls return, begun at the same time, each in a thread of its own."""
-    start = threading.Barrier(len(calls))
-
-    def begin(call):
-        start.wait()
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(begin, call) for call in calls]]
 
 
 def program():
