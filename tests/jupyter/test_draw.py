@@ -29,7 +29,7 @@ from taxpr_jupyter._drawing.scope import Scope
 from taxpr_jupyter._layout import engine, layout
 from taxpr_jupyter._model.stylesheet import for_converters
 from taxpr_jupyter._output.inner import OUTSIDE, inside, walk
-from taxpr_jupyter._output.known import known as known_of
+from taxpr_jupyter._output.known import known_places
 from taxpr_jupyter._svg import raster
 from taxpr_jupyter._tree.fold import BUDGET
 
@@ -462,21 +462,26 @@ class TestPage:
         found = {
             f"{prefix}{leaf}": [known["texts"][k] for k in numbers]
             for prefix, places in known["places"]
-            for leaf, *numbers in places
+            for leaf, _letters, *numbers in places
         }
         eqns = dict(iter_eqns(drawing.program.jaxpr))
         assert known["total"] == drawing.picture.counts.total == len(eqns)
         assert set(eqns) <= set(found)
         for address, eqn in eqns.items():
             types, source, *_ = [*found[address], ""]
-            assert types == " ".join(var.aval.str_short(short_dtypes=True) for var in eqn.outvars)
+            assert types == "\n".join(var.aval.str_short(short_dtypes=True) for var in eqn.outvars)
             at = taxpr.source_of(eqn)
             # Its folder differs between machines.
             start = f"{pathlib.PurePath(at.file).name}:{at.line} in " if at else ""
             assert source.startswith(start)
             assert bool(source) == bool(start)
-        assert data_of(drawing.html(max_bytes=1))["known"]["places"] == []
-        some = known_of(drawing.program, drawing.builder.where, 200)
+        tight = drawing.html(max_bytes=1)  # has what it shows
+        shown = [
+            f"{prefix}{one[0]}" for prefix, own in data_of(tight)["known"]["places"] for one in own
+        ]
+        assert 0 < len(shown) < len(found)
+        assert all(f'data-address="{address}"' in tight for address in shown)
+        some = known_places(drawing.program, drawing.builder.where, 200)
         assert 100 < len(json.dumps([some["texts"], some["places"]], separators=(",", ":"))) < 260
         assert some["total"] == len(eqns)
         for (prefix, part), (own, places) in zip(some["places"], known["places"], strict=False):
