@@ -117,8 +117,9 @@ def _begins(written: str, text: str) -> bool:
 def _missed(variables: Sequence[Variable], named: Sequence[Variable], where: Var) -> str:
     if not variables:
         return (
-            "the program knows no variables. Trace a function of your own, with taxpr.trace(f, "
-            "names=True) and without another tool that uses sys.settrace."
+            "the program knows no variables. Trace a function of your own with taxpr.trace(f, "
+            "names=True), without another tool that uses sys.settrace, and select its variables "
+            "before inject, plant or collect make another program of it."
         )
     if named:
         return f"it held other values: {_listed(named)}."
