@@ -1,4 +1,4 @@
-"""Selectors of variables in the place of those of tags: what they mean is tagged first."""
+"""Selectors by variables: the values that these held get tags, and the selector means the tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has the functions of the user watched while something is traced.
+"""Watches the user's functions while JAX traces them.
 
 By `sys.monitoring` (Python 3.12 and newer), beside a debugger or a coverage tool, or by
 `sys.settrace`, where nobody else uses that.
@@ -31,6 +31,7 @@ _FOLDERS = tuple(
         *(_TAXPR, f"{_TAXPR}_jupyter"),
     )
 )
+_PACKAGES = {"site-packages", "dist-packages"}
 _watches = threading.local()
 # JAX keeps what it traced under these settings apart, so that no mark gets into other programs, and
 # functions that were traced before are traced again.
@@ -60,7 +61,9 @@ def of_user(file: str) -> bool:
     # `python -c` since Python 3.13, be it the methods of a dataclass.
     if file.startswith("<"):
         return file != "<string>" and bool(linecache.getlines(file))
-    return not os.path.realpath(file).startswith(_FOLDERS)
+    real = os.path.realpath(file)
+    # Of a user's own packages and of Debian's, sysconfig does not know the folders.
+    return not real.startswith(_FOLDERS) and _PACKAGES.isdisjoint(real.split(os.sep))
 
 
 if sys.version_info >= (3, 12):

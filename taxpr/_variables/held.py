@@ -35,7 +35,7 @@ def _is_plain(kind: type) -> bool:
 
 
 class Held:
-    """What a variable held.
+    """The tracers that a variable held at one line.
 
     Classes of the user's say what their PyTrees and keys are, and whether these are equal: what
     they raise, methods raise.

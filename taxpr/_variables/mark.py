@@ -22,7 +22,7 @@ mark_p = _compat.ManyResults("variables")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Binding:
-    """What one line of a function bound.
+    """The variables that one line of a function bound.
 
     Attributes:
         names: For each value its variable, and the path in what the variable holds, such as

@@ -19,7 +19,7 @@ _SHOWN = 12  # candidates in a message
 
 @dataclasses.dataclass(frozen=True)
 class Var:
-    """What `var` returns."""
+    """A selector of values by a variable; `var` makes it."""
 
     text: str
     line: int | None = None

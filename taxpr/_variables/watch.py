@@ -1,4 +1,4 @@
-"""Has marks left where running functions bind variables.
+"""Leaves a mark wherever a function that runs binds a variable.
 
 Before a line runs, and where a function returns, its variables are compared with what they held
 before: what has changed was bound by the line that ran last.

@@ -7,7 +7,7 @@ names of primitives, tags, inputs, scopes and functions, labels; and what looks 
     ``bf16`` ``float32``    a dtype
     ``[2,16]`` ``f32[*,64]``  a shape; ``*`` is any size and ``...`` any number of them
     ``model.py:12``         a line of the source; also ``line 12``
-    ``cd:``                 the variable of this letter, as `print(jaxpr)` shows it
+    ``cd:``                 the value with this letter, as `print(jaxpr)` shows it
     ``3:scan/body/*``       an address, or a glob of them
     ``"two words"``         what has a space in it
     ======================  ============================================================

@@ -291,6 +291,14 @@ def names_of(fn, *args):
     return [(one.text, one.occurrence) for one in taxpr.trace(fn, names=True)(*args).variables()]
 
 
+@pytest.mark.parametrize("folder", [".local/lib/python3.12/site-packages", "python3/dist-packages"])
+def test_installed_packages_have_no_names_wherever_they_are(folder):
+    from taxpr._variables.frames import of_user
+
+    assert not of_user(f"/home/somebody/{folder}/library/model.py")
+    assert of_user("/home/somebody/project/model.py")
+
+
 def test_what_a_dataclass_makes_of_itself_is_not_the_code_that_python_c_was_given(monkeypatch):
     given = "import jax\nval = 1\n"  # since Python 3.13 there are such lines, whatever is run
     monkeypatch.setitem(linecache.cache, "<string>", (len(given), None, [given], "<string>"))
