@@ -11,6 +11,7 @@ from taxpr._compat import (
     Source,
     is_dropped,
     is_literal,
+    is_recomputed,
     scope_of,
     scopes_of,
     source_of,
@@ -56,6 +57,8 @@ from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import Value
 from taxpr._sites.walk import iter_eqns, numbered
+from taxpr._source.files import is_user_file
+from taxpr._source.statements import Statement, statements_of
 from taxpr._states.make_jaxpr import make_jaxpr
 from taxpr._states.stateful import states_of
 from taxpr._states.uncurry import Uncurried, uncurry
@@ -104,6 +107,7 @@ __all__ = [
     "StaleDerivativeWarning",
     "State",
     "StateError",
+    "Statement",
     "Steps",
     "TagError",
     "TaxprError",
@@ -129,7 +133,9 @@ __all__ = [
     "is_dropped",
     "is_hop",
     "is_literal",
+    "is_recomputed",
     "is_tag",
+    "is_user_file",
     "iter_eqns",
     "iter_tags",
     "keep",
@@ -154,6 +160,7 @@ __all__ = [
     "source_of",
     "sources_of",
     "state",
+    "statements_of",
     "states_of",
     "stats",
     "stop_gradient",

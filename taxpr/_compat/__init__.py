@@ -88,6 +88,10 @@ from taxpr._compat._mesh import (
 )
 from taxpr._compat._names import (
     Source,
+    frames_of,
+    is_outside_jax,
+    is_recomputed,
+    is_transposed,
     scope_of,
     scope_parts,
     scopes_of,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import weakref
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -77,15 +78,23 @@ def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
         >>> [source.function for source in sources_of(eqn)[:2]]
         ['double', 'outer']
     """
-    traceback = eqn.source_info.traceback if eqn else None
-    if traceback is None:
-        return ()
     found: list[Source] = []
-    for code, instruction in zip(*traceback.raw_frames(), strict=True):
+    for code, instruction in zip(*frames_of(eqn), strict=True):
         lines = _known.get(id(code)) or _known.setdefault(id(code), _Lines(code))
         if lines.of_user:
             found.append(lines.source(code, instruction))
     return tuple(found)
+
+
+def frames_of(eqn: JaxprEqn | None) -> tuple[Sequence[CodeType], Sequence[int]]:
+    """The code that made this equation, innermost first: of all functions, and the instructions."""
+    traceback = eqn.source_info.traceback if eqn else None
+    return ((), ()) if traceback is None else traceback.raw_frames()
+
+
+def is_outside_jax(file: str) -> bool:
+    """Whether a file is neither of JAX nor of taxpr."""
+    return _source_info_util.is_user_filename(file)
 
 
 class _Lines:
@@ -98,7 +107,7 @@ class _Lines:
     def __init__(self, code: CodeType) -> None:
         number = id(code)
         self._alive = weakref.ref(code, lambda _: _known.pop(number, None))
-        self.of_user = _source_info_util.is_user_filename(code.co_filename)
+        self.of_user = is_outside_jax(code.co_filename)
         self._sources: dict[int, Source] = {}
 
     def source(self, code: CodeType, instruction: int) -> Source:
@@ -211,3 +220,25 @@ def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
             parts.append((shown, name))
             around = []
     return parts
+
+
+def is_recomputed(eqn: JaxprEqn | None) -> bool:
+    """Whether `jax.checkpoint` computes the equation again, for a backward pass.
+
+    Args:
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, is not.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import is_recomputed, iter_eqns, trace
+        >>> f = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+        >>> eqns = [eqn for *_, eqn in iter_eqns(trace(jax.grad(f))(1.0))]
+        >>> [eqn.primitive.name for eqn in eqns if is_recomputed(eqn)]
+        ['sin', 'cos', 'cos']
+    """
+    return "rematted_computation" in scopes_of(eqn)
+
+
+def is_transposed(eqn: JaxprEqn | None) -> bool:
+    """Whether an equation comes from transposing, as those of a backward pass."""
+    return "transpose" in transformations_of(eqn)

@@ -30,6 +30,7 @@ from taxpr._jaxprs.prune import pruned
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
+from taxpr._programs.listing import Found, listing
 from taxpr._programs.named import tagged, with_addresses
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
@@ -231,6 +232,31 @@ class Program:
             step.total 1 in line 3 is 0:scan/body/1:add.0
         """
         return list(self.named.table) if self.named else []
+
+    def source(self, notes: Callable[[list[Found]], str] | None = None) -> str:
+        """The source of the user's functions that the program went through, with notes.
+
+        A line says the types of its variables, where the program was traced with ``names=True``,
+        else that of its last result where nothing is differentiated; how many equations it made;
+        after ``∂`` how many more compute its derivative; and how often they run in loops.
+
+        Args:
+            notes: Says more about a line, given its equations, each with ``eqn``, ``runs``, which
+                is None where nobody knows how often it runs, and ``derivative``.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> def f(x):
+            ...     y = jnp.sin(x) * 2
+            ...     return y
+            >>> for line in trace(f, names=True)(1.0).source().splitlines()[1:]:
+            ...     print(line)
+            1  def f(x):               # x: f32[]
+            2      y = jnp.sin(x) * 2  # y: f32[] · 2 equations
+            3      return y
+        """
+        return listing(self, self.variables(), notes)
 
     def tags(self, where: Selector = None) -> list[Site]:
         """The tags, in program order.

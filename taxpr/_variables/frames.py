@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dis
-import functools
 import inspect
-import linecache
-import os
 import sys
-import sysconfig
 import threading
 import types
 from collections.abc import Iterator
@@ -21,17 +17,9 @@ from typing import Any
 
 import jax
 
+from taxpr._source.files import is_user_file
 from taxpr._variables.watch import Watch
 
-_TAXPR = os.path.dirname(os.path.dirname(__file__))
-_FOLDERS = tuple(
-    os.path.realpath(folder) + os.sep
-    for folder in (
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        *(_TAXPR, f"{_TAXPR}_jupyter"),
-    )
-)
-_PACKAGES = {"site-packages", "dist-packages"}
 _watches = threading.local()
 # JAX keeps what it traced under these settings apart, so that no mark gets into other programs, and
 # functions that were traced before are traced again.
@@ -52,18 +40,6 @@ def watching() -> Iterator[None]:
 
 def _current() -> Watch | None:
     return getattr(_watches, "current", None)
-
-
-@functools.lru_cache(maxsize=4096)
-def of_user(file: str) -> bool:
-    """Whether a file is the user's: not of Python, of an installed library or of taxpr."""
-    # A cell or a prompt has lines, what is made by exec has none. A "<string>" has those of
-    # `python -c` since Python 3.13, be it the methods of a dataclass.
-    if file.startswith("<"):
-        return file != "<string>" and bool(linecache.getlines(file))
-    real = os.path.realpath(file)
-    # Of a user's own packages and of Debian's, sysconfig does not know the folders.
-    return not real.startswith(_FOLDERS) and _PACKAGES.isdisjoint(real.split(os.sep))
 
 
 if sys.version_info >= (3, 12):
@@ -113,7 +89,7 @@ if sys.version_info >= (3, 12):
         _monitoring.free_tool_id(tool)
 
     def _on_start(code: types.CodeType, offset: int) -> Any:
-        if not of_user(code.co_filename):
+        if not is_user_file(code.co_filename):
             return _monitoring.DISABLE
         if watch := _current():
             if code not in _codes:
@@ -162,7 +138,7 @@ else:
 
     def _on_call(frame: types.FrameType, event: str, value: Any) -> Any:
         watch = _current()
-        if watch is None or not of_user(frame.f_code.co_filename):
+        if watch is None or not is_user_file(frame.f_code.co_filename):
             return None
         if _begins(frame):
             watch.started(frame)

@@ -7,7 +7,6 @@ inner function.
 
 from __future__ import annotations
 
-import functools
 import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ from taxpr_jupyter._text.paths import path_parts
 # One name, for all steps of a scan together, says more than what JAX calls one of them.
 _WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
 _JAX = pathlib.PurePath(jax.__file__).parent
-_PACKAGES = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
@@ -113,14 +111,18 @@ def argument_names(nested: taxpr.Nested) -> Sequence[str]:
 
 def is_of_library(nested: taxpr.Nested) -> bool:
     """Whether a nested jaxpr was traced from a function that is not the user's own."""
+    file = _file_of(nested)
+    return bool(file) and not taxpr.is_user_file(file)
+
+
+def is_of_jax(nested: taxpr.Nested) -> bool:
+    """Whether a nested jaxpr was traced from a function of JAX itself."""
+    return pathlib.PurePath(_file_of(nested)).is_relative_to(_JAX)
+
+
+def _file_of(nested: taxpr.Nested) -> str:
     place = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
-    return _is_in_library(place.rpartition(" at ")[2].rpartition(":")[0])
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_in_library(file: str) -> bool:
-    path = pathlib.PurePath(file)
-    return path.is_relative_to(_JAX) or not _PACKAGES.isdisjoint(path.parts)
+    return place.rpartition(" at ")[2].rpartition(":")[0]
 
 
 # --- inside ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from taxpr_jupyter._cli import target as _target
 from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._layout.layout import TIMEOUT
+from taxpr_jupyter._lines.source import source_text
 from taxpr_jupyter._model.model import HEAT_KINDS
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._tracing.trace import static_words, traced, traced_before
@@ -122,6 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     about = "Print a function's equations as text, with the addresses that --unfold takes."
     _command(commands, "text", "print a function's equations", about, _text)
+    about = "Print a function's source: types of variables, equations and FLOPs of each line."
+    _command(commands, "source", "print a function's source with notes", about, _source)
     return parser
 
 
@@ -190,14 +193,24 @@ def _text(options: argparse.Namespace) -> int:
     return 0
 
 
+def _source(options: argparse.Namespace) -> int:
+    print(source_text(_program(options, names=True)).encode(errors="replace").decode())
+    return 0
+
+
 def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
+    return draw(_program(options), **more)
+
+
+def _program(options: argparse.Namespace, names: bool = False) -> taxpr.Program:
     found = _target.load(options.target)
-    if traced_before(found) is not None:
+    before = traced_before(found)
+    if before is not None:
         if options.args or options.args_from or options.grad or options.static:
             raise PanelError(
                 f"{options.target} is traced already: it takes no arguments, no --grad, no --static"
             )
-        return draw(found, **more)
+        return before
     args, kwargs = arguments.parse(options.args)
     if options.args_from:
         args, kwargs = _made(_target.load(options.args_from), options.args_from)
@@ -205,8 +218,7 @@ def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     if options.grad and callable(found):
         found = jax.grad(found)
     # Do not call `draw`, whose options may have the same names as the function's arguments.
-    start = traced(found, args, kwargs, *static_words(options.static))
-    return draw(start.program, **more)
+    return traced(found, args, kwargs, *static_words(options.static), names).program
 
 
 def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

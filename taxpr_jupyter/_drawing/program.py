@@ -168,9 +168,9 @@ class Drawing:
             inside = self._fold.sizes.inside(eqn)
             self.foldable.add(address)
             self.folded[address] = inside.total
-            lines = labels.hop_lines(eqn, inside)
+            lines = labels.hop_lines(eqn, inside, item.title)
         else:
-            lines = labels.eqn_lines(eqn)
+            lines = labels.eqn_lines(eqn, item.title)
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
         if block.loss and block.loss.eqn is eqn:
@@ -254,7 +254,7 @@ class Drawing:
         outer = cluster
         if bare or len(item.blocks) > 1:
             outer = address
-            title = (short.visible(eqn.primitive.name),)
+            title = (*labels.source_lines(item.title), short.visible(eqn.primitive.name))
             self.canvas.clusters.append(Cluster(address, "hop", title, tip, cluster, address))
         made: list[list[Origin]] = [[] for _ in eqn.outvars]
         ends: dict[str, _Ends] = {}
@@ -266,6 +266,8 @@ class Drawing:
             decides += [node.id] if "choice" in node.marks else []
         for block, nested in item.blocks:
             title = tuple(labels.block_lines(nested))
+            if item.title and outer == cluster:
+                title = (*labels.source_lines(item.title), *title)
             self.canvas.clusters.append(Cluster(block.address, "jaxpr", title, tip, outer, address))
             drawn = ends[block.address] = self._nested(block, nested)
             inner = {*drawn.ins, *(origin.node for origin in drawn.outs)}

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Item
+from taxpr_jupyter._tree.tree import GroupKind, Item
+
+
+class Step(NamedTuple):
+    """A step on the way from the traced function to an equation.
+
+    Attributes:
+        kind: ``"loop"``, ``"statement"``, ``"expression"``, or ``"function"``: a call in code of
+            which the source is not known.
+        key: Tells it from others.
+        title: The source; the name of the function.
+        note: From where a function was called; may be empty.
+    """
+
+    kind: GroupKind
+    key: tuple[Any, ...]
+    title: str
+    note: str = ""
 
 
 class Units:
@@ -38,7 +57,6 @@ class Units:
         self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
         self._numbers: list[int] = []
-        self._calls: list[tuple[taxpr.Source, ...] | None] = [None] * len(self.eqns)
 
     def __len__(self) -> int:
         return len(self.eqns)
@@ -74,54 +92,64 @@ class Units:
             return ""
         return labels.operation_lines(eqn)[0] if all(map(taxpr.is_literal, eqn.invars)) else ""
 
-    # --- calls ------------------------------------------------------------------------------------
+    # --- where they come from ---------------------------------------------------------------------
 
-    def call(self, unit: int, depth: int) -> tuple[str, str, int] | None:
-        """The call of that depth in which an equation was made: its function, file and line.
+    @functools.cached_property
+    def paths(self) -> list[tuple[Step, ...]]:
+        """For each unit the steps of the user's source that led to it, outermost first."""
+        known: dict[Any, tuple[Step, ...]] = {}
+        steps: dict[Step, Step] = {}  # each once, as they are compared often
+        paths: list[tuple[Step, ...]] = []
+        for unit, eqn in enumerate(self.eqns):
+            stack = taxpr.statements_of(eqn, libraries=True)
+            derived = self._is_derivative(unit)
+            key = (derived, *map(id, stack))  # which are kept with the code of the user
+            path = known.get(key)
+            if path is None:
+                made = (steps.setdefault(step, step) for step in _steps(stack, derived))
+                path = known[key] = tuple(made)
+            paths.append(path)
+        return paths
 
-        None for what stands in the function itself. `called` says it in words.
-        """
-        calls = self.calls(unit)
-        if depth >= len(calls):
-            return None
-        if not depth:
-            return calls[0].function, "", 0
-        return calls[depth].function, calls[depth - 1].file, calls[depth - 1].line
+    def _is_derivative(self, unit: int) -> bool:
+        item = self._items[self.starts[unit]]
+        backward = item.within_backward or self.passes[unit] == "backward"
+        return backward and not item.is_recomputed
 
-    def called(self, unit: int, depth: int) -> tuple[str, str]:
-        """The function of that call, and from where it was called, which may be empty."""
-        calls = self.calls(unit)
-        where = _place(calls[depth - 1]) if depth else ""
-        return short.function_name(calls[depth]), where
+    def step(self, unit: int, depth: int) -> Step | None:
+        """One of these steps; None where there are fewer."""
+        path = self.paths[unit]
+        return path[depth] if depth < len(path) else None
 
-    def calls(self, unit: int) -> tuple[taxpr.Source, ...]:
-        """The calls that led to an equation, outermost first."""
-        calls = self._calls[unit]
-        if calls is None:
-            calls = self._calls[unit] = taxpr.sources_of(self.eqns[unit])[::-1]
-        return calls
+    def step_runs(self, start: int, stop: int, depth: int) -> list[tuple[Step | None, int, int]]:
+        """The runs of units with the same step: the step, where they start, where they stop."""
+        runs: list[tuple[Step | None, int, int]] = []
+        for unit, path in enumerate(self.paths[start:stop], start):
+            step = path[depth] if depth < len(path) else None
+            if runs and runs[-1][0] is step:
+                runs[-1] = step, runs[-1][1], unit + 1
+            else:
+                runs.append((step, unit, unit + 1))
+        return runs
+
+    def common_steps(self, start: int, stop: int) -> int:
+        """How many steps some units have in common."""
+        first, *others = dict.fromkeys(self.paths[start:stop])
+        depth = len(first)
+        for path in others:
+            same = (a is b for a, b in zip(first, path, strict=False))
+            depth = min(depth, sum(itertools.takewhile(bool, same)))
+        return depth
 
     def sources(self, start: int, stop: int) -> list[taxpr.Source]:
         """Where equations were made, as far as it is known."""
-        found = map(self.calls, range(start, stop))
-        return [calls[-1] for calls in found if calls]
+        found = map(taxpr.source_of, self.eqns[start:stop])
+        return [source for source in found if source]
 
     def function(self, start: int, stop: int) -> str:
         """The function that most of some equations are from."""
         names = Counter(map(short.function_name, self.sources(start, stop)))
         return names.most_common(1)[0][0] if names else "equations"
-
-    def common_function(self, start: int, stop: int) -> str:
-        """The innermost function in a call of which all of some equations were made."""
-        calls = [self.calls(unit) for unit in range(start, stop)]
-        name = ""
-        for frames in zip(*calls, strict=False):
-            if len({(frame.file, frame.function) for frame in frames}) > 1:
-                break
-            name = short.function_name(frames[0])
-            if len({frame.line for frame in frames}) > 1:  # what they call are different calls
-                break
-        return name or self.function(start, stop)
 
     def place(self, unit: int) -> tuple[Any, ...]:
         """From where an equation is, from the coarse to the fine: scopes, function, line."""
@@ -140,14 +168,53 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
     return passes
 
 
-def _place(frame: taxpr.Source) -> str:
+def _steps(stack: Sequence[taxpr.Statement], derived: bool) -> Iterator[Step]:
+    """The steps of a call stack, which is given from the inside out.
+
+    Of libraries only what the user has called last.
+    """
+    library = list(itertools.takewhile(_of_library, stack))
+    own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
+    caller: taxpr.Statement | None = None
+    last: Any = None
+    for frame in reversed([*library, *own]):
+        if frame.text:
+            place = frame.file, frame.place
+            if place != last:  # not of a comprehension, which is a function for Python
+                for text, around in frame.loops:
+                    key = frame.file, around, derived
+                    yield Step("loop", key, _derivative(text, derived))
+                yield Step("statement", (*place, derived), _derivative(frame.text, derived))
+            if frame.expression:
+                part = (*place, frame.part, derived)
+                yield Step("expression", part, _derivative(frame.expression, derived))
+            last = place
+        else:
+            where = (caller.file, caller.line) if caller and not caller.text else ()
+            note = _place(*where) if where else ""
+            name = frame.function.rpartition("<locals>.")[2]
+            yield Step("function", (frame.function, *where, derived), name, note)
+            last = None
+        caller = frame
+
+
+def _of_library(frame: taxpr.Statement) -> bool:
+    return not (frame.text or frame.file.startswith("<") or taxpr.is_user_file(frame.file))
+
+
+def _derivative(text: str, derived: bool) -> str:
+    """The title of what is computed for the derivative of a statement or expression."""
+    return f"∂ {text}" if derived else text
+
+
+def _place(file: str, line: int) -> str:
     """`from layers.py:14`, or `called in line 14` of a cell of a notebook.
 
     The name of a cell is a new one in each kernel.
     """
-    name = PurePath(frame.file).name
-    told = name.endswith(".py") and "ipykernel_" not in frame.file
-    return f"from {name}:{frame.line}" if told else f"called in line {frame.line}"
+    name = PurePath(file).name
+    told = name.endswith(".py") and "ipykernel_" not in file
+    return f"from {name}:{line}" if told else f"called in line {line}"
 
 
 def _scopes(eqn: Any) -> tuple[str, ...]:

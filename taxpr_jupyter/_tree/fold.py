@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.names import is_of_jax
 from taxpr_jupyter._analysis.sizes import Size, Sizes, total
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
@@ -15,9 +16,10 @@ from taxpr_jupyter._tree.grow import Tree
 from taxpr_jupyter._tree.labels import takes_part
 from taxpr_jupyter._tree.tree import Block, End, Item
 
-BUDGET = 60  # nodes, unless the reader asks for more or fewer
+BUDGET = 40  # nodes, unless the reader asks for more or fewer
 HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
 _ABOUT = 1.25  # of the budget may be used rather than less than half of it
+_PARTS = frozenset({"pass", "scope", "loop", "statement", "function"})
 _DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
 _BACKWARD = 8  # and what is in the backward pass so many times as much
 _FUNCTION = 16  # and a function, which is no module or jit, so many times as much
@@ -55,13 +57,16 @@ class Fold:
     def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
         self.sizes = Sizes()
         self._item_sizes: dict[int, Size] = {}
+        self._parts: dict[int, bool] = {}
         self._addresses: dict[int, tuple[str, ...]] = {}
         self.budget = budget
         self.visible = 0
         self.most: float = budget
         self._only = only
         self.note = ""
-        self._tree = Tree(max(4, budget * 2 // 5), keys, only)
+        few = max(4, budget * 3 // 5)
+        self._plain = self.sizes.of_jaxpr(program).eqns <= few
+        self._tree = Tree(few, keys, self._plain, only)
         self.root = self._tree.root(program)
         self._opened: list[Item | End] = []
 
@@ -175,9 +180,24 @@ class Fold:
         """Keep repeated parts and details of an equation folded."""
         if self._only:
             return self._only.opens(item)
+        if item.kind in ("statement", "expression"):
+            return self._has_parts(item)
         if item.is_group:
             return item.kind not in ("more", "run")
-        return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
+        if self._plain or len(self.root.items) == 1:
+            return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
+        return _is_of_user(item.eqn)
+
+    def _has_parts(self, item: Item) -> bool:
+        """Whether there is more in a statement than equations: other functions, loops."""
+        known = self._parts.get(id(item))
+        if known is None:
+            known = self._parts[id(item)] = any(
+                child.kind in _PARTS
+                or (self._has_parts(child) if child.is_group else _is_of_user(child.eqn))
+                for child in item.children
+            )
+        return known
 
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""
@@ -187,6 +207,11 @@ class Fold:
         backward = _BACKWARD if item.is_backward else 1
         dear = _DEEPER**level * backward * (_FUNCTION if function else 1)
         return hidden / dear / max(1, self.unfolded_cost(item))
+
+
+def _is_of_user(eqn: Any) -> bool:
+    """Whether an equation holds more than a function of JAX, such as `jax.nn.relu`."""
+    return any(takes_part(nested) and not is_of_jax(nested) for nested in taxpr.nested_jaxprs(eqn))
 
 
 def _can_open(item: Item) -> bool:

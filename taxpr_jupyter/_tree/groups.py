@@ -1,8 +1,9 @@
 """Group consecutive equations of flat code, and name the groups.
 
 From the outside in: forward and backward pass; the scopes of the name stack, which come from
-modules and `jax.named_scope`; in long code without scopes, the calls of the user's functions; and
-finally runs of equations. Three or more repetitions become one group.
+modules and `jax.named_scope`; in programs that are too long to be read equation by equation, the
+statements of the user's source, with those of the functions that they call, and their expressions;
+and finally runs of equations. Three or more repetitions become one group.
 
 Invariants: a group has consecutive equations, so groups never form a cycle and the jaxpr's text
 folds in the same way. Groups depend only on the number and source of equations that are no tags, so
@@ -21,11 +22,12 @@ from taxpr_jupyter._analysis.repeats import repeat_in
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
 from taxpr_jupyter._text.elements import Row
-from taxpr_jupyter._tree.call_stacks import Units
-from taxpr_jupyter._tree.tree import GroupKind, Item
+from taxpr_jupyter._tree.call_stacks import Step, Units
+from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
 _ALIKE = 3  # so many in a row that fill an array with a number
+_SHORT = 8  # so many equations of a statement need no further order
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
@@ -37,15 +39,23 @@ class Groups:
         home: The address of the jaxpr.
         few: So many equations need no further order; and no more items stand side by side.
         keys: Numbers equations.
+        plain: Whether the program is so short that it is shown equation by equation.
     """
 
-    def __init__(self, items: Sequence[Item], home: taxpr.Address, few: int, keys: Keys):
+    def __init__(
+        self, items: Sequence[Item], home: taxpr.Address, few: int, keys: Keys, plain: bool
+    ) -> None:
         self._items = items
         self._home = home
         self._few = few
         self._keys = keys
+        self._plain = plain
         self._units = Units(items, keys)
         self._show_tags = len(items) - len(self._units) <= _TAGS
+        self._pairs = [item.eqns[0] for item in items]
+        # How many units a group has, by its id; groups are kept, so that it stays theirs.
+        self._sizes: dict[int, int] = {}
+        self._groups: list[Item] = []
         # Groups of either pass by what they are groups of, to tell which belong together.
         self._made: dict[tuple[str, Any], list[Item]] = {}
 
@@ -86,14 +96,16 @@ class Groups:
         runs = _runs(start, stop, name_of)
         if len(runs) == 1:
             return (
-                self._by_call(start, stop, 0)
+                self._by_source(start, stop, 0)
                 if runs[0][0] is None
                 else self._by_scope(start, stop, depth + 1)
             )
         made: list[Item] = []
+        level = 0 if self._plain else self._units.common_steps(start, stop)
         for in_scope, i, j in _several(runs):
             if not in_scope:
-                made += self._by_call(runs[i][1], runs[j - 1][2], 0)
+                a, b = runs[i][1], runs[j - 1][2]
+                made += self._by_source(a, b, level, beside=(start, stop))
                 continue
             for _, a, b in runs[i:j]:
                 deeper = self._units.common_depth(a, b, depth + 1)
@@ -105,39 +117,85 @@ class Groups:
 
     # --- loose code -------------------------------------------------------------------------------
 
-    def _by_call(self, start: int, stop: int, depth: int) -> list[Item]:
-        """Groups code without scopes by what repeats itself and, if it is long, by calls."""
+    def _by_source(
+        self,
+        start: int,
+        stop: int,
+        depth: int,
+        inside: bool = False,
+        loop: str | None = None,
+        beside: tuple[int, int] | None = None,
+    ) -> list[Item]:
+        """Groups code without scopes, if it is long, by the statements that it comes from.
+
+        Args:
+            start: The first unit.
+            stop: The one behind the last.
+            depth: How many steps they have in common.
+            inside: Whether this is inside of a statement.
+            loop: The title of what repeats itself in them, where a loop around them is known.
+            beside: Of those that stand between scopes, where what they are a part of begins and
+                ends. What they have in common is told, too.
+        """
+        if self._plain or (inside and stop - start <= _SHORT):
+            return self._loose(start, stop)
+        runs = self._units.step_runs(start, stop, depth)
+        while len(runs) == 1 and runs[0][0] is not None and beside is None:
+            loop = runs[0][0].title if runs[0][0].kind == "loop" else None
+            depth += 1
+            runs = self._units.step_runs(start, stop, depth)
+        if len(runs) == 1 and runs[0][0] is None:
+            return self._repeated(start, stop)
+        made: list[Item] = []
+        parts: dict[Step, list[Item]] = {}
+        for step, a, b in runs:
+            if step is None:
+                made += self._repeated(a, b)
+                continue
+            if beside and self._goes_on(step, a, b, depth, *beside):
+                made += self._by_source(a, b, depth + 1, beside=beside)
+                continue
+            if b - a == 1:
+                items = self._units.items(a, b)
+                part = items[0]
+                part.title = step.title if step.kind != "function" else ""
+            else:
+                is_loop = step.kind == "loop"  # its title stands around what repeats itself
+                children = self._by_source(a, b, depth + 1, not is_loop, "" if is_loop else None)
+                part = self._group(step.kind, step.title, a, b, children, step.note)
+                steps = self._units.paths[a][: depth + 1]
+                self._note(part, a, tuple(one.key[:-1] for one in steps))
+                items = [part]
+            parts.setdefault(step, []).append(part)
+            made += items
+        arranged = self._arranged(made, start)
+        repeats = [item for item in arranged if item.kind == "repeat"]
+        for item in repeats:
+            item.title = item.title if loop is None else loop
+        for step, several in parts.items():
+            if not repeats:
+                _tell_apart(step, several)
+        return arranged
+
+    def _goes_on(self, step: Step, a: int, b: int, depth: int, first: int, last: int) -> bool:
+        """Whether the rest of a statement or expression is in a scope beside it."""
+        beside = [unit for unit in (a - 1, b) if first <= unit < last]
+        return step.kind in SOURCE and any(self._units.step(unit, depth) == step for unit in beside)
+
+    def _repeated(self, start: int, stop: int) -> list[Item]:
+        """Groups equations from one place by what repeats itself."""
         repeat = repeat_in(self._units.keys(start, stop))
         covered = repeat.period * repeat.times if repeat else 0
-        short = stop - start <= self._few
-        if repeat and short and repeat.period == 1:  # a chain of equations, which can be read
-            repeat = None
-        if repeat and covered > max(self._few // 2, (stop - start) // 4):
-            first, period = start + repeat.start, repeat.period
-            spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
-            parts = [self._by_call(a, b, depth) for a, b in spans]
-            before = self._by_call(start, first, depth)
-            after = self._by_call(start + repeat.stop, stop, depth)
-            whole = self._repeat(parts, spans, self._units.common_function(first, spans[-1][1]))
-            return self._arranged([*before, whole, *after], start)
-        if short:
-            return self._loose(start, stop)
-        level = depth
-        runs = self._call_runs(start, stop, level)
-        while len(runs) == 1 and runs[0][0] is not None:
-            level += 1
-            runs = self._call_runs(start, stop, level)
-        made = []
-        for is_call, i, j in _several(runs):
-            if not is_call:
-                made += self._units.items(runs[i][1], runs[j - 1][2])
-                continue
-            for _, a, b in runs[i:j]:
-                name, place = self._units.called(a, level)
-                group = self._group("function", name, a, b, self._by_call(a, b, level + 1), place)
-                self._note(group, a, self._units.calls(a)[: level + 1])
-                made.append(group)
-        return self._arranged(made, start)
+        if repeat and stop - start <= self._few and repeat.period == 1:
+            repeat = None  # a chain of equations, which can be read
+        if repeat is None or covered <= max(self._few // 2, (stop - start) // 4):
+            return self._arranged(self._loose(start, stop), start)
+        first, period = start + repeat.start, repeat.period
+        spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
+        parts = [self._repeated(a, b) for a, b in spans]
+        whole = self._repeat(parts, spans, self._units.function(first, spans[-1][1]))
+        before, after = self._repeated(start, first), self._repeated(start + repeat.stop, stop)
+        return self._arranged([*before, whole, *after], start)
 
     def _loose(self, start: int, stop: int) -> list[Item]:
         """Equations one by one; those in a row that fill arrays with one number are together."""
@@ -148,9 +206,6 @@ class Groups:
                 items = [self._group("run", filling, a, b, items)]
             made += items
         return made
-
-    def _call_runs(self, start: int, stop: int, level: int) -> list[tuple[Any, int, int]]:
-        return _runs(start, stop, lambda unit: self._units.call(unit, level))
 
     # --- items side by side -----------------------------------------------------------------------
 
@@ -183,7 +238,9 @@ class Groups:
         """From which unit to which each item goes; tags go nowhere."""
         made = []
         for item in items:
-            units = sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
+            units = self._sizes.get(id(item))
+            if units is None:
+                units = sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
             made.append((start, start + units))
             start += units
         return made
@@ -252,19 +309,23 @@ class Groups:
         start, stop = spans[0][0], spans[-1][1]
         times: list[list[Item]] = []
         names: list[str] = []
+        source = any(item.kind in SOURCE for item in parts[0])
         for k, (part, (a, b)) in enumerate(zip(parts, spans, strict=True)):
             titles = [item.title for item in part if item.is_group]
             name = function or (_from_to(titles[0], titles[-1]) if titles else "")
             if len(self._heads(part, a)[0]) > 1:
-                name = name or self._units.function(a, b)
+                name = name or ("" if source else self._units.function(a, b))
                 note = f"{k + 1} of {len(parts)}"
-                part = [self._group("once", name, a, b, part, note)]
+                part = [self._group("once", "" if source else name, a, b, part, note)]
             times.append(part)
             names.append(name)
         others = self._few_of([item for part in times[1:] for item in part], spans[1][0])
+        of_others = "" if source else _from_to(names[1], names[-1])
+        if not (source or of_others):
+            of_others = self._units.function(start, stop)
         more = self._group(
             "more",
-            _from_to(names[1], names[-1]) or self._units.function(start, stop),
+            of_others,
             spans[1][0],
             stop,
             others,
@@ -284,21 +345,35 @@ class Groups:
     ) -> Item:
         if len(children) == 1 and children[0].is_group:  # the same equations twice
             only = children[0]
-            names = [title, *([only.title] if only.kind != "once" else [])]
+            more = only.kind != "once" and kind not in SOURCE
+            names = [title, *([only.title] if more else [])]
             if kind == "pass" or only.kind == "repeat":
                 kind = kind if only.kind != "repeat" else "repeat"
                 note = only.note
             title, children = "/".join(dict.fromkeys(names)), only.children
             note = note or only.note
-        inside = self._units.items(start, stop)
-        tags = [item for item in inside if self._show_tags and taxpr.is_tag(item.eqn)]
-        shown = set(map(id, tags))
-        eqns = [pair for item in inside if id(item) not in shown for pair in item.eqns]
+        a, b = self._units.starts[start], self._units.starts[stop]
+        tags, eqns = [], self._pairs[a:b]
+        if self._show_tags and b - a > stop - start:
+            tags = [item for item in self._items[a:b] if taxpr.is_tag(item.eqn)]
+            eqns = [pair for pair in eqns if not taxpr.is_tag(pair[1])]
         address = Row(self._home, "group", "", start, stop - 1).address
-        stop_at, within = self._units.starts[stop], children[0].within_backward
-        return Item(
-            address, eqns, kind, title, note, children, tags, stop=stop_at, within_backward=within
+        within = children[0].within_backward
+        made = Item(
+            address, eqns, kind, title, note, children, tags, stop=b, within_backward=within
         )
+        self._sizes[id(made)] = stop - start
+        self._groups.append(made)
+        return made
+
+
+def _tell_apart(step: Step, parts: Sequence[Item]) -> None:
+    """Numbers the parts of a statement that do not stand together."""
+    for k, part in enumerate(parts):
+        if len(parts) > 1 and not part.is_group:
+            part.title = ""
+        elif len(parts) > 1 and not step.note:
+            part.note = f"{k + 1} of {len(parts)}"
 
 
 def _from_to(first: str, last: str) -> str:

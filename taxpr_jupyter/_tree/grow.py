@@ -21,21 +21,28 @@ class Tree:
     """Makes the tree of a program: what is in a nested jaxpr, when it is asked for.
 
     Args:
-        few: So many equations of a jaxpr need no groups; with None nothing is in a group.
+        few: So many equations need no groups; with None nothing is in a group.
         keys: Numbers equations.
+        plain: Whether the whole program has no more than these.
         only: What the reader wants to see; None for all.
         limit: Of each jaxpr only so many equations.
     """
 
     def __init__(
-        self, few: int | None, keys: Keys, only: Only | None = None, limit: int | None = None
+        self,
+        few: int | None,
+        keys: Keys,
+        plain: bool = False,
+        only: Only | None = None,
+        limit: int | None = None,
     ) -> None:
-        self._few, self._keys, self._only, self._limit = few, keys, only, limit
+        self._few, self._keys, self._plain = few, keys, plain
+        self._only, self._limit = only, limit
         self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
 
     def root(self, program: taxpr.Program) -> Block:
         """The program."""
-        return self._block(taxpr.Address(), program, None, names_of(program), False)
+        return self._block(taxpr.Address(), program, None, names_of(program))
 
     def inside(self, item: Item) -> Sequence[tuple[Block, taxpr.Nested]]:
         """The nested jaxprs of an equation, made once."""
@@ -48,6 +55,7 @@ class Tree:
                         nested,
                         names_inside(self._names[item.address.home], item.eqn, nested),
                         item.is_backward,
+                        item.is_recomputed,
                     ),
                     nested,
                 )
@@ -67,7 +75,8 @@ class Tree:
         jaxpr: Any,
         nested: taxpr.Nested | None,
         names: Names,
-        backward: bool,
+        backward: bool = False,
+        recomputed: bool = False,
     ) -> Block:
         self._names[address] = names
         states, inside = () if nested else states_of(jaxpr), nested is not None
@@ -76,11 +85,16 @@ class Tree:
             for word, own in (("in", names.ins), ("out", names.outs))
         )
         row = items = [
-            Item(place := address / local, [(place, eqn)], within_backward=backward)
+            Item(
+                place := address / local,
+                [(place, eqn)],
+                within_backward=backward,
+                within_recomputed=recomputed,
+            )
             for local, eqn in itertools.islice(taxpr.numbered(jaxpr), self._limit)
         ]
         if self._few is not None:
-            items = Groups(row, address, self._few, self._keys).items()
+            items = Groups(row, address, self._few, self._keys, self._plain).items()
         if self._only:
             ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
             items = self._only.items(items, row, address)

@@ -13,7 +13,7 @@ from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.paths import path_parts
-from taxpr_jupyter._tree.tree import End, Item
+from taxpr_jupyter._tree.tree import SOURCE, End, Item
 
 # `a op b` is `b op a`, so that the order of their operands need not be shown.
 _COMMUTATIVE = frozenset(
@@ -34,6 +34,7 @@ _COMMUTATIVE = frozenset(
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
 
+_SOURCE = 36  # characters in a line of source
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
@@ -48,9 +49,24 @@ def ordered(eqn: Any) -> bool:
     return values > 1 and eqn.primitive not in _COMMUTATIVE
 
 
-def eqn_lines(eqn: Any) -> list[str]:
-    """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`."""
-    return [*operation_lines(eqn), *_result_lines(eqn)]
+def eqn_lines(eqn: Any, title: str = "") -> list[str]:
+    """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`.
+
+    Args:
+        eqn: The equation.
+        title: The source of which it is all.
+    """
+    return [*source_lines(title), *operation_lines(eqn), *_result_lines(eqn)]
+
+
+def source_lines(text: str) -> list[str]:
+    """A statement or expression in two lines at most."""
+    text = short.visible(text)
+    if len(text) <= _SOURCE:
+        return [text] if text else []
+    space = text.rfind(" ", _SOURCE * 2 // 3, _SOURCE + 1)
+    end = space if space > 0 else _SOURCE
+    return [text[:end], short.shortened(text[end:].lstrip(), _SOURCE)]
 
 
 def operation_lines(eqn: Any) -> list[str]:
@@ -166,20 +182,22 @@ def content(size: Size) -> str:
     return " · ".join(texts)
 
 
-def hop_lines(eqn: Any, size: Size) -> list[str]:
-    """The label of a folded equation that holds so much."""
+def hop_lines(eqn: Any, size: Size, source: str = "") -> list[str]:
+    """The label of a folded equation that holds so much, and is all of a statement."""
     title = short.shortened(hop_title(eqn), short.LINE)
     facts = [nested.facts for nested in taxpr.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    return [title, *rules, content(size), *_result_lines(eqn)]
+    return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn)]
 
 
 def group_lines(item: Item, size: Size, leaving: Sequence[Any]) -> list[str]:
     """The label of a folded group: its title, what it is, how much, and what leaves it."""
-    lines = [item.title, item.note]
     types = short.avals_text([var.aval for var in leaving], most=1)
-    lines = [*filter(None, lines), content(size), *([types] if types else [])]
+    lines = [*filter(None, (item.note, content(size), types))]
+    if item.kind in SOURCE:
+        return [*source_lines(item.title), *(short.shortened(line, short.LINE) for line in lines)]
+    lines = [*filter(None, (item.title, *lines))]
     return [short.shortened(line, short.LINE) for line in lines]
 
 

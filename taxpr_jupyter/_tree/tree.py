@@ -17,13 +17,19 @@ from taxpr_jupyter._text.elements import row_of
 GroupKind = Literal[
     "pass",  # the forward or the backward pass of a derivative
     "scope",  # a part of the name stack: a module, a `jax.named_scope`
-    "function",  # a call of a function of the user's
+    "loop",  # a loop of Python, which is unrolled
+    "statement",  # a statement of the user's source
+    "expression",  # a part of one
+    "function",  # a call of a function of the user's, where its source is not known
     "repeat",  # the same again and again
     "more",  # of a repeat, all but the first one
     "once",  # of a repeat, one
     "run",  # equations in a row, for want of a better reason
     "rest",  # what the reader left out
 ]
+
+
+SOURCE = frozenset({"loop", "statement", "expression"})  # what has a title of the user's source
 
 
 @dataclass(eq=False)
@@ -34,7 +40,7 @@ class Item:
         address: The equation's or the group's.
         eqns: The equation, or all those of the group, with their addresses.
         kind: Of a group, why it is one; "" for an equation.
-        title: What a group is called.
+        title: What a group is called, or an equation that is all of a statement or expression.
         note: More about a group in a few words; may be empty.
         children: The items of a group; () for an equation.
         tags: The tags of a group that show next to it while it is folded. Its `eqns` are without
@@ -44,6 +50,7 @@ class Item:
         pair: Of a group of the backward pass, the address of what it is the backward pass of.
         stop: Of a group, where it ends: a position in the equations of the jaxpr.
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
+        within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
     """
 
     address: taxpr.Address
@@ -58,6 +65,12 @@ class Item:
     pair: str = ""
     stop: int = 0
     within_backward: bool = False
+    within_recomputed: bool = False
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether `jax.checkpoint` computes it again for a backward pass."""
+        return self.within_recomputed or taxpr.is_recomputed(self.eqns[0][1])
 
     @property
     def is_backward(self) -> bool:

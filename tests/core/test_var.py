@@ -293,10 +293,10 @@ def names_of(fn, *args):
 
 @pytest.mark.parametrize("folder", [".local/lib/python3.12/site-packages", "python3/dist-packages"])
 def test_installed_packages_have_no_names_wherever_they_are(folder):
-    from taxpr._variables.frames import of_user
+    from taxpr._source.files import is_user_file
 
-    assert not of_user(f"/home/somebody/{folder}/library/model.py")
-    assert of_user("/home/somebody/project/model.py")
+    assert not is_user_file(f"/home/somebody/{folder}/library/model.py")
+    assert is_user_file("/home/somebody/project/model.py")
 
 
 def test_what_a_dataclass_makes_of_itself_is_not_the_code_that_python_c_was_given(monkeypatch):

@@ -540,13 +540,16 @@ def test_loops_without_scopes_are_found_by_their_equations():
 
     picture = build_picture(trace(fn, X), budget=30)
     (repeat,) = (c for c in picture.clusters if "10 alike" in c.lines[0])
-    assert repeat.address == "group:1-40"
+    assert (repeat.address, *repeat.lines) == ("group:1-40", "for _ in range(10) · 10 alike")
     assert [n.lines for n in picture.nodes if n.kind == "group"] == [
-        ("fn", "9 more alike", "36 equations", "f32[]")
+        ("x = jnp.cos(jnp.tanh(x) + 1.0)", "3 equations", "f32[]"),
+        ("9 more alike", "36 equations", "f32[]"),
     ]
-    assert [n.address for n in picture.nodes if n.kind == "eqn"] == [
-        "0:mul", "1:tanh", "2:add", "3:cos", "4:div", "41:sub",
-    ]  # fmt: skip
+    assert [(n.address, n.lines[0]) for n in picture.nodes if n.kind == "eqn"] == [
+        ("0:mul", "x = x * 2.0"),
+        ("4:div", "x = x / 3.0"),
+        ("41:sub", "return x - 1.0"),
+    ]
 
 
 def attention(x):
@@ -557,21 +560,69 @@ def feedforward(x):
     return jnp.exp(_chain(x, 19))
 
 
-def test_long_code_without_scopes_is_grouped_by_calls():
+def test_long_code_without_scopes_is_grouped_by_statements():
     def fn(x):
         x = attention(x) + 1
         return feedforward(x)
 
     picture = build_picture(trace(fn, X), ())
-    line = fn.__code__.co_firstlineno
-    assert group(picture, "attention").lines == (
-        "attention",
-        f"from test_build.py:{line + 1}",
-        "20 equations",
-        "f32[]",
-    )
-    assert group(picture, "feedforward").lines[1] == f"from test_build.py:{line + 2}"
-    assert [n.address for n in picture.nodes if n.kind == "eqn"] == ["20:add"]
+    title = "x = attention(x) + 1"
+    assert group(picture, title).lines == (title, "21 equations", "f32[]")
+    assert group(picture, "return feedforward(x)").lines[1:] == ("20 equations", "f32[]")
+    assert not [n for n in picture.nodes if n.kind == "eqn"]
+    inside = build_picture(trace(fn, X), {group(picture, title).address})
+    assert group(inside, "attention(x)").lines[1] == "20 equations"
+    assert node(inside, "20:add").lines == ("• + 1", "add(•, 1.0)", "f32[]")
+
+
+def test_a_statement_apart_from_its_modules_is_told_by_its_expression():
+    def dense(x):
+        with jax.named_scope("dense"):
+            return _chain(x, 30)
+
+    def fn(x):
+        y = jnp.sin(x) * 2
+        x = x + dense(jnp.cos(y) / 3)
+        return x
+
+    nodes = build_picture(trace(fn, X), ()).nodes
+    assert [n.lines[0] for n in nodes if n.kind in ("eqn", "group")] == [
+        "y = jnp.sin(x) * 2",
+        "jnp.cos(y)",
+        "• / 3",
+        "dense",
+        "x + •",
+    ]
+
+
+def test_what_checkpoint_computes_again_is_no_derivative():
+    def layer(x, w):
+        y = jnp.sin(x @ w)
+        z = jnp.cos(y @ w) * 2
+        return jnp.tanh(z @ w), None
+
+    def fn(ws, x):
+        return jnp.sum(jax.lax.scan(jax.checkpoint(layer), x, ws)[0] ** 2)
+
+    program = taxpr.trace(jax.grad(fn))(jnp.ones((3, 2, 2)), jnp.ones((2, 2)))
+    picture = build_picture(program, ())
+    for _ in range(5):
+        picture = build_picture(program, picture.foldable)
+    again = {c.id for c in picture.clusters if c.lines[0].startswith("rematted_computation")}
+    assert again
+    parents = {c.id: c.parent for c in picture.clusters}
+
+    def is_again(name):
+        return name in again or (name is not None and is_again(parents[name]))
+
+    seen = set()
+    for part in (*picture.nodes, *picture.clusters):
+        line, around = part.lines[0], parents.get(part.id, getattr(part, "cluster", None))
+        if "y = jnp.sin" in line or "z = jnp.cos" in line:
+            backward = "remat2" in part.id and not is_again(around)
+            assert line.startswith("∂ ") == backward, part
+            seen.add(backward)
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize(
@@ -628,7 +679,7 @@ def test_long_code_is_cut_into_groups():
     (jit,) = (int(n.address.split(":")[0]) for n in picture.nodes if n.kind == "hop")
     covered = {k for a, b in spans for k in range(a, b + 1)} | {jit}
     assert covered == set(range(601))
-    assert groups[0].lines[0] == "_flat"
+    assert groups[0].lines[0].startswith("x = jnp.sin(x) * (1.5 + i)")
     assert any(re.fullmatch(r"\d+ equations", line) for line in groups[0].lines)
     assert len([n for n in picture.nodes if n.kind == "tag"]) == 4
     assert picture.unfolded == frozenset()

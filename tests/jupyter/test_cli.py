@@ -266,6 +266,16 @@ def test_a_text_where_an_array_is_needed(folder, capsys):
     assert second.startswith("taxpr: Hint: text is static, so the function got it as it is: w='x'.")
 
 
+def test_the_source_tells_what_became_of_each_line(folder, capsys):
+    assert main(["source", "model:loss", "--args", "f32[64,32] f32[8,64]", "--grad"]) == 0
+    title, head, *lines = capsys.readouterr().out.splitlines()
+    assert title == "# model.py"
+    assert head.split("#")[1] == " w: f32[64,32] · x: f32[8,64]"
+    assert "return jnp.mean(jnp.tanh(x @ w) ** 2)  # " in lines[0]
+    assert re.search(r"\d+ equations · ∂ \d+ · 100% of FLOPs$", lines[0])
+    assert main(["source", "model:loss", "--args", "f32[64,32]"]) == 2
+
+
 def test_a_traceback_for_those_who_ask(folder, capsys):
     assert main(["draw", "model:bad", "--args", "f32", "-o", "out.dot", "--traceback"]) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err

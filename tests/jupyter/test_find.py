@@ -138,11 +138,11 @@ def in_scans(session):
 
 
 def test_what_is_revealed_is_drawn_and_room_is_made_for_it():
-    session = block_sessions(budget=24)
+    session = block_sessions(budget=10)
     first, *_, last = in_scans(session)
     assert session.reveal(last) == last
     assert session.picture().find(last)
-    assert len(session.picture().nodes) <= 2 * 24
+    assert len(session.picture().nodes) <= 2 * 10
     before = len(session.picture().nodes)
     assert session.reveal(first) == first
     assert session.picture().find(first)
@@ -153,7 +153,7 @@ def test_what_is_revealed_is_drawn_and_room_is_made_for_it():
 
 
 def test_what_is_farthest_is_folded_first():
-    session = block_sessions(budget=60)
+    session = block_sessions(budget=24)
     found = in_scans(session)
     session.reveal(found[0])
     session.reveal(found[-1])
@@ -164,7 +164,7 @@ def test_what_is_farthest_is_folded_first():
 
 
 def test_what_the_user_unfolded_is_not_folded():
-    session = block_sessions(budget=24)
+    session = block_sessions(budget=10)
     first, *_, last = in_scans(session)
     session.fold_default()
     path = session._renderer.builder(session._store.edited).path_to(first)
@@ -330,7 +330,7 @@ def test_a_picture_of_a_part_is_the_same_each_time():
 
 @pytest.fixture
 def panel():
-    session = block_sessions(budget=24)
+    session = block_sessions(budget=10)
     view = view_for(session)
 
     def send(do, address="", **more):
@@ -373,7 +373,7 @@ def test_the_panel_lights_what_is_upstream_also_when_it_is_folded(panel):
         if edge.target == "out0":
             assert number not in graph.slice["edges"]
     assert graph.slice["edges"]
-    assert "group:0-6" in picture.unfolded
+    session.unfold("group:0-6")
     send("fold", "group:0-6")
     assert "4:sin" not in graph.slice["elements"]
     assert "group:0-6" in graph.slice["elements"]

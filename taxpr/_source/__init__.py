@@ -1,0 +1,7 @@
+"""The user's source: which files are theirs, and which statement made an equation.
+
+`files` tells the user's files from those of libraries, `parsed` finds the syntax tree of code and
+checks that it is that of the code, and `statements` finds the statement and expression.
+
+May import `_compat`, and no other room.
+"""

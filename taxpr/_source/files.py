@@ -1,0 +1,37 @@
+"""Which files are the user's."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import sysconfig
+
+_TAXPR = os.path.dirname(os.path.dirname(__file__))
+_FOLDERS = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(_TAXPR, f"{_TAXPR}_jupyter"),
+    )
+)
+_PACKAGES = {"site-packages", "dist-packages"}
+
+
+@functools.lru_cache(maxsize=4096)
+def is_user_file(file: str) -> bool:
+    """Whether a file is the user's: not of Python, of an installed library or of taxpr.
+
+    Example:
+        >>> import json
+        >>> from taxpr import is_user_file
+        >>> is_user_file("/home/ada/model.py"), is_user_file(json.__file__)
+        (True, False)
+    """
+    # A cell or a prompt has lines, what is made by exec has none. A "<string>" has those of
+    # `python -c` since Python 3.13, be it the methods of a dataclass.
+    if file.startswith("<"):
+        return file != "<string>" and bool(linecache.getlines(file))
+    real = os.path.realpath(file)
+    # Of a user's own packages and of Debian's, sysconfig does not know the folders.
+    return not real.startswith(_FOLDERS) and _PACKAGES.isdisjoint(real.split(os.sep))

@@ -1,0 +1,124 @@
+"""The syntax tree of the user's code, only where it is sure to be that of the code.
+
+A file may have been edited since it was imported, and a decorator or an import hook may have
+rewritten a function. So the file's text is compiled once more (nothing is run), and a function is
+looked up in its tree only if the text gives the same instructions at the same places.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import warnings
+from collections.abc import Iterator
+from types import CodeType
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """A part of a file, as Python counts: lines from 1, columns in bytes of UTF-8 from 0."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def holds(self, other: Position) -> bool:
+        """Whether the other part is in this one."""
+        return self[:2] <= other[:2] and other[2:] <= self[2:]
+
+
+def position_of(node: ast.AST) -> Position | None:
+    """Where a node of a syntax tree stands; None for one that stands nowhere, as `ast.Load`."""
+    if not isinstance(node, ast.stmt | ast.expr | ast.keyword | ast.arg | ast.pattern):
+        return None
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return Position(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+
+
+class Parsed:
+    """A file that Python can parse.
+
+    Attributes:
+        tree: Its syntax tree.
+        lines: Its lines.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        with warnings.catch_warnings():  # those of its author came when it was imported
+            warnings.simplefilter("ignore")
+            self.tree = ast.parse(text, file)
+            whole = compile(text, file, "exec", dont_inherit=True)
+        self.lines = text.splitlines()
+        self._codes: dict[tuple[str, int], list[CodeType]] = {}
+        for code in _codes_in(whole):
+            self._codes.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)
+
+    def explains(self, code: CodeType) -> bool:
+        """Whether the text is what the code was made from."""
+        found = self._codes.get((code.co_qualname, code.co_firstlineno), ())
+        return any(_same(code, other) for other in found)
+
+    def around(self, position: Position) -> list[ast.AST]:
+        """The nodes of the tree that hold a position, outermost first."""
+        chain: list[ast.AST] = []
+        nodes: list[ast.AST] = [self.tree]
+        while nodes:
+            node = nodes.pop()
+            own = position_of(node)
+            if own is not None:
+                if not own.holds(position):
+                    continue
+                chain.append(node)
+                nodes = []  # its neighbours do not hold the position
+            nodes += reversed(list(ast.iter_child_nodes(node)))
+        return chain
+
+
+def functions_around(parsed: Parsed, code: CodeType) -> range:
+    """The lines of the outermost function or class that holds some code."""
+    for node in parsed.tree.body:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        if first <= code.co_firstlineno <= (node.end_lineno or first):
+            return range(first, (node.end_lineno or first) + 1)
+    return range(0)
+
+
+def parsed_of(code: CodeType) -> Parsed | None:
+    """The file of some code; None where it is not there, or says something else than the code."""
+    file = code.co_filename
+    if not file.startswith("<"):
+        linecache.checkcache(file)
+    lines = linecache.getlines(file)
+    found = _parsed("".join(lines), file) if lines else None
+    return found if found and found.explains(code) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str, file: str) -> Parsed | None:
+    try:
+        return Parsed(text, file)
+    except (SyntaxError, ValueError, RecursionError):  # not Python's, or not of this Python
+        return None
+
+
+_COMPARED = ("co_code", "co_linetable", "co_names", "co_varnames", "co_freevars", "co_cellvars")
+
+
+def _same(code: CodeType, other: CodeType) -> bool:
+    """Whether two code objects do the same at the same places."""
+    if any(getattr(code, name) != getattr(other, name) for name in _COMPARED):
+        return False
+    return len(code.co_consts) == len(other.co_consts) and all(
+        _same(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else repr(a) == repr(b)
+        for a, b in zip(code.co_consts, other.co_consts, strict=True)
+    )
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes_in(const)

@@ -1,0 +1,243 @@
+"""The statements and expressions of the user's source that made an equation."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import weakref
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, NamedTuple
+
+from taxpr import _compat
+from taxpr._source.files import is_user_file
+from taxpr._source.parsed import Parsed, Position, parsed_of, position_of
+
+_BLANK = "•"  # for what an expression takes from other expressions
+
+
+class Statement(NamedTuple):
+    """A statement of the user's source that was running when an equation was made.
+
+    Attributes:
+        file: The name of the file, or Python's name for a notebook cell.
+        function: The qualified name of the function.
+        line: The statement's first line, counted from 1.
+        text: The statement in one line, of one with a body only its head; "" where the source is
+            not known for sure. Then `line` is the line that was running.
+        expression: The part of the statement that made the equation, with a blank for each operand
+            that is computed; "" where there is none.
+        place: Where the statement stands, as no other does.
+        part: Where the expression stands.
+        loops: The heads of the loops around the statement, outermost first, each with its place.
+
+    Example:
+        >>> from taxpr import Statement
+        >>> Statement("model.py", "loss", 4, "y = jnp.sin(x @ w)", "jnp.sin(•)").text
+        'y = jnp.sin(x @ w)'
+    """
+
+    file: str
+    function: str
+    line: int
+    text: str = ""
+    expression: str = ""
+    place: tuple[int, ...] = ()
+    part: tuple[int, ...] = ()
+    loops: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+def statements_of(eqn: Any, libraries: bool = False) -> tuple[Statement, ...]:
+    """The statements of the user's source that made an equation, innermost first.
+
+    One for each of the user's functions that was running. A text is only given where the file still
+    says what Python has run.
+
+    Args:
+        eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
+        libraries: Whether functions of installed libraries are among them, without a text.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import statements_of, trace
+        >>> def f(x):
+        ...     y = jnp.sin(x) * 2
+        ...     return y
+        >>> [sine, double] = trace(f)(1.0).eqns
+        >>> statements_of(sine)[0].text, statements_of(sine)[0].expression
+        ('y = jnp.sin(x) * 2', 'jnp.sin(x)')
+        >>> statements_of(double)[0].expression
+        '• * 2'
+    """
+    codes, instructions = _compat.frames_of(eqn)
+    # There may be a hundred frames, most of them of JAX: no step of Python for each.
+    numbers = list(map(id, codes))
+    if not _known.keys() >= set(numbers):
+        for code in codes:
+            _statements_in(code)
+    known = list(map(_known.get, numbers))
+    places = itertools.compress(zip(known, codes, instructions, strict=True), known)
+    return tuple(
+        one.found.get(instruction) or one.at(code, instruction)
+        for one, code, instruction in places
+        if one and (one.of_user or libraries)
+    )
+
+
+class _Statements:
+    """The statements of a code object, without a reference to the code itself.
+
+    Attributes:
+        of_user: Whether the code is the user's.
+        found: The statements of instructions that were asked for.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        self.of_user = _is_of_user(code)
+        self._parsed = parsed_of(code) if self.of_user else None
+        self.found: dict[int, Statement] = {}
+
+    def at(self, code: CodeType, instruction: int) -> Statement:
+        """The statement of an instruction of the code."""
+        return self.found.setdefault(instruction, self._statement(code, instruction))
+
+    def _statement(self, code: CodeType, instruction: int) -> Statement:
+        line, end_line, column, end_column = next(
+            itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4
+        )
+        file, function = code.co_filename, code.co_qualname
+        bare = Statement(file, function, line or code.co_firstlineno)
+        if not (self._parsed and line and end_line) or column is None or end_column is None:
+            return bare  # Python can be told to forget columns
+        chain = self._parsed.around(Position(line, column, end_line, end_column))
+        inner = max((i for i, n in enumerate(chain) if isinstance(n, ast.stmt)), default=None)
+        if inner is None:
+            return bare
+        if code.co_name == "<lambda>":  # its body is all that it says
+            lambdas = (i for i, node in enumerate(chain) if isinstance(node, ast.Lambda))
+            inner = min(max(lambdas, default=inner) + 1, len(chain) - 1)
+        node = chain[inner]
+        parts = [part for part in chain[inner + 1 :] if isinstance(part, ast.expr)]
+        place = position_of(node)
+        assert place is not None
+        # Those of the functions around are over, or running in another frame.
+        start = max((i for i, one in enumerate(chain[:inner]) if _is_scope(one)), default=-1) + 1
+        loops = [
+            (_head(one, self._parsed), position_of(one) or ())
+            for one in chain[start:inner]
+            if isinstance(one, ast.For | ast.AsyncFor | ast.While)
+        ]
+        return Statement(
+            file,
+            function,
+            place.line,
+            _head(node, self._parsed),
+            _with_blanks(parts[-1], self._parsed) if parts else "",
+            place,
+            position_of(parts[-1]) or () if parts else (),
+            tuple(loops),
+        )
+
+
+# By the id of the code, as its hash is slow; None for code of JAX and taxpr. An entry goes when the
+# code does.
+_known: dict[int, _Statements | None] = {}
+_alive: dict[int, weakref.ref[CodeType]] = {}
+
+
+def _statements_in(code: CodeType) -> _Statements | None:
+    number = id(code)
+    if number not in _known:
+        _alive[number] = weakref.ref(code, lambda _: _forget(number))
+        own = _is_of_user(code) or _compat.is_outside_jax(code.co_filename)
+        _known[number] = _Statements(code) if own else None
+    return _known[number]
+
+
+def _forget(number: int) -> None:
+    _known.pop(number, None)
+    _alive.pop(number, None)
+
+
+def _is_of_user(code: CodeType) -> bool:
+    # What `exec` has made has no source, but the name of its function.
+    return is_user_file(code.co_filename) or code.co_filename.startswith("<")
+
+
+def _is_scope(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)
+
+
+def _head(node: ast.AST, parsed: Parsed) -> str:
+    """A statement in one line; of one with a body only what stands before the colon."""
+
+    def text(part: ast.AST) -> str:
+        return _text(part, parsed)
+
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return f"def {node.name}"
+        case ast.ClassDef():
+            return f"class {node.name}"
+        case ast.For() | ast.AsyncFor():
+            return f"for {text(node.target)} in {text(node.iter)}"
+        case ast.While():
+            return f"while {text(node.test)}"
+        case ast.If():
+            return f"if {text(node.test)}"
+        case ast.With() | ast.AsyncWith():
+            return f"with {', '.join(map(ast.unparse, node.items))}"
+        case ast.Match():
+            return f"match {text(node.subject)}"
+        case ast.Try() | ast.TryStar():
+            return "try"
+        case _:
+            return text(node)
+
+
+def _text(node: ast.AST, parsed: Parsed) -> str:
+    """The source of a node; on several lines, or with a comment in it, as Python writes it."""
+    place = position_of(node)
+    if place is not None and place.line == place.end_line:
+        line = parsed.lines[place.line - 1].encode()
+        return line[place.column : place.end_column].decode()
+    return " ".join(ast.unparse(node).split("\n"))
+
+
+def _with_blanks(expression: ast.expr, parsed: Parsed) -> str:
+    """An expression in which a blank stands for each operand that is computed, too."""
+    text = _text(expression, parsed)
+    if expression.lineno != expression.end_lineno:
+        expression = ast.parse(text, mode="eval").body
+    source = text.encode()
+    for operand in sorted(_computed(expression), key=lambda node: -node.col_offset):
+        inside = isinstance(operand, ast.GeneratorExp)  # to which parentheses belong
+        begin = operand.col_offset - expression.col_offset + inside
+        end = (operand.end_col_offset or 0) - expression.col_offset - inside
+        source = source[:begin] + _BLANK.encode() + source[end:]
+    # Parentheses around an operand, other than those of a call.
+    return re.sub(rf"(?<![\w\])])\(({_BLANK})\)", r"\1", source.decode())
+
+
+def _computed(node: ast.AST) -> Iterator[ast.expr]:
+    """The operands of an expression that are more than a name, a constant or a part of one."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Call(func=ast.Name() | ast.Attribute()) if _is_called(child, node):
+                pass  # such as `nn.Dense(4)`, which is then called
+            case ast.Attribute() if _is_called(child, node):
+                yield from _computed(child)
+            case ast.keyword() | ast.Starred() | ast.Slice() | ast.Tuple() | ast.List():
+                yield from _computed(child)
+            case ast.Attribute() | ast.Subscript() if not any(_computed(child)):
+                pass
+            case ast.expr() if any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(child)):
+                if not isinstance(child, ast.Name):
+                    yield child
+            case _:
+                pass
+
+
+def _is_called(node: ast.expr, by: ast.AST) -> bool:
+    return isinstance(by, ast.Call) and node is by.func

@@ -1,0 +1,254 @@
+"""Which statement of the source made an equation: told only where that is sure."""
+
+import functools
+import importlib.util
+import linecache
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+
+X = jnp.ones((3, 3))
+
+
+def told(program):
+    """For each equation its primitive, and the innermost statement and expression."""
+    rows = []
+    for eqn in program.eqns:
+        one = taxpr.statements_of(eqn)[0]
+        rows.append((eqn.primitive.name, one.text, one.expression))
+    return rows
+
+
+def test_statements_and_expressions_have_the_text_of_the_source():
+    def f(x, w):
+        a = jnp.sin((x @ w["k"]).T)[:, 0] * 2**-1
+        b = jnp.where(a > 0, -a, jnp.exp(a) / (1 + a))  # ünï
+        text = "ü"; c = a + b  # fmt: skip  # noqa: E702
+        d = jnp.concatenate(
+            [  # a comment
+                jnp.cos(a),
+                b**2,
+            ]
+        ).max()
+        x += c[None]
+        return x[0], d, text
+
+    first = 'a = jnp.sin((x @ w["k"]).T)[:, 0] * 2**-1'
+    second = "b = jnp.where(a > 0, -a, jnp.exp(a) / (1 + a))"
+    third = "d = jnp.concatenate([jnp.cos(a), b ** 2]).max()"
+    program = taxpr.trace(lambda x, w: f(x, w)[:2])(X, {"k": X})
+    rows = told(program)
+    assert rows[:14] == [
+        ("dot_general", first, 'x @ w["k"]'),
+        ("transpose", first, "•.T"),
+        ("sin", first, "jnp.sin(•)"),
+        *[(name, first, "•[:, 0]") for name in ("slice", "squeeze")],
+        ("mul", first, "• * 2**-1"),
+        ("gt", second, "a > 0"),
+        ("neg", second, "-a"),
+        ("exp", second, "jnp.exp(a)"),
+        ("add", second, "1 + a"),
+        ("div", second, "• / •"),
+        (rows[11][0], second, "jnp.where(•, •, •)"),
+        ("add", "c = a + b", "a + b"),
+        ("cos", third, "jnp.cos(a)"),
+    ]
+    assert ("reduce_max", third, "•.max()") in rows
+    assert ("add", "x += c[None]", "") in rows
+    assert rows[-1][1:] == ("return x[0], d, text", "x[0]")
+
+
+def test_functions_that_call_each_other_have_a_statement_each():
+    def inner(y):
+        return jnp.sin(y) + 1
+
+    def step(c, x):
+        c = inner(c * x)
+        return c, None
+
+    def f(xs):
+        return jax.lax.scan(step, 1.0, xs)[0]
+
+    (scan,) = taxpr.trace(f)(jnp.ones(3)).eqns
+    (body,) = taxpr.nested_jaxprs(scan)
+    sine = next(eqn for eqn in body.jaxpr.eqns if eqn.primitive.name == "sin")
+    stack = taxpr.statements_of(sine)[:2]
+    assert [(one.function.rpartition(".")[2], one.expression) for one in stack] == [
+        ("inner", "jnp.sin(y)"),
+        ("step", "inner(•)"),
+    ]
+    assert [one.line - inner.__code__.co_firstlineno for one in stack] == [1, 4]
+    assert taxpr.statements_of(scan)[0].expression == "jax.lax.scan(step, 1.0, xs)"
+
+
+def test_derivatives_belong_to_the_statement_that_they_differentiate():
+    def f(x):
+        y = jnp.sin(x)
+        return jnp.exp(y)
+
+    rows = told(taxpr.trace(jax.grad(f))(1.0))
+    assert {name: text for name, text, _ in rows} == {
+        "sin": "y = jnp.sin(x)",
+        "cos": "y = jnp.sin(x)",
+        "exp": "return jnp.exp(y)",
+        "mul": "y = jnp.sin(x)",
+    }
+
+
+def test_loops_around_a_statement_are_told():
+    def f(x):
+        for k in range(2):
+            while k < 2:
+                x = x * 2.0
+                k += 1
+        return x
+
+    one = taxpr.statements_of(taxpr.trace(f)(1.0).eqns[0])[0]
+    assert [head for head, _ in one.loops] == ["for k in range(2)", "while k < 2"]
+
+
+def test_lambdas_comprehensions_and_decorated_functions():
+    def decorated(fn):
+        @functools.wraps(fn)
+        def inner(*args):
+            return fn(*args)
+
+        return inner
+
+    @decorated
+    def g(x):
+        return [jnp.sin(v) for v in (x, x)]
+
+    program = taxpr.trace(lambda x: (sum(g(x)), (lambda t: t * t)(x)))(1.0)
+    texts = {(name, text) for name, text, _ in told(program)}
+    assert ("sin", "return [jnp.sin(v) for v in (x, x)]") in texts
+    assert ("mul", "t * t") in texts
+
+
+# ---- source that is not there, or is another --------------------------------------------------
+
+
+SOURCE = """import jax.numpy as jnp
+
+def f(x):
+    y = jnp.sin(x) * 2
+    return jnp.where(y > 0, y, (lambda t: t - 1)(y))
+"""
+
+
+@pytest.fixture
+def imported(tmp_path):
+    def load(text, name="model.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(f"model_{len(sys.modules)}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module, path
+
+    return load
+
+
+def test_a_file_on_disk(imported):
+    module, _ = imported(SOURCE)
+    assert told(taxpr.trace(module.f)(1.0))[0] == ("sin", "y = jnp.sin(x) * 2", "jnp.sin(x)")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("jnp.sin", "jnp.cos"),
+        ("* 2", "* 3"),
+        ("    y = ", "    z = "),
+        ("t - 1", "t - 2"),
+        ("import jax.numpy as jnp\n", "import jax.numpy as jnp\nimport os\n"),
+        ("def f(x):", "def f(x:"),
+        (SOURCE, ""),
+    ],
+)
+def test_a_file_edited_since_it_was_imported_is_not_believed(imported, edit):
+    module, path = imported(SOURCE)
+    path.write_text(SOURCE.replace(*edit) + "#")  # of another size, which linecache looks at
+    linecache.checkcache(str(path))
+    texts = {text for _, text, _ in told(taxpr.trace(module.f)(1.0))}
+    # The lambda is sure where it says the same at the same place.
+    assert texts - {"t - 1"} == {""}
+
+
+def test_a_file_that_is_gone_and_code_without_a_file(imported):
+    module, path = imported(SOURCE)
+    path.unlink()
+    made = {}
+    exec(compile(SOURCE, "<made>", "exec"), made)
+    for fn in (module.f, made["f"]):
+        one = taxpr.statements_of(taxpr.trace(fn)(1.0).eqns[0])[0]
+        assert (one.function, one.line, one.text) == ("f", 4, "")
+
+
+def test_what_an_import_hook_has_rewritten_is_not_believed(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+    made = {}
+    exec(compile(SOURCE.replace("* 2", "* 5"), str(path), "exec"), made)
+    assert {text for _, text, _ in told(taxpr.trace(made["f"])(1.0))} == {"", "t - 1"}
+
+
+def test_functions_of_libraries_are_left_out(imported):
+    library, _ = imported(SOURCE, "site-packages/library/layers.py")
+
+    def f(x):
+        return library.f(x) + 1
+
+    sine = taxpr.trace(f)(1.0).eqns[0]
+    assert taxpr.statements_of(sine)[0].expression == "library.f(x)"
+    inner, own = taxpr.statements_of(sine, libraries=True)[:2]
+    assert (inner.function, inner.line, inner.text) == ("f", 4, "")
+    assert own.expression == "library.f(x)"
+
+
+def test_an_input_has_none():
+    assert taxpr.statements_of(None) == ()
+
+
+# ---- the listing --------------------------------------------------------------------------------
+
+
+def test_a_listing_says_what_became_of_each_line():
+    def loss(w, xs):
+        def step(c, x):
+            h = jnp.tanh(c * w + x)
+            return h, None
+
+        last, _ = jax.lax.scan(step, 0.0, xs)
+        return last**2
+
+    program = taxpr.trace(jax.grad(loss), names=True)(2.0, jnp.ones(4))
+    found = {}
+    for line in program.source().splitlines():
+        source, _, said = line.partition("  # ")
+        found[source.strip().partition("  ")[2].strip()] = said
+    said = found["h = jnp.tanh(c * w + x)"]
+    assert re.fullmatch(r"h: f32\[\] · \d equations · ∂ \d · ×4", said)
+    assert found["def loss(w, xs):"] == "w: f32[] · xs: f32[4]"
+    plain = taxpr.trace(loss)(2.0, jnp.ones(4)).source()
+    assert "# f32[] · 1 equation" in plain
+    assert plain.startswith("# test_statements.py\n")
+
+
+def test_a_listing_takes_notes_and_counts_what_has_no_source():
+    made = {}
+    exec(compile(SOURCE, "<made>", "exec"), made)
+
+    def f(x):
+        y = jnp.sin(x)
+        return made["f"](y)
+
+    text = taxpr.trace(f)(1.0).source(notes=lambda found: f"{len(found)} here")
+    assert "# f32[] · 1 equation · 1 here" in text
+    assert "of which the source is not known" in text
