@@ -101,11 +101,8 @@ def _file(
         last = number
         source = parsed.lines[number - 1].rstrip()
         said = _said(lines.get((file, number)), notes)
-        row = (
-            f"{number:>{number_width}}  {source:<{width}}  # {said}"
-            if said
-            else (f"{number:>{number_width}}  {source}")
-        )
+        row = f"{number:>{number_width}}  "
+        row += f"{source:<{width}}  # {said}" if said else source
         rows.append(row.rstrip())
     return "\n".join(rows)
 
@@ -126,7 +123,7 @@ def _said(line: _Line | None, notes: Callable[[list[Found]], str] | None) -> str
     words += [_counted(len(own))] if own else []
     words += [f"∂ {derived}"] if derived else []
     if len(runs) == 1 and (once := runs.pop()) != 1:
-        words.append(f"×{once}" if once else "in a loop")
+        words.append("in a loop" if once is None else f"×{once}")
     words += [notes(line.eqns)] if notes and line.eqns else []
     return " · ".join(filter(None, words))
 

@@ -51,7 +51,7 @@ class Parsed:
             warnings.simplefilter("ignore")
             self.tree = ast.parse(text, file)
             whole = compile(text, file, "exec", dont_inherit=True)
-        self.lines = text.splitlines()
+        self.lines = text.split("\n")  # as Python counts: a form feed ends no line
         self._codes: dict[tuple[str, int], list[CodeType]] = {}
         for code in _codes_in(whole):
             self._codes.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)

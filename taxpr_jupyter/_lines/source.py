@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,14 +15,18 @@ _LEAST = 0.01  # of all operations; lines with less are quiet
 def source_text(program: taxpr.Program) -> str:
     """What `Program.source` says, with the share of each line in the operations of all.
 
+    Without shares where a loop runs nobody knows how often.
+
     Args:
         program: A program; if it was traced with names, its lines tell its variables.
     """
     costs = Costs()
-    lines: list[int] = []
+    lines: list[float] = []
 
-    def operations(found: Sequence[Any]) -> int:
-        return sum(costs.of_eqn(one.eqn).operations * (one.runs or 1) for one in found)
+    def operations(found: Sequence[Any]) -> float:
+        runs = (math.nan if one.runs is None else one.runs for one in found)
+        each = (costs.of_eqn(one.eqn).operations for one in found)
+        return sum(a * b for a, b in zip(runs, each, strict=True))
 
     def counted(found: Sequence[Any]) -> str:
         lines.append(operations(found))

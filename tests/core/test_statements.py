@@ -146,7 +146,7 @@ def imported(tmp_path):
     def load(text, name="model.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         spec = importlib.util.spec_from_file_location(f"model_{len(sys.modules)}", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -158,6 +158,13 @@ def imported(tmp_path):
 def test_a_file_on_disk(imported):
     module, _ = imported(SOURCE)
     assert told(taxpr.trace(module.f)(1.0))[0] == ("sin", "y = jnp.sin(x) * 2", "jnp.sin(x)")
+
+
+def test_lines_are_counted_as_python_counts_them(imported):
+    module, _ = imported("\f\n# \u2028 and \x1c end no line\n" + SOURCE)
+    program = taxpr.trace(module.f)(1.0)
+    assert told(program)[0] == ("sin", "y = jnp.sin(x) * 2", "jnp.sin(x)")
+    assert "    y = jnp.sin(x) * 2" in program.source()
 
 
 @pytest.mark.parametrize(

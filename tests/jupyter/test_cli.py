@@ -6,13 +6,16 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import taxpr
 from taxpr_jupyter import PanelError, draw
 from taxpr_jupyter._cli import main as _main
 from taxpr_jupyter._cli.arguments import parse
 from taxpr_jupyter._cli.main import main
+from taxpr_jupyter._lines.source import source_text
 from taxpr_jupyter._tree.fold import BUDGET
 
 MODEL = """
@@ -274,6 +277,16 @@ def test_the_source_tells_what_became_of_each_line(folder, capsys):
     assert "return jnp.mean(jnp.tanh(x @ w) ** 2)  # " in lines[0]
     assert re.search(r"\d+ equations · ∂ \d+ · 100% of FLOPs$", lines[0])
     assert main(["source", "model:loss", "--args", "f32[64,32]"]) == 2
+
+
+def test_no_line_has_a_share_where_a_loop_runs_nobody_knows_how_often():
+    def halved(x):
+        y = jnp.sin(x)
+        return jax.lax.while_loop(lambda c: c > 1, lambda c: c / 2, y)
+
+    text = source_text(taxpr.trace(halved)(8.0))
+    assert "in a loop" in text
+    assert not re.search(r"\d% of FLOPs", text)
 
 
 def test_a_traceback_for_those_who_ask(folder, capsys):
