@@ -95,6 +95,7 @@ from taxpr._compat._names import (
     scope_of,
     scope_parts,
     scopes_of,
+    source_note,
     source_of,
     sources_of,
     transformations_of,

@@ -39,6 +39,11 @@ class Source(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
+def source_note(source: Source | None) -> str:
+    """`" (model.py:42 in loss)"`, to stand in a message; "" if the source is unknown."""
+    return f" ({source})" if source else ""
+
+
 def source_of(eqn: JaxprEqn | None) -> Source | None:
     """The line of the user's code that made this equation; None if unknown.
 

@@ -34,9 +34,8 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
             warned.add(address)
             source = _compat.source_of(step.eqn)
             warn(
-                f"the {site} is inside {address}"
-                + (f" ({source})" if source else "")
-                + f". With an injection, {step.eqn.primitive.name} is replaced by what it "
+                f"the {site} is inside {address}{_compat.source_note(source)}"
+                f". With an injection, {step.eqn.primitive.name} is replaced by what it "
                 f"computes, and {rule} is dropped. Select other tags with where= to keep it.",
                 DroppedRuleWarning,
                 _levels_to_the_caller(),
@@ -71,11 +70,10 @@ def warn_of_unobserved(tags: Sequence[str], label: str, eqn: JaxprEqn) -> None:
     source = _compat.source_of(eqn)
     warn(
         f"nothing is seen in this derivative at {_first(tags)}: only the {label} rule of "
-        f"{eqn.primitive.name}"
-        + (f" ({source})" if source else "")
-        + " has such a tag, and cannot be told there from the others with its params and shapes, "
-        "since the rule may have other tags for other inputs that are differentiated and the "
-        "lines of the source do not tell them apart. Give these tags names of their own.",
+        f"{eqn.primitive.name}{_compat.source_note(source)} has such a tag, and cannot be told "
+        "there from the others with its params and shapes, since the rule may have other tags "
+        "for other inputs that are differentiated and the lines of the source do not tell them "
+        "apart. Give these tags names of their own.",
         UnobservedWarning,
         _levels_to_the_caller(),
     )

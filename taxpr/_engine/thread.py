@@ -97,9 +97,8 @@ def refuse_if_inside_opaque(site: Site) -> None:
         if reason := step.refusal:
             source = _compat.source_of(step.eqn)
             raise RefusedError(
-                f"inject: the {site} is inside {address}"
-                + (f" ({source})" if source else "")
-                + f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
+                f"inject: the {site} is inside {address}{_compat.source_note(source)}"
+                f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
                 + (_STANDS_ELSEWHERE if site.idle else "")
                 + (
                     "Move it out of there."

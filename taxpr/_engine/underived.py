@@ -94,9 +94,8 @@ def _refusal(site: Site, handler: Handler, options: Options) -> str | None:
         taken_of = "inject: a derivative is taken of the ctx of an injector that looks at", "ctx"
     what, word = taken_of
     return (
-        f"{what} the {site}, which is inside {address}"
-        + (f" ({source})" if source else "")
-        + f". The rule for derivatives of {eqn.primitive.name} is kept, and says nothing of "
+        f"{what} the {site}, which is inside {address}{_compat.source_note(source)}"
+        f". The rule for derivatives of {eqn.primitive.name} is kept, and says nothing of "
         f'the {word}. Give custom_rules="drop" to differentiate the function itself, or end '
         f"the derivative of the {word} with jax.lax.stop_gradient."
     )

@@ -34,9 +34,8 @@ def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.Jaxp
     if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in threaded.hoisted[1]):
         source = _compat.source_of(eqn)
         raise RefusedError(
-            f"inject: an injector at a tag in {thread.address}"
-            + (f" ({source})" if source else "")
-            + f" closes over a Ref, and {what} has a derivative rule, which does not cover the "
+            f"inject: an injector at a tag in {thread.address}{_compat.source_note(source)}"
+            f" closes over a Ref, and {what} has a derivative rule, which does not cover the "
             'Ref. Carry the value in the ctx instead of the Ref, or give custom_rules="drop" to '
             "drop the rule."
         )

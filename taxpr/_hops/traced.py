@@ -133,9 +133,8 @@ class _Traced:
                 source = _compat.source_of(eqn)
                 raise RefusedError(
                     f"inject: custom_rules={'drop'!r} is given, and {name} at {thread.address}"
-                    + (f" ({source})" if source else "")
-                    + f" keeps its derivative: {self.undroppable}. Leave it out, or select other "
-                    "tags with where=."
+                    f"{_compat.source_note(source)} keeps its derivative: {self.undroppable}. "
+                    "Leave it out, or select other tags with where=."
                 )
             return inner(ctx, operands)
         refuse_refs(name, thread, inner, eqn)
@@ -148,11 +147,10 @@ class _Traced:
         return leaving(thread, jaxpr, given, of_ctx, inner.unpack(flat))
 
     def _refusal(self, eqn: _compat.JaxprEqn, thread: Thread) -> str:
-        source = _compat.source_of(eqn)
         return _NO_DERIVATIVE.format(
             name=eqn.primitive.name,
             address=thread.address,
-            source=f" ({source})" if source else "",
+            source=_compat.source_note(_compat.source_of(eqn)),
             cure="Either " if self.undroppable else _DROP,
         )
 

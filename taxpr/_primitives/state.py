@@ -200,8 +200,7 @@ def _with_value(leaf: Array) -> str:
 
 
 def _here() -> str:
-    source = _compat.source_here()
-    return f" ({source})" if source else ""
+    return _compat.source_note(_compat.source_here())
 
 
 def _as_array(leaf: Any, what: str) -> Array:

@@ -87,7 +87,7 @@ class Access:
         return f"<{self.op} of {self.state.shown}>"
 
     def __str__(self) -> str:
-        return f"{self.op} of {self.state.shown}" + (f" ({self.source})" if self.source else "")
+        return f"{self.op} of {self.state.shown}{_compat.source_note(self.source)}"
 
 
 def is_access(eqn: _compat.JaxprEqn) -> bool:

@@ -167,8 +167,7 @@ class Site:
         )
 
     def __str__(self) -> str:
-        source = self.source
-        return f"{_named(self.eqn)} at {self.address}" + (f" ({source})" if source else "")
+        return f"{_named(self.eqn)} at {self.address}{_compat.source_note(self.source)}"
 
 
 def home_of(steps: Iterable[Step]) -> Address:
@@ -178,8 +177,7 @@ def home_of(steps: Iterable[Step]) -> Address:
 
 def described(address: str, eqn: JaxprEqn) -> str:
     """A tag equation, or an access of a state, at an address, for messages."""
-    source = _compat.source_of(eqn)
-    return f"{_named(eqn)}, {address}" + (f" ({source})" if source else "")
+    return f"{_named(eqn)}, {address}{_compat.source_note(_compat.source_of(eqn))}"
 
 
 def _named(eqn: JaxprEqn) -> str:

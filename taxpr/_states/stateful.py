@@ -180,11 +180,10 @@ def _lost_text(site: Site, eqn: JaxprEqn) -> str:
     access, source = access_of(site.eqn), _compat.source_of(eqn)
     return (
         f"uncurry: a derivative is taken of what depends on the {access}, which is in "
-        f"{eqn.primitive.name}"
-        + (f" ({source})" if source else "")
-        + ". Its derivative rule is kept, and does not cover the written value. "
-        "Return the value from the function, with a derivative in its rule, and write it outside; "
-        "or give jax.lax.stop_gradient(value), where no gradient is meant to go that way."
+        f"{eqn.primitive.name}{_compat.source_note(source)}. Its derivative rule is kept, and "
+        "does not cover the written value. Return the value from the function, with a derivative "
+        "in its rule, and write it outside; or give jax.lax.stop_gradient(value), where no "
+        "gradient is meant to go that way."
     )
 
 

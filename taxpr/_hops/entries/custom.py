@@ -169,12 +169,11 @@ def _inject(
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
     call = _Call(eqn, label, len(ctx), thread)
-    source, tags = _compat.source_of(eqn), tags_in(thread, "call")
+    source, tags = _compat.source_note(_compat.source_of(eqn)), tags_in(thread, "call")
     name = _name(eqn)
     if thread.options.states:
         text = (
-            f"uncurry: a derivative is taken with respect to a state, in {thread.address}"
-            + (f" ({source})" if source else "")
+            f"uncurry: a derivative is taken with respect to a state, in {thread.address}{source}"
             + (f": {tags}" if tags else "")
             + f". {name} has a derivative rule, which does not cover states. "
             f"Read the state before, and give {name} the value as an argument, for which its rule "
@@ -183,9 +182,7 @@ def _inject(
     else:
         text = (
             "inject: a derivative is taken with respect to the ctx of an injector in "
-            + thread.address
-            + (f" ({source})" if source else "")
-            + ", or to a value that it closes over"
+            f"{thread.address}{source}, or to a value that it closes over"
             + (f"; it is at {tags}" if tags else "")
             + f". {name} has a derivative rule, which does not cover them. Give "
             'custom_rules="drop" to differentiate the injected function itself, or end the '

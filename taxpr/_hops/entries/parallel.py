@@ -150,11 +150,10 @@ def _check_waiting(
             raise RefusedError(
                 f"inject: with the injector at {tags_in(thread, 'body')} the devices along "
                 f"{', '.join(sorted(more))} may no longer go the same way through the "
-                f"{eqn.primitive.name}"
-                + (f" ({source})" if source else "")
-                + f" in {thread.address}, in which a collective waits for all of them: the program "
-                "would hang. Make what it depends on the same on all devices, as by jax.lax.psum "
-                "or jax.lax.pmax in the injector, or select other tags with where=."
+                f"{eqn.primitive.name}{_compat.source_note(source)} in {thread.address}, in which "
+                "a collective waits for all of them: the program would hang. Make what it "
+                "depends on the same on all devices, as by jax.lax.psum or jax.lax.pmax in the "
+                "injector, or select other tags with where=."
             )
 
 
@@ -221,9 +220,8 @@ def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Array, along: tuple[str
     return (
         f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at "
         f"{tags_in(thread, 'body')} differs between the devices along {', '.join(along)} when it "
-        f"leaves {thread.address}"
-        + (f" ({source})" if source else "")
-        + '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
+        f"leaves {thread.address}{_compat.source_note(source)}"
+        '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
         'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and '
         "a function (ctx, axis_names) -> ctx does what you like."
     )

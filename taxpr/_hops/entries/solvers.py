@@ -46,10 +46,10 @@ _NO_DERIVATIVE_OF_STATES = (
 def _refusing(
     name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Array]
 ) -> list[Array]:
-    source = _compat.source_of(eqn)
+    source = _compat.source_note(_compat.source_of(eqn))
     address = inner.address.home
     text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
-    text = text.format(name=name, address=address, source=f" ({source})" if source else "")
+    text = text.format(name=name, address=address, source=source)
     own, ctx = entering(thread, inner.hoisted[1], ctx, text)
     return [*own, *ctx]
 
