@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Pauses the search for garbage, which takes about half of the time with a large program.
+    """Pauses garbage collection, which takes about half of the time with a large program.
 
-    Little of what is made here is garbage, and all that JAX keeps would be looked at again and
-    again.
+    Little garbage is made meanwhile, but each collection looks at everything that JAX keeps.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,17 +1,17 @@
-"""Estimate the cost of equations with their nested jaxprs: operations and bytes moved.
+"""Estimate the cost of an equation, with its nested jaxprs: operations and bytes moved.
 
-`flops` has the table of first-order primitives. An unknown cost never counts as 0 silently: its
-primitive is in `Cost.unknown`, and the text of such a cost begins with ≥.
+`flops` has the table of first-order primitives. An unknown cost is never taken for 0: its primitive
+is in `Cost.unknown`, and the text of such a cost begins with ≥.
 
-`jax.experimental.roofline` was tried and is not used: it traces a function again in place of taking
-a jaxpr, counts one iteration of a scan, and skips while, cond and unknown primitives with a log
-message. XLA's `cost_analysis` needs a compiled program and says nothing of single equations.
+Why not JAX's own tools: `jax.experimental.roofline` traces a function instead of reading a jaxpr,
+counts one iteration of a scan, and skips while, cond and unknown primitives with a log message.
+XLA's `cost_analysis` needs a compiled program and has no numbers for single equations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr_jupyter._analysis import flops as _flops
+from taxpr_jupyter._analysis.by_identity import ByIdentity
+from taxpr_jupyter._analysis.structural_hash import open_jaxpr
 from taxpr_jupyter._text.quantities import quantity, size
 
 _NONE: frozenset[str] = frozenset()
@@ -26,14 +28,14 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one run of an equation or jaxpr, on all devices together.
+    """The cost of running an equation or jaxpr once, summed over all devices.
 
     Attributes:
-        flops: Operations, 2 for a multiply-add; of integers, too, as XLA counts.
-        transcendentals: Evaluations of functions such as `exp`, which are not in `flops`.
-        bytes: Bytes of operands and results, of each first-order equation.
-        at_most: Whether some of it may be passed over: the branches of a cond.
-        loops: Whether it holds loops of unknown length, of which it has one iteration.
+        flops: Operations, 2 for a multiply-add; also those on integers, as XLA counts.
+        transcendentals: Evaluations of functions such as `exp`. They are not in `flops`.
+        bytes: Bytes of the operands and results of all first-order equations.
+        at_most: Whether it may cost less, as a cond runs only one of its branches.
+        loops: Whether it has loops of unknown length, counted with one iteration.
         unknown: Primitives whose operations are not counted.
 
     Example:
@@ -54,7 +56,7 @@ class Cost:
         return self.flops + self.transcendentals
 
     def times(self, number: int) -> Cost:
-        """That many of it."""
+        """The cost of so many runs."""
         return replace(
             self,
             flops=self.flops * number,
@@ -71,10 +73,10 @@ class Cost:
         return before + " · ".join(words)
 
     def lines(self, eqn: Any = None) -> tuple[str, ...]:
-        """The numbers, and what must be said beside them.
+        """The numbers, and notes on what they include.
 
         Args:
-            eqn: The equation that costs this, where it is one.
+            eqn: The equation that costs this; None for several.
         """
         text, notes = str(self), []
         if eqn is not None and eqn.primitive is p.while_p:
@@ -94,50 +96,36 @@ FREE = Cost()
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """The sum."""
-    flops = transcendentals = n_bytes = 0
-    at_most = loops = False
-    unknown: set[str] = set()
-    for cost in costs:
-        flops += cost.flops
-        transcendentals += cost.transcendentals
-        n_bytes += cost.bytes
-        at_most |= cost.at_most
-        loops |= cost.loops
-        unknown |= cost.unknown
-    return Cost(flops, transcendentals, n_bytes, at_most, loops, frozenset(unknown))
+    """The sum of costs."""
+    every = list(costs)
+    return _merged(every, sum, any(cost.at_most for cost in every))
 
 
 def dearest(costs: Iterable[Cost]) -> Cost:
-    """Not less than any of them, in any number."""
-    every = list(costs)
+    """The maximum of costs, number by number."""
+    return _merged(list(costs), lambda numbers: max(numbers, default=0), at_most=True)
+
+
+def _merged(every: Sequence[Cost], merge: Callable[[Iterator[int]], int], at_most: bool) -> Cost:
     return Cost(
-        max((cost.flops for cost in every), default=0),
-        max((cost.transcendentals for cost in every), default=0),
-        max((cost.bytes for cost in every), default=0),
-        True,
+        merge(cost.flops for cost in every),
+        merge(cost.transcendentals for cost in every),
+        merge(cost.bytes for cost in every),
+        at_most,
         any(cost.loops for cost in every),
         frozenset().union(*(cost.unknown for cost in every)),
     )
 
 
 class Costs:
-    """Finds costs; each jaxpr is looked at once."""
+    """Computes costs, of each jaxpr once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Cost]] = {}
+        self._known: ByIdentity[Cost] = ByIdentity()
 
     def of_jaxpr(self, jaxpr: Any) -> Cost:
-        """The cost of a jaxpr, once."""
-        known = self._known.get(id(jaxpr))
-        if known is None:
-            # The jaxpr is kept, so that its id stays its own.
-            known = self._known[id(jaxpr)] = (jaxpr, self.of_eqns(jaxpr.eqns))
-        return known[1]
-
-    def of_eqns(self, eqns: Iterable[Any]) -> Cost:
-        """The cost of equations, together."""
-        return total(map(self.of_eqn, eqns))
+        """The cost of running a jaxpr once."""
+        return self._known.of(jaxpr, lambda jaxpr: total(map(self.of_eqn, jaxpr.eqns)))
 
     def of_eqn(self, eqn: Any) -> Cost:
         """The cost of an equation, with its nested jaxprs."""
@@ -148,7 +136,7 @@ class Costs:
             if operations is not None:
                 return Cost(*operations, _flops.moved(eqn))
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-            # Shapes that are not known yet, or params of a version to come.
+            # Shapes known only at run time, or params of a later version of JAX.
             return Cost(unknown=frozenset({eqn.primitive.name}))
         return self._nested(eqn)
 
@@ -161,11 +149,11 @@ class Costs:
             return replace(once, loops=True)
         if (combinations := _combinations(eqn)) is not None:
             combiners = (eqn.params[name] for name in _COMBINERS if name in eqn.params)
-            each = total(self.of_jaxpr(getattr(one, "jaxpr", one)) for one in combiners)
-            # What goes through a combiner are elements of what the equation moves.
+            each = total(self.of_jaxpr(open_jaxpr(one)) for one in combiners)
+            # The elements that a combiner gets are counted in what the equation moves.
             return replace(each.times(combinations), bytes=_flops.moved(eqn))
-        # Of a linear solve, what only its derivative needs does not run; of a kernel nobody knows
-        # how often it runs.
+        # A linear solve does not run the jaxprs that only its derivative needs. How often a kernel
+        # runs is unknown.
         run = [(part, part.trips) for part in nested if not part.conditional]
         if run and all(isinstance(trips, int) for _, trips in run):
             parts = (self.of_jaxpr(part.jaxpr).times(trips or 0) for part, trips in run)
@@ -184,9 +172,9 @@ class Costs:
 
 
 def devices_of(eqn: Any) -> int:
-    """How many devices run the jaxpr of an equation, each its own instance.
+    """The number of instances of an equation's jaxpr that run, on different devices.
 
-    Over axes of the mesh that stay automatic, the devices share one instance.
+    The devices along automatic axes of a mesh share one instance.
     """
     params = eqn.params
     if "axis_size" in params and "devices" in params:  # pmap, up to 0.8
@@ -195,12 +183,12 @@ def devices_of(eqn: Any) -> int:
     return math.prod(params["mesh"].shape[name] for name in manual)
 
 
-# Of an equation that reduces, the params with a jaxpr; JAX's own are not among the nested ones.
+# Params of reductions with a jaxpr; `taxpr.nested_jaxprs` leaves out those that JAX itself makes.
 _COMBINERS = ("jaxpr", "select_jaxpr", "scatter_jaxpr")
 
 
 def _combinations(eqn: Any) -> int | None:
-    """How often an equation that reduces by a jaxpr of its own runs that; None for others."""
+    """How often a reduction runs its jaxpr, which combines two elements; None for no reduction."""
     if eqn.primitive not in (p.reduce_p, p.reduce_window_p, p.select_and_scatter_p):
         return None
     ins, outs = size(eqn.invars[0].aval), size(eqn.outvars[0].aval)

@@ -1,6 +1,6 @@
 """The dataflow graph of a whole program, across the borders of nested jaxprs.
 
-The nodes are the numbers of the index: places of the program and results of equations. An edge
+The nodes are the numbers of an `Index`: places of the program and results of equations. An edge
 means that a value flows. `taxpr.nested_jaxprs` tells how values enter and leave a nested jaxpr.
 Control dependences are edges, too: the predicate of a while, and the index of a cond, flow into
 everything inside. If it is unknown which operands matter, all do.
@@ -17,7 +17,8 @@ import taxpr
 from taxpr_jupyter._analysis.index import Home, Index, Place
 from taxpr_jupyter._text.quantities import is_ref
 
-Edges = tuple[list[int], list[int]]  # for each node where its neighbours begin, and all neighbours
+# An adjacency list: the neighbours of node i are the second list from first[i] to first[i + 1].
+Edges = tuple[list[int], list[int]]
 
 
 class Dataflow:
@@ -27,8 +28,8 @@ class Dataflow:
         index: The places of the program.
 
     Attributes:
-        index: The same.
-        unsure: Equations of which is not known which operands matter for which results.
+        index: The places of the program.
+        unsure: Equations whose results may depend on fewer operands than the graph says.
         forth: From values to what depends on them.
         back: From values to what they depend on.
     """
@@ -38,7 +39,7 @@ class Dataflow:
         self.unsure: list[Place] = []
         self._sources: list[int] = []
         self._targets: list[int] = []
-        # By the address of a jaxpr what decides whether it runs, and the nodes of its variables.
+        # By the address of a jaxpr: the node that decides whether it runs, the nodes of variables.
         self._control: dict[str, int | None] = {"": None}
         self._nodes: dict[str, dict[Any, int]] = {address: {} for address in index.homes}
         for place in index.places:
@@ -76,7 +77,7 @@ class Dataflow:
         nodes |= zip(place.made, place.results, strict=True)
 
     def _refs(self) -> None:
-        """Connects what is closed over, for the same reference may be elsewhere, too."""
+        """Connects the constants that are the same Ref, in both directions."""
         known: dict[int, int] = {}
         for home in self.index.homes.values():
             values = (home.nested or home.jaxpr).consts
@@ -107,7 +108,7 @@ class Dataflow:
         bare = [op for k, op in enumerate(operands) if k not in entered and op is not None]
         bare_results = any(k not in returned for k in range(len(results)))
         opaque = any(None in nested.operands for nested, _ in inside)
-        # A predicate, an index, or what nobody knows: it decides what runs inside.
+        # A predicate, an index, or an operand of unknown use decides what runs inside.
         decides = bool(bare) or bare_results or opaque or None in returned
         unsure = opaque
         for operand in bare:
@@ -125,14 +126,14 @@ class Dataflow:
                     self._edge(node, inner)
             for k, out in zip(nested.results, home.outs, strict=True):
                 self._edge(out, node if k is None else results[k])
-            if bare_results:  # what is written to references comes out
+            if bare_results:  # Refs that are written to may come out
                 for inner in home.ins:
                     self._edge(inner, node)
             for j, i in nested.back:  # in the next iteration, also in the condition of a while
                 for inner in entering[nested.operands[i]]:
                     self._edge(home.outs[j], inner)
         if unsure:
-            # That a scatter with its `add` needs all of its operands is no news.
+            # Not worth a note for a scatter with its jaxpr of one `add`: it does need all operands.
             if len(results) > 1 or any(len(home.jaxpr.eqns) > 1 for _, home in inside):
                 self.unsure.append(place)
             for operand in operands:

@@ -1,9 +1,9 @@
-"""A table of the operations and bytes of first-order primitives.
+"""Count the operations and bytes of first-order primitives, with a table of rules.
 
-The numbers follow from shapes alone and mean what XLA's own cost analysis means by them: one
-operation for each element of a result, whatever its dtype; two for each multiply-add of a
-contraction; and functions such as `exp`, which take many instructions, in a count of their own.
-Optimizations of the compiler (fusion, sharing, dead code) are not taken into account.
+The numbers follow from shapes alone, and are defined as in XLA's cost analysis: one operation for
+each element of a result, whatever its dtype; two for each multiply-add of a contraction; functions
+such as `exp`, which take many instructions, have a count of their own. Optimizations of the
+compiler (fusion, sharing, dead code) are not taken into account.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 
 from taxpr_jupyter._text.quantities import n_bytes, size
 
-Operations = tuple[int, int]  # plain ones, and transcendental ones
+Operations = tuple[int, int]  # plain, transcendental
 Rule = Callable[[Any], Operations]
 
-# 20 rounds of add, rotate (three operations) and xor, and the key added 5 times, for two words.
+# For two words: 20 rounds of add, rotate (three operations) and xor; the key is added 5 times.
 _THREEFRY = 60  # operations for a word of 32 bits
-_EXACT_POSITIONS = 1_000_000  # up to here, positions of a window in the padding are not counted
+_EXACT_POSITIONS = 1_000_000  # for more positions of a window, the padding is counted too
 
 
 def operations(eqn: Any) -> Operations | None:
@@ -33,9 +33,9 @@ def operations(eqn: Any) -> Operations | None:
 
 
 def moved(eqn: Any) -> int:
-    """Bytes of operands and results of an equation.
+    """The bytes of operands and results of an equation.
 
-    What takes or changes a part of an array touches that part and not all of it.
+    Of an array that is sliced or updated, only the part that is read or written counts.
     """
     ins, outs = [atom.aval for atom in eqn.invars], [var.aval for var in eqn.outvars]
     if eqn.primitive in _TAKES_PART:
@@ -119,7 +119,7 @@ def _dot_general(eqn: Any) -> Operations:
 
 
 def _ragged_dot(eqn: Any) -> Operations:
-    """Each element of the left operand meets one row of the group that it belongs to."""
+    """Each element of the left operand is multiplied with one row of its group's matrix."""
     numbers = eqn.params["ragged_dot_dimension_numbers"]
     (_, contracted), (_, batch) = numbers.dot_dimension_numbers
     not_free = {*contracted, *batch, *numbers.rhs_group_dimensions}
@@ -128,7 +128,7 @@ def _ragged_dot(eqn: Any) -> Operations:
 
 
 def _conv(eqn: Any) -> Operations:
-    """Two for each product of an element of the input with one of the kernel; none for padding."""
+    """Two for each product of an element of the input and one of the kernel, without padding."""
     lhs, rhs, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
     params, numbers = eqn.params, eqn.params["dimension_numbers"]
     products = out.shape[numbers.out_spec[1]] * rhs.shape[numbers.rhs_spec[1]]
@@ -150,7 +150,7 @@ def _conv(eqn: Any) -> Operations:
 def _positions(
     length: int, kernel: int, out: int, stride: int, pad: int, lhs_dilation: int, rhs_dilation: int
 ) -> int:
-    """How often, along one dimension, an element of the kernel meets one of the input."""
+    """The number of products of elements of kernel and input along one dimension."""
     if kernel * out > _EXACT_POSITIONS:
         return kernel * out
     at = np.arange(out)[:, None] * stride + np.arange(kernel) * rhs_dilation - pad
@@ -159,7 +159,7 @@ def _positions(
 
 
 def _fft(eqn: Any) -> Operations:
-    """The usual 5 n log n, half of that where one side is real."""
+    """The usual 5 n log n, or half of that if input or output is real."""
     points = max(_in(eqn), _out(eqn))
     log = math.log2(max(math.prod(eqn.params["fft_lengths"]), 1))
     real = any(np.dtype(a.aval.dtype).kind != "c" for a in (eqn.invars[0], eqn.outvars[0]))
@@ -182,7 +182,7 @@ def _lu(eqn: Any) -> Operations:
 
 
 def _random(eqn: Any) -> Operations:
-    """Words of 32 bits from a counter; generators of the hardware count as XLA counts them."""
+    """Threefry's operations for each word of 32 bits; other generators count as in XLA."""
     avals = [*(atom.aval for atom in eqn.invars), *(var.aval for var in eqn.outvars)]
     words = -(-sum(n_bytes(var.aval) for var in eqn.outvars) // 4)
     keys = [str(aval.dtype) for aval in avals if str(aval.dtype).startswith("key<")]
@@ -192,7 +192,7 @@ def _random(eqn: Any) -> Operations:
 
 
 def _of_module(names: Iterable[str]) -> set[Any]:
-    """The primitives of these names, as far as this JAX has them."""
+    """The primitives with these names, as far as this version of JAX has them."""
     found = (getattr(p, f"{n}_p", None) or getattr(jax.lax, f"{n}_p", None) for n in names)
     return {primitive for primitive in found if primitive is not None}
 
@@ -236,10 +236,9 @@ _RULES_OF: dict[Rule, str] = {
 RULES: dict[Any, Rule] = {
     primitive: rule for rule, names in _RULES_OF.items() for primitive in _of_module(names.split())
 }
-"""The table. What is not in it, and holds no jaxpr, is not counted, and marked so."""
+"""The table. A primitive that is missing here, and holds no jaxpr, has an unknown cost."""
 
-# Those that JAX gives no public object, in all its versions or in some. One that is renamed is not
-# counted any more, and marked so.
+# Primitives that are not public in some versions of JAX. If one is renamed, its cost is unknown.
 _NAMED_FREE = """all_gather_invariant all_gather_reduced dce_sink debug_callback debug_print
     dimension_size empty empty2 freeze from_edtype get layout_constraint name new_ref
     optimization_barrier pbroadcast pin platform_index preduced pvary random_clone random_unwrap

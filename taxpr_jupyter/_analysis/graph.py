@@ -18,14 +18,14 @@ Source = tuple[int, int]
 
 
 class Graph:
-    """One jaxpr. What is asked for is found then, and once.
+    """The graph of one jaxpr. Each part is computed when it is first needed.
 
     Args:
-        jaxpr: Something with eqns, invars, outvars and constvars.
+        jaxpr: An open jaxpr or a program: it has eqns, invars, outvars and constvars.
 
     Attributes:
-        jaxpr: The same.
-        eqns: The equations.
+        jaxpr: The jaxpr.
+        eqns: Its equations.
     """
 
     def __init__(self, jaxpr: Any) -> None:
@@ -34,12 +34,12 @@ class Graph:
 
     @functools.cached_property
     def positions(self) -> dict[str, int]:
-        """The positions of the equations, by their own parts of their addresses."""
+        """The position of each equation, by the last part of its address."""
         return {local: i for i, (local, _) in enumerate(taxpr.numbered(self.jaxpr))}
 
     @functools.cached_property
     def made(self) -> dict[Any, Source]:
-        """Where each value is made."""
+        """The source of each variable."""
         made: dict[Any, Source] = {var: (INPUT, k) for k, var in enumerate(self.jaxpr.invars)}
         made |= {var: (CONST, k) for k, var in enumerate(self.jaxpr.constvars)}
         for i, eqn in enumerate(self.eqns):
@@ -49,9 +49,9 @@ class Graph:
 
     @functools.cached_property
     def used(self) -> dict[Any, list[int]]:
-        """For each value that is used the equations that take it, in order.
+        """For each variable that is used, the positions of the equations that take it, in order.
 
-        What the jaxpr returns is used behind the last one.
+        An output of the jaxpr is used at the position after the last equation.
         """
         used: dict[Any, list[int]] = {}
         for i, eqn in enumerate((*self.eqns, None)):
@@ -61,11 +61,11 @@ class Graph:
         return used
 
     def sources(self, atoms: Iterable[Any]) -> tuple[Source, ...]:
-        """Where some operands or outputs come from."""
+        """The sources of some operands or outputs."""
         return tuple([self._source(atom) for atom in atoms])
 
     def behind(self, atom: Any) -> tuple[Source, tuple[int, ...]]:
-        """Where a value comes from, whatever tags it goes through; and these tags, last first."""
+        """The source of a value before any tags, and the positions of these tags, last first."""
         source, tags = self._source(atom), ()
         while source[0] >= 0 and taxpr.is_tag(self.eqns[source[0]]):
             tags = (*tags, source[0])
@@ -73,7 +73,7 @@ class Graph:
         return source, tags
 
     def users(self, var: Any) -> Iterator[int]:
-        """The equations that take a value, whatever tags it goes through; as `used`."""
+        """The positions of the equations that take a value, also its tagged versions."""
         for i in self.used.get(var, ()):
             if i == len(self.eqns) or not taxpr.is_tag(self.eqns[i]):
                 yield i
@@ -83,7 +83,7 @@ class Graph:
                     yield from self.users(tagged)
 
     def touching(self, wanted: Collection[Any]) -> list[int]:
-        """The equations that make or take one of these values, in order."""
+        """The positions of the equations that make or take one of these variables, in order."""
         last = len(self.eqns)
         found = {self.made[var][0] for var in wanted}
         found.update(i for var in wanted for i in self.used.get(var, ()) if i < last)
@@ -93,6 +93,6 @@ class Graph:
         return (LITERAL, self.literal(atom)) if taxpr.is_literal(atom) else self.made[atom]
 
     def literal(self, atom: Any) -> int:
-        """The number of a literal; those that are equal may have the same."""
-        del atom  # of which values is not asked here
+        """The number of a literal. A subclass may tell literals apart; here all have the same."""
+        del atom
         return 0

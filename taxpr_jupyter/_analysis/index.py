@@ -1,7 +1,7 @@
 """`Index`: all places of a program: equations, nested jaxprs, inputs, constants, outputs, values.
 
-Everything that needs all places uses this index. `taxpr.find_values` of the core walks by itself,
-and in another order: that in which values are made, inner ones before the result.
+All code that needs all places uses this index. Only `taxpr.find_values` walks by itself: it gives
+values in the order in which they are made, those inside an equation before its results.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from taxpr_jupyter._text.elements import Row, place_of, row_of
 
 @dataclasses.dataclass(eq=False)
 class Home:
-    """One jaxpr of a program.
+    """One jaxpr of a program, at its place.
 
     Attributes:
-        address: The address of a nested jaxpr such as ``3:scan/body``; empty at the top.
-        jaxpr: Something with eqns, invars, outvars and constvars.
-        nested: What the equation around it says of it; None at the top.
+        address: The address of a nested jaxpr, such as ``3:scan/body``; empty at the top.
+        jaxpr: The open jaxpr, or the program: it has eqns, invars, outvars and constvars.
+        nested: Its entry in `taxpr.nested_jaxprs` of the equation around it; None at the top.
         steps: The equations around it, outermost first.
-        refused: Why no injector can work in there; None where it can.
+        refused: Why no injector can be inside; None if one can.
         start: The number of the first place in it.
-        stop: The number behind all that is in it.
+        stop: The number after everything in it.
     """
 
     address: taxpr.Address
@@ -44,7 +44,7 @@ class Home:
 
     @property
     def title(self) -> str:
-        """Its name for people; empty at the top."""
+        """Its title for people; empty at the top."""
         return self.nested.title if self.nested else ""
 
     @property
@@ -70,16 +70,15 @@ class Home:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Place:
-    """An equation, input, constant or output; also what selectors of taxpr choose from.
+    """An equation, input, constant or output. Selectors of taxpr can choose from places.
 
     Attributes:
-        local: Its own part of its address.
-        home: The jaxpr that holds it.
-        eqn: The equation; None for all else.
-        made: The variables that it makes, or of an input or constant is; none for an output.
-        number: Its number in the order of the program. The results of an equation have the next
-            ones, then comes what is in its jaxprs.
-        stop: The number behind all of that.
+        local: The last part of its address.
+        home: The jaxpr that it is in.
+        eqn: The equation; None for an input, constant or output.
+        made: The results of an equation, or the variable of an input or constant; () for an output.
+        number: Its number, see `Index`.
+        stop: The number after everything in it.
     """
 
     local: str
@@ -91,7 +90,7 @@ class Place:
 
     @property
     def address(self) -> taxpr.Address:
-        """Its address, which is made when it is asked for: of most places none is needed."""
+        """Its address, made on demand, as most places are never asked for theirs."""
         return self.home.address / self.local
 
     @property
@@ -106,22 +105,25 @@ class Place:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether an equation has nothing in it."""
+        """Whether an equation has no nested jaxprs."""
         return self.stop == self.results.stop
 
 
 class Index:
     """The places of one program.
 
+    Places and results of equations are numbered in program order: in a jaxpr constants, inputs,
+    equations, outputs; after an equation its results, then its nested jaxprs. So an element with
+    everything in it is a range of numbers.
+
     Args:
         program: The program.
 
     Attributes:
-        program: The same.
+        program: The program.
         homes: The jaxprs by address, the outermost first.
-        places: The places in program order: of a jaxpr its constants, inputs, equations, each
-            with what is in it, and outputs.
-        size: How many numbers there are.
+        places: The places in program order.
+        size: The number of numbers.
     """
 
     def __init__(self, program: taxpr.Program) -> None:
@@ -160,7 +162,7 @@ class Index:
 
     @functools.cached_property
     def spans(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the places begin and end, by their numbers."""
+        """The `number` of each place, and the `stop` of each."""
         starts = np.fromiter((place.number for place in self.places), int, len(self.places))
         return starts, np.fromiter((place.stop for place in self.places), int, len(self.places))
 
@@ -169,12 +171,12 @@ class Index:
         return (place for place in self.places if place.eqn is not None)
 
     def eqn(self, address: str) -> Place | None:
-        """The equation at an address; None where there is none."""
+        """The equation at an address; None if there is none."""
         place = self.at.get(address)
         return place if place is not None and place.eqn is not None else None
 
     def span(self, address: str) -> tuple[int, int]:
-        """The numbers that a place, value, nested jaxpr or row has with all in it.
+        """The range of numbers of a place, value, nested jaxpr or row, with everything in it.
 
         Raises:
             PanelError: There is no such place.
@@ -202,7 +204,7 @@ class Index:
 
     @functools.cached_property
     def _rows(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """In each jaxpr the spans of its places, by the numbers with which rows name them."""
+        """For each jaxpr the spans of its places, by the names that addresses of rows contain."""
         rows: dict[str, dict[str, tuple[int, int]]] = {address: {} for address in self.homes}
         units: dict[str, str] = {}
         for place in self.places:
@@ -217,9 +219,9 @@ class Index:
         return rows
 
     def values(self, address: str) -> list[tuple[taxpr.Address, Any]]:
-        """The values that an address stands for, with their variables.
+        """The addresses and variables of the values that an address stands for.
 
-        Those of an equation are its results, those of a nested jaxpr its inputs.
+        An equation stands for its results, a nested jaxpr for its inputs and constants.
         """
         value, home = taxpr.Address(address), self.homes.get(address)
         if home is not None:
@@ -232,11 +234,11 @@ class Index:
         return results if value.result is None else results[value.result :][:1]
 
     def variable(self, address: str) -> Any | None:
-        """The variable of a value address; None where there is no such value."""
+        """The variable of the value at an address; None if there is no such value."""
         return dict(self.values(address)).get(taxpr.Address(address))
 
     def home_of(self, address: str) -> Home | None:
-        """The jaxpr in which an equation, value, input or output stands."""
+        """The jaxpr that contains an equation, value, input or output."""
         value = taxpr.Address(address)
         place = self.at.get(value.eqn)
         return place.home if place is not None else self.homes.get(value.home)
@@ -245,11 +247,11 @@ class Index:
         """The address of the value that ``address`` names.
 
         Args:
-            address: Of the value, or of an equation with one result.
-            otherwise: What to say besides where it names none.
+            address: The address of the value, or of an equation with one result.
+            otherwise: What the error says besides if there is no such value.
 
         Raises:
-            PanelError: It names none, or several.
+            PanelError: There is no such value, or the equation has several results.
         """
         if address not in self.homes:
             values = self.values(address)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.graph import Graph
 
 Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
 
 
 def pass_of(eqn: Any) -> str:
-    """`"backward"` for what JAX made by transposing, `"forward"` for what it differentiated."""
+    """`"backward"` if transposing made an equation, `"forward"` if only `jvp` did, else ""."""
     transformations = taxpr.transformations_of(eqn)
     if "transpose" in transformations:
         return "backward"
@@ -27,8 +28,8 @@ class Ends:
 
     Attributes:
         ins: Variables that they use but do not make.
-        outs: Addresses and variables of values that they make and others use.
-        results: Those of `outs` that the forward pass does not only keep for the backward pass.
+        outs: Addresses and variables of the values that they make and others use.
+        results: The variables of `outs` except residuals, which only the backward pass uses.
     """
 
     ins: Sequence[Any]
@@ -37,7 +38,7 @@ class Ends:
 
 
 class Flow:
-    """Finds the values that go in and out of consecutive equations of one jaxpr, and caches them.
+    """Finds the values that go into and out of consecutive equations of one jaxpr, and caches them.
 
     Args:
         jaxpr: The jaxpr.
@@ -50,26 +51,22 @@ class Flow:
     def __init__(self, jaxpr: Any, within_backward: bool) -> None:
         self.graph = Graph(jaxpr)
         self._within_backward = within_backward
-        # By id; the equations are kept, so that their id stays their own.
-        self._known: dict[int, tuple[Eqns, Ends]] = {}
+        self._known: ByIdentity[Ends] = ByIdentity()
 
     def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> Ends:
-        """The values that go in and out of some equations.
+        """The values that go into and out of some equations.
 
         Args:
-            eqns: The equations, with their addresses. The other arguments follow from them.
-            stop: The position behind the last one.
-            others: Equations before it that are none of them.
+            eqns: The equations, with their addresses. The other arguments must follow from them.
+            stop: The position after the last one.
+            others: Equations before that position that do not belong to them.
         """
-        known = self._known.get(id(eqns))
-        if known is None:
-            known = self._known[id(eqns)] = eqns, self._ends(eqns, stop, others)
-        return known[1]
+        return self._known.of(eqns, lambda eqns: self._ends(eqns, stop, others))
 
     def is_between(self, eqns: Eqns) -> bool:
-        """Whether equations stand between a forward and its backward pass, and are for the latter.
+        """Whether equations between a forward and its backward pass are for the latter.
 
-        They make what the backward pass begins with, as does the caller of `jax.vjp`.
+        They make the cotangents with which it begins, as the caller of `jax.vjp` does.
         """
         return all(id(eqn) in self._between for _, eqn in eqns)
 
@@ -85,12 +82,12 @@ class Flow:
             users = (i for var in eqn.outvars for i in used.get(var, ()) if i < end)
             return any(passes[i] == "forward" for i in users)
 
-        # What depends on nothing that is differentiated, such as a mask, has no pass, either.
+        # Equations that depend on nothing differentiated, such as a mask, have no pass either.
         found = (eqns[i] for i in range(start, end) if not passes[i])
         return {id(eqn) for eqn in found if not is_taken_forward(eqn)}
 
     def is_unused(self, eqn: Any) -> bool:
-        """Whether an equation makes something, and nothing uses it, and it does nothing else."""
+        """Whether an equation has results, none of which is used, and no effects."""
         unused = self.graph.used.keys().isdisjoint(eqn.outvars)
         return unused and bool(eqn.outvars) and not eqn.effects
 
@@ -114,10 +111,7 @@ class Flow:
         return Ends(tuple(ins), outs, results)
 
     def _last_use(self, eqn: Any, uses: Sequence[int]) -> int:
-        """The last use of what an equation makes, before those of which the forward pass keeps it.
-
-        -1 where there is none.
-        """
+        """The last use of an equation's result, without uses as a residual; -1 if there is none."""
         eqns, kept = self.graph.eqns, len(uses)
         returned = bool(uses) and uses[-1] == len(eqns)
         if not self._within_backward and not returned and pass_of(eqn) == "forward":

@@ -18,11 +18,11 @@ from taxpr_jupyter._analysis.graph import Graph, Source
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._text.short import scalar_text
 
-# Their transpose is no equation: what they get, or a part of it, goes on.
+# Their transposes need no equation: the cotangent, or a part of it, is passed on as it is.
 _PASSING = frozenset({p.add_p, p.sub_p, p.convert_element_type_p, p.reshape_p, p.squeeze_p})
 _LINEAR = _PASSING | {p.reduce_sum_p, p.neg_p, p.dot_general_p}
 _TRANSPOSES = frozenset({(p.reduce_sum_p, p.broadcast_in_dim_p)})
-_MOST = 64  # terms of a sum that are looked at
+_MOST = 64  # terms of a sum to look at
 
 
 class Loss(NamedTuple):
@@ -30,9 +30,9 @@ class Loss(NamedTuple):
 
     Attributes:
         eqn: The equation of the forward pass that makes it.
-        var: The variable.
-        firsts: The equations of the backward pass that take its derivative, 1.0: of a sum one for
-            each term.
+        var: Its variable.
+        firsts: The equations of the backward pass that take its derivative, 1.0; if the loss is a
+            sum, one for each term.
     """
 
     eqn: Any
@@ -41,10 +41,10 @@ class Loss(NamedTuple):
 
 
 def loss_of(graph: Graph) -> Loss | None:
-    """The loss of a jaxpr that holds a forward and a backward pass; None where it is not known."""
+    """The loss of a jaxpr that has a forward and a backward pass; None if it is not known."""
     eqns = graph.eqns
     firsts: dict[taxpr.Source, list[int]] = {}
-    factors: set[Any] = set()  # of the forward pass that are 1.0, too: transposed they are no less
+    factors: set[Any] = set()  # equations of the forward pass with a factor 1.0, as in a transpose
     for i, eqn in enumerate(eqns):
         name = pass_of(eqn) if any(map(is_one, eqn.invars)) else ""
         source = taxpr.source_of(eqn) if name else None
@@ -57,8 +57,8 @@ def loss_of(graph: Graph) -> Loss | None:
             firsts.setdefault(source, []).append(i)
     if not firsts:
         return None
-    scalars: dict[Source, Any] = {}  # that the forward pass makes
-    begins: dict[int, int] = {}  # for an equation the one that may be its transpose
+    scalars: dict[Source, Any] = {}  # made by the forward pass
+    begins: dict[int, int] = {}  # from an equation to the one that may be its transpose
     for i, eqn in enumerate(eqns):
         made = {(i, k): var for k, var in enumerate(eqn.outvars) if _is_scalar(var.aval)}
         if not made or taxpr.is_tag(eqn) or pass_of(eqn) != "forward":
@@ -75,7 +75,7 @@ def loss_of(graph: Graph) -> Loss | None:
         begun = {term: begins[term] for term in summed if term in begins}
         if begun and all(first > i for first in begun.values()):
             found.append(Loss(eqns[i], var, tuple(eqns[k] for k in sorted({*begun.values()}))))
-            # Another value at which it may begin makes all of this a guess.
+            # If it may also begin at another value, this would be a guess.
             if begins.keys() != begun.keys():
                 return None
     return found[0] if len(found) == 1 else None
@@ -94,7 +94,7 @@ def _is_scalar(aval: Any) -> bool:
 
 
 def _summed(graph: Graph, source: Source, scalars: Mapping[Source, Any]) -> list[int]:
-    """The equation that makes a scalar and, of a sum, those that make its terms."""
+    """The equation that makes a scalar and, if that is a sum, those that make its terms."""
     todo, found = [source], []
     while todo and len(found) < _MOST:
         source = todo.pop()
@@ -107,11 +107,11 @@ def _summed(graph: Graph, source: Source, scalars: Mapping[Source, Any]) -> list
 
 
 def _is_transpose(first: Any, eqn: Any) -> bool:
-    """Whether an equation of the same source line may be the transpose of another one."""
+    """Whether `first` may be the transpose of an equation from the same source line."""
     pair = eqn.primitive, first.primitive
     if pair[0] is pair[1] or pair in _TRANSPOSES:
         return True
-    # Of what is not linear the transpose takes a value that the forward pass keeps for it.
+    # The transpose of a nonlinear equation also takes a value kept by the forward pass.
     linear = eqn.primitive in _LINEAR or any(map(taxpr.is_literal, eqn.invars))
     kept = any(not taxpr.is_literal(atom) for atom in first.invars)
     return kept and not linear and not taxpr.is_hop(eqn)

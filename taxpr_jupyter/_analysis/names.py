@@ -1,8 +1,8 @@
-"""Names for the inputs and outputs of jaxprs.
+"""Name the inputs and outputs of jaxprs.
 
-Those of the program have the user's names. An input of a nested jaxpr is named by its role and its
-name outside: `carry params['b1']`. If it has no name outside, JAX knows the argument name of the
-inner function.
+Those of the program have the names that the user gave them. An input of a nested jaxpr is named by
+its role and its name outside: `carry params['b1']`. If it has no name outside, it gets the name of
+the inner function's argument, which JAX knows.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import taxpr
 from taxpr_jupyter._analysis.stateful import shown_names
 from taxpr_jupyter._text.paths import path_parts
 
-# One name, for all steps of a scan together, says more than what JAX calls one of them.
+# JAX names one step's slice of a scan's input; the name of the whole input says more.
 _WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
 _JAX = pathlib.PurePath(jax.__file__).parent
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names of one jaxpr in its place.
+    """The names in one jaxpr, at its place in the program.
 
     Attributes:
-        ins: For each input what it is called.
-        outs: For each output.
-        known: Names of values: of inputs and what is tagged of them, without a role.
-        results: Names of values that are outputs of the program.
-        taken: What the user calls the program's arguments.
+        ins: The name of each input.
+        outs: The name of each output.
+        known: The names of inputs, and of tagged inputs, without their roles, by variable.
+        results: The names of values that are outputs of the program, by variable.
+        taken: The user's names of the program's arguments.
     """
 
     ins: Sequence[str]
@@ -58,7 +58,7 @@ def names_inside(outer: Names, eqn: Any, nested: taxpr.Nested) -> Names:
     """The names of a nested jaxpr.
 
     Args:
-        outer: Those of the jaxpr in which the equation stands.
+        outer: The names in the jaxpr of the equation.
         eqn: The equation.
         nested: The nested jaxpr.
     """
@@ -73,7 +73,7 @@ def names_inside(outer: Names, eqn: Any, nested: taxpr.Nested) -> Names:
         _shown(role, name, number)
         for role, name, number in zip(nested.in_roles, names, numbers, strict=True)
     ]
-    # Further inside there are no roles to tell apart what is called the same.
+    # Jaxprs further inside get these names without roles, so only unique ones are of use.
     once = Counter(names)
     known = {
         var: name
@@ -90,7 +90,7 @@ def names_inside(outer: Names, eqn: Any, nested: taxpr.Nested) -> Names:
 
 
 def numbered(roles: Sequence[str]) -> list[str]:
-    """`carry`, or `xs 0`, `xs 1` where a role is there more than once."""
+    """A text for each role: `carry`, or `xs 0`, `xs 1` if the role occurs more than once."""
     total, seen = Counter(roles), Counter()
     names = []
     for role in roles:
@@ -101,11 +101,11 @@ def numbered(roles: Sequence[str]) -> list[str]:
 
 
 def argument_names(nested: taxpr.Nested) -> Sequence[str]:
-    """The names of arguments in the code, "" for what has none there."""
+    """The names of the inputs as arguments in the source code; "" for an input without."""
     names = getattr(nested.jaxpr.debug_info, "arg_names", None)
-    if names is None or len(names) != len(nested.in_roles):  # JAX made it of another one
+    if names is None or len(names) != len(nested.in_roles):  # JAX made it from another jaxpr
         return [""] * len(nested.in_roles)
-    # Two functions in one, such as a call and what it closes over, may use a name twice.
+    # Two functions in one jaxpr, such as a call and its closure, may use a name twice.
     return [name if names.count(name) == 1 else "" for name in names]
 
 
@@ -139,12 +139,12 @@ def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
     library = is_of_library(nested)
     first: list[str] = []
     for role, out, inner in zip(nested.in_roles, outside, own, strict=True):
-        # What a function of the user's calls its arguments are words of the user's, too.
+        # Argument names inside are the user's words only if the function is the user's.
         if role == "arg":
             first.append((out or inner) if library else (inner or out))
         else:
             first.append(out or ("" if library else inner))
-    # One array in two places: what it is called inside tells them apart. A const stays what it is.
+    # If one array enters twice, the names inside tell the two apart. Constants keep their names.
     once = Counter(zip(nested.in_roles, first, strict=True))
     places = Counter(first)
     second = [
@@ -163,7 +163,7 @@ def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
 def _out_names(
     outer: Names, eqn: Any, nested: taxpr.Nested, in_names: Mapping[int, str]
 ) -> list[str]:
-    """The names of outputs: of a carry that of the input where it goes back."""
+    """The names of outputs. A carry has the name of the input to which it goes back."""
     back = {j: in_names[i] for j, i in nested.back}
     own = _result_paths(nested)
     numbers = numbered([_word(outer, nested, role) for role in nested.out_roles])
@@ -181,7 +181,7 @@ def _out_names(
 
 
 def _result_paths(nested: taxpr.Nested) -> Sequence[str]:
-    """Where in what the body of a scan returns each of the `ys` is: `['loss']`; or ""."""
+    """For each output of a scan's body, its path in the PyTree of `ys`, `['loss']`; or ""."""
     paths = getattr(nested.jaxpr.debug_info, "result_paths", None)
     if not isinstance(paths, tuple) or len(paths) != len(nested.out_roles):
         return [""] * len(nested.out_roles)
@@ -190,7 +190,7 @@ def _result_paths(nested: taxpr.Nested) -> Sequence[str]:
 
 
 def _shown(role: str, name: str, number: str) -> str:
-    """A name with its role, or the role and a number."""
+    """A name with its role before it; without a name, the role with its number."""
     if not name:
         return number
     word = _WORDS.get(role, role)
@@ -198,13 +198,13 @@ def _shown(role: str, name: str, number: str) -> str:
 
 
 def _word(outer: Names, nested: taxpr.Nested, role: str) -> str:
-    """The role; where the user calls an argument the same, also whose it is: `scan ys`."""
+    """The role, or `scan ys` if the user has an argument of the same name."""
     word = _WORDS.get(role, role)
     return f"{nested.title.split()[0]} {word}" if word in outer.taken else word
 
 
 def _tagged(jaxpr: Any, known: dict[Any, str]) -> dict[Any, str]:
-    """Names of values, and of what is a tag of one: tags come and go."""
+    """Names of values, also for their tagged versions."""
     for eqn in jaxpr.eqns if known else ():
         if taxpr.is_tag(eqn):
             for var, atom in zip(eqn.outvars, eqn.invars, strict=True):

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-_CANDIDATES = 8  # distances that are tried as the length of a period
-_LEAST = 3  # times; twice is a pair, which is drawn as one
+_CANDIDATES = 8  # distances to try as the length of a period
+_LEAST = 3  # repetitions
 
 
 class Repeat(NamedTuple):
-    """Where a sequence repeats itself: `times` times `period` elements, from `start`."""
+    """A part of a sequence: from `start`, `period` elements, `times` times."""
 
     start: int
     period: int
@@ -21,20 +21,19 @@ class Repeat(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """Where it ends."""
+        """The position after its last element."""
         return self.start + self.period * self.times
 
 
 def repeat_in(keys: Sequence[int]) -> Repeat | None:
-    """The repeat that covers most of a sequence; None where nothing comes three times in a row.
+    """The repeat that covers most of a sequence; None if nothing comes three times in a row.
 
-    Of those that cover about the same, the one with the shortest period. Takes time linear in the
-    length.
+    If several cover about the same, it is the one with the shortest period. Takes linear time.
     """
     if len(keys) < _LEAST:
         return None
     values = np.asarray(keys)
-    # How far is it to the next equal element? A period shows as a frequent distance.
+    # A period is a frequent distance between equal elements.
     last: dict[int, int] = {}
     distances: Counter[int] = Counter()
     for i, key in enumerate(keys):
@@ -55,7 +54,7 @@ def repeat_in(keys: Sequence[int]) -> Repeat | None:
 
 
 def _longest_true(values: np.ndarray) -> tuple[int, int]:
-    """Start and length of the longest run of True."""
+    """The start and the length of the longest run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], values, [False])).astype(np.int8)))
     if not edges.size:
         return 0, 0

@@ -1,4 +1,4 @@
-"""How many equations there are in a part of a program."""
+"""Count the equations in a part of a program."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import taxpr
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 
 
 class Size(NamedTuple):
-    """How much there is in a part of a program, nested jaxprs included.
+    """What a part of a program consists of, nested jaxprs included.
 
     Attributes:
-        eqns: How many equations, tags left out.
-        tags: How many tags.
-        others: How many nested jaxprs, and inputs, constants and outputs of jaxprs.
+        eqns: The number of equations without tags.
+        tags: The number of tags.
+        others: The number of nested jaxprs, and of inputs, constants and outputs of jaxprs.
     """
 
     eqns: int = 0
@@ -23,7 +24,7 @@ class Size(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many equations, tags included."""
+        """The number of equations with tags."""
         return self.eqns + self.tags
 
 
@@ -31,29 +32,18 @@ _NOTHING, _EQN, _TAG = Size(), Size(eqns=1), Size(tags=1)
 
 
 class Sizes:
-    """Counts equations; each jaxpr and equation is looked at once."""
+    """Counts equations, each jaxpr and equation once."""
 
     def __init__(self) -> None:
-        # By id; what was counted is kept, so that its id stays its own.
-        self._known: dict[int, tuple[Any, Size]] = {}
+        self._known: ByIdentity[Size] = ByIdentity()
 
     def of_jaxpr(self, jaxpr: Any) -> Size:
         """The size of a jaxpr."""
-        known = self._known.get(id(jaxpr))
-        if known is None:
-            ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
-            size = total([Size(others=ends), *map(self.of_eqn, jaxpr.eqns)])
-            known = self._known[id(jaxpr)] = jaxpr, size
-        return known[1]
+        return self._known.of(jaxpr, self._count_jaxpr)
 
     def of_eqn(self, eqn: Any) -> Size:
         """The size of an equation, itself included."""
-        known = self._known.get(id(eqn))
-        if known is None:
-            inside, size = self.inside(eqn), _TAG if taxpr.is_tag(eqn) else _EQN
-            size = size if inside is _NOTHING else total([size, inside])
-            known = self._known[id(eqn)] = eqn, size
-        return known[1]
+        return self._known.of(eqn, self._count_eqn)
 
     def inside(self, eqn: Any) -> Size:
         """The size of its nested jaxprs."""
@@ -62,8 +52,16 @@ class Sizes:
             return _NOTHING
         return total([Size(others=len(nested)), *(self.of_jaxpr(one.jaxpr) for one in nested)])
 
+    def _count_jaxpr(self, jaxpr: Any) -> Size:
+        ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
+        return total([Size(others=ends), *map(self.of_eqn, jaxpr.eqns)])
+
+    def _count_eqn(self, eqn: Any) -> Size:
+        inside, size = self.inside(eqn), _TAG if taxpr.is_tag(eqn) else _EQN
+        return size if inside is _NOTHING else total([size, inside])
+
 
 def total(sizes: Iterable[Size]) -> Size:
-    """Several sizes together."""
+    """The sum of sizes."""
     eqns, tags, others = zip(*sizes, strict=True)
     return Size(sum(eqns), sum(tags), sum(others))

@@ -1,8 +1,8 @@
 """Program slices: the equations that a value depends on, or that depend on it.
 
 Slices cross the borders of nested jaxprs. If `dataflow` does not know which operands of an equation
-matter, all do, and `Slice.unsure` names the equation. Communication between host callbacks is not
-seen.
+matter, all do, and `Slice.unsure` names the equation. Values that host callbacks pass to each other
+are not seen.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from taxpr_jupyter._analysis.index import Index, Place
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """A part of a program: what is upstream or downstream of some place, or between two.
+    """A part of a program: everything upstream or downstream of some place, or between two.
 
     Attributes:
-        addresses: The equations in it, and the inputs, constants and outputs of the program, in
-            program order. An equation with nested jaxprs is in it when some of its inside is.
-        unsure: Equations in it of which is not known which operands matter for which results; so
-            more than what is true may be in the slice, but nothing less.
+        addresses: Its equations, and its inputs, constants and outputs of the program, in program
+            order. An equation is in the slice if anything in its nested jaxprs is.
+        unsure: Its equations whose results may depend on fewer operands than the slice assumes. So
+            the slice may be too large, but never too small.
     """
 
     addresses: tuple[Address, ...]
     unsure: tuple[Address, ...]
     _index: Index = field(repr=False)
-    _before: np.ndarray = field(repr=False)  # for each number how many before it are in the slice
+    _before: np.ndarray = field(repr=False)  # for each number, how many smaller ones are in it
 
     def touches(self, address: str) -> bool:
-        """Whether any of what an address stands for is in the slice; also of groups and values."""
+        """Whether any part of a place, value, nested jaxpr or row is in the slice."""
         start, stop = self._index.span(address)
         return bool(self._before[stop] > self._before[start])
 
     def places(self) -> frozenset[Address]:
-        """All that is in it, with inputs and outputs of nested jaxprs."""
+        """Everything in it, also the inputs, constants and outputs of nested jaxprs."""
         return frozenset(place.address for place in _touched(self._index, self._before))
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Slice:
 
 
 class Slices:
-    """Finds slices of one program; the graph is made once.
+    """Finds slices of one program, whose dataflow graph it builds once.
 
     Args:
         index: The places of the program.
@@ -86,7 +86,7 @@ class Slices:
         return self._slice(self._reached(address, self._flow.back))
 
     def between(self, start: str, stop: str) -> Slice:
-        """All paths from one place to another; empty where there is none.
+        """All paths from one place to another; empty if there is none.
 
         Raises:
             PanelError: There is no such place.
@@ -95,7 +95,7 @@ class Slices:
         return self._slice(after & self._reached(stop, self._flow.back))
 
     def of(self, addresses: Iterable[str]) -> Slice:
-        """Some places, with all that is in them.
+        """Some places with everything in them.
 
         Raises:
             PanelError: There is no such place.
@@ -132,6 +132,6 @@ class Slices:
 
 
 def _touched(index: Index, before: np.ndarray) -> Iterator[Place]:
-    """The places of which something is in a slice."""
+    """The places that are in a slice, at least in part."""
     starts, stops = index.spans
     return itertools.compress(index.places, before[stops] > before[starts])

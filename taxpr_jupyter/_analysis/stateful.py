@@ -13,15 +13,15 @@ import taxpr
 
 @dataclasses.dataclass(frozen=True)
 class StateEnds:
-    """Where the value of a state enters and leaves a program.
+    """The inputs and outputs of a program that are the value of one state.
 
     Attributes:
         name: The name of the state.
-        ins: Which flat inputs are the leaves of its value.
-        outs: Which flat outputs are those of its final value.
-        leaves: The names of the leaves, such as `bn['mean']`; of a value that is one array that
+        ins: The flat inputs that are the leaves of its value.
+        outs: The flat outputs that are the leaves of its final value.
+        leaves: The names of the leaves, such as `bn['mean']`; if the value is one array, the name
             of the state.
-        written: Whether the program writes it; else the outputs are the inputs.
+        written: Whether the program writes it. If not, the outputs are the inputs.
     """
 
     name: str
@@ -36,16 +36,16 @@ class StatefulProgram(taxpr.Program):
     """A program ``(states, *args, **kwargs) -> (out, states)``, states by name.
 
     Attributes:
-        states: Where they enter and leave, in the order of the inputs.
+        states: Their inputs and outputs, in the order of the inputs.
     """
 
     states: tuple[StateEnds, ...] = ()
 
 
 def states_of(program: Any) -> tuple[StateEnds, ...]:
-    """Where the states of a program enter and leave; () for one without.
+    """The inputs and outputs of a program's states; () for a program without states.
 
-    And () for one whose inputs or outputs are others by now, as after `taxpr.Program.until`.
+    Also () for a program with other inputs or outputs by now, as after `taxpr.Program.until`.
     """
     states = program.states if isinstance(program, StatefulProgram) else ()
     ins, outs = program.in_names, program.out_names
@@ -56,7 +56,7 @@ def states_of(program: Any) -> tuple[StateEnds, ...]:
 
 
 def shown_names(program: taxpr.Program) -> tuple[list[str], list[str]]:
-    """The names of inputs and outputs for people: those of states without a word before them."""
+    """The names of inputs and outputs for people: values of states have the states' names."""
     ins, outs = list(program.in_names), list(program.out_names)
     for one in states_of(program):
         ins[one.ins.start : one.ins.stop] = one.leaves
@@ -65,7 +65,7 @@ def shown_names(program: taxpr.Program) -> tuple[list[str], list[str]]:
 
 
 def state_leaves(program: Any) -> dict[str, str]:
-    """The names of the arrays of states, by the addresses of the inputs and outputs they are."""
+    """The names of the arrays of states, by the addresses of their inputs and outputs."""
     found: dict[str, str] = {}
     for one in states_of(program):
         for i, j, leaf in zip(one.ins, one.outs, one.leaves, strict=True):
@@ -76,12 +76,12 @@ def state_leaves(program: Any) -> dict[str, str]:
 def stateful_program(
     program: taxpr.Program, states: Mapping[str, Any], written: Iterable[str]
 ) -> StatefulProgram:
-    """The program of a pure function of states, with what is known of these.
+    """Add to a program where its states are.
 
     Args:
-        program: From ``(states, *args, **kwargs)`` to ``(out, states)``.
+        program: A program ``(states, *args, **kwargs) -> (out, states)``.
         states: The values of the states by name.
-        written: The names of those that it writes.
+        written: The names of the states that it writes.
     """
     written = frozenset(written)
     names = sorted(states)  # as JAX flattens a dict
@@ -95,23 +95,30 @@ def stateful_program(
         outs = range(first + ins.start, first + ins.stop)
         ends.append(StateEnds(name, ins, outs, leaves, name in written))
         at = ins.stop
-    parts = {f.name: getattr(program, f.name) for f in dataclasses.fields(taxpr.Program)}
-    parts["out_names"] = (
+    out_names = (
         *(f"out{name.removeprefix('out[0]')}" for name in program.out_names[:first]),
         *program.in_names[:at],
     )
-    return StatefulProgram(**parts, states=tuple(ends))
+    return _with_states(program, ends, out_names=out_names)
 
 
 def injected_program(injected: taxpr.Injected, program: taxpr.Program) -> taxpr.Program:
-    """A program with injectors, as one with the states of the program that was injected."""
+    """Add to an injected program the states of the program that was injected."""
     states = states_of(program)
     if not states:
         return injected
     shift = len(injected.invars) - len(program.invars)  # the context comes first
-    moved = tuple(
-        dataclasses.replace(one, ins=range(one.ins.start + shift, one.ins.stop + shift))
-        for one in states
+    return _with_states(
+        injected,
+        (
+            dataclasses.replace(one, ins=range(one.ins.start + shift, one.ins.stop + shift))
+            for one in states
+        ),
     )
-    parts = {f.name: getattr(injected, f.name) for f in dataclasses.fields(taxpr.Program)}
-    return StatefulProgram(**parts, states=moved)
+
+
+def _with_states(
+    program: taxpr.Program, states: Iterable[StateEnds], **changes: Any
+) -> StatefulProgram:
+    parts = {f.name: getattr(program, f.name) for f in dataclasses.fields(taxpr.Program)}
+    return StatefulProgram(**parts | changes, states=tuple(states))

@@ -1,4 +1,4 @@
-"""Structural hashing: numbers for equations, jaxprs and values that are equal iff these are.
+"""Structural hashing: number equations, jaxprs and values, so that equal ones get equal numbers.
 
 The idea is hash consing: a dictionary maps each structure, built from the numbers of its parts, to
 a number. Invariants: within one `Keys`, equal numbers mean equal structure, without collisions;
@@ -14,9 +14,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import re
+import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -26,15 +26,15 @@ import numpy as np
 from jax.core import Tracer
 
 import taxpr
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.graph import Graph
-from taxpr_jupyter._text.short import literal_text
+from taxpr_jupyter._text.short import literal_text, without_places
 
 LARGE = 2**26  # bytes; the values of larger arrays are not compared
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (type(None), bool, int, str, bytes)
 _PLAIN_TYPES = frozenset(_PLAIN)
-# Params with the position of a slice in an array, not its size. The transpose of a slice is a pad.
+# Params that say where a slice is in an array, not how large it is. A slice's transpose is a pad.
 _WHERE = {
     (p.slice_p, "start_indices"),
     (p.slice_p, "limit_indices"),
@@ -42,8 +42,11 @@ _WHERE = {
 }
 
 
+_by_name = operator.itemgetter(0)
+
+
 class EqnKeys(NamedTuple):
-    """Three numbers of an equation, from strict to loose. None covers the origin of operands.
+    """Three numbers of an equation, from strict to loose. They ignore where operands come from.
 
     Attributes:
         own: Primitive, params, literals, types, and the content of its jaxprs.
@@ -78,16 +81,16 @@ class _Function:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Form:
-    """The form of an equation: everything but the origin of its operands.
+    """The form of an equation: everything except where its operands come from.
 
     Attributes:
-        eqn: The first of these equations.
-        operands: Numbers of types, of literals those of `Keys.literal`.
-        results: Numbers of types.
-        params: Names and keys, those of jaxprs that are hidden in them as well, by name.
-        effects: Kinds of effects.
-        keys: The numbers of these equations, once they are known.
-        alike: The one of `Keys.alike`.
+        eqn: The first equation of this form.
+        operands: The number of each operand's type, or of a literal (`Keys.literal`).
+        results: The number of each result's type.
+        params: The names and keys of the params, sorted; also of jaxprs hidden in them.
+        effects: The kinds of effects.
+        keys: The result of `Keys.eqn`, once it is known.
+        alike: The result of `Keys.alike`, once it is known.
     """
 
     eqn: Any
@@ -100,16 +103,15 @@ class _Form:
 
 
 class Keys:
-    """Assigns the numbers. To compare two programs, use the same object for both."""
+    """Assigns the numbers. Use one object for all programs that are compared."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
-        # By id; what was numbered is kept, so that its id stays its own.
-        self._avals: dict[int, tuple[Any, int]] = {}
-        self._eqns: dict[int, tuple[Any, _Form]] = {}
-        self._objects: dict[int, Any] = {}
+        self._avals: ByIdentity[int] = ByIdentity()
+        self._eqns: ByIdentity[_Form] = ByIdentity()
+        self._objects: dict[int, Any] = {}  # by id
         self._forms: dict[Any, _Form] = {}
-        # By the ids of jaxprs: their own numbers, and those of all that is alike.
+        # By the id of a jaxpr: its number, and the number that it shares with jaxprs alike.
         self._own: dict[int, int] = {}
         self._alike: dict[int, int] = {}
 
@@ -119,17 +121,18 @@ class Keys:
 
     def aval(self, aval: Any) -> int:
         """The number of a type."""
-        known = self._avals.get(id(aval))
-        if known is None:
-            known = self._avals[id(aval)] = (aval, self.number(("aval", self._hashable(aval))))
-        return known[1]
+        return self._avals.of(aval, lambda aval: self.number(("aval", self._hashable(aval))))
+
+    def types(self, atoms: Iterable[Any]) -> tuple[int, ...]:
+        """The numbers of the types of some variables or literals."""
+        return tuple([self.aval(atom.aval) for atom in atoms])
 
     def literal(self, literal: Any) -> int:
         """The number of a literal: type and value."""
         return self.number(("literal", self.aval(literal.aval), self.value(literal.val)))
 
     def value(self, value: Any) -> int:
-        """The number of an array or scalar; of what cannot be read, that of the object."""
+        """The number of an array or scalar; if it cannot be read, only the same object has it."""
         known = _contents(value)
         if known is None:
             return self.number(("object", self._object(value)))
@@ -145,11 +148,11 @@ class Keys:
         return form.keys
 
     def alike(self, eqn: Any) -> int:
-        """A number that equations share which compute the same way.
+        """The number shared by equations that compute the same way, such as those of equal layers.
 
-        The same are primitive, types, literals, params and nested jaxprs. Functions among the
-        params are left out, and so is which slice of an array is taken: that of a layer, of
-        weights that are stacked.
+        They have the same primitive, types, literals, params and nested jaxprs. Functions among the
+        params do not count, nor does which slice of an array is taken: each layer takes its own
+        slice of stacked weights.
         """
         form = self._form(eqn)
         if form.alike is None:
@@ -163,11 +166,11 @@ class Keys:
         return form.alike
 
     def jaxpr(self, jaxpr: Any) -> int:
-        """The number of a jaxpr, open or closed, with the values that it closes over."""
+        """The number of a jaxpr, open or closed, with the values of its constants."""
         return self._own_jaxpr(self._object(jaxpr))
 
     def param(self, value: Any) -> Any:
-        """A param as something hashable, equal where two params mean the same."""
+        """A hashable key for a param. Params that mean the same have equal keys."""
         kind = type(value)
         if kind in _PLAIN_TYPES:
             return _Plain((kind, value))
@@ -204,25 +207,22 @@ class Keys:
     # --- inside -----------------------------------------------------------------------------------
 
     def _form(self, eqn: Any) -> _Form:
-        known = self._eqns.get(id(eqn))
-        if known is None:
-            known = self._eqns[id(eqn)] = (eqn, self._read(eqn))
-        return known[1]
+        return self._eqns.of(eqn, self._read)
 
     def _read(self, eqn: Any) -> _Form:
         operands = tuple(
             [self.literal(a) if taxpr.is_literal(a) else self.aval(a.aval) for a in eqn.invars]
         )
-        results = tuple([self.aval(var.aval) for var in eqn.outvars])
+        results = self.types(eqn.outvars)
         params = [(name, self.param(value)) for name, value in eqn.params.items()]
-        if not all(type(key) is _Plain for _, key in params):  # these hide no jaxpr
+        if not all(type(key) is _Plain for _, key in params):  # a plain param hides no jaxpr
             params += [
                 (nested.label, _Held(self._object(nested.stored)))
                 for nested in taxpr.nested_jaxprs(eqn)
                 if nested.param is None
             ]
-        effects = _effects(eqn) if eqn.effects else ()
-        parts = operands, results, tuple(sorted(params, key=_first)), effects
+        effects = sorted(type(effect).__name__ for effect in eqn.effects) if eqn.effects else ()
+        parts = operands, results, tuple(sorted(params, key=_by_name)), tuple(effects)
         form = self._forms.get((eqn.primitive, *parts))
         if form is None:
             form = self._forms[eqn.primitive, *parts] = _Form(eqn, *parts)
@@ -232,7 +232,7 @@ class Keys:
         eqn = form.eqn
         deep = tuple(param for param in form.params if holds_jaxpr(param[1]))
         flat = tuple(param for param in form.params if not holds_jaxpr(param[1]))
-        # Without their type, which may follow from another operand.
+        # Without the types of literals, which may follow from another operand.
         values = tuple(
             (k, literal_text(a)) for k, a in enumerate(eqn.invars) if taxpr.is_literal(a)
         )
@@ -260,7 +260,7 @@ class Keys:
         inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
         graph = Graph(inner)
         parts: list[Any] = [
-            tuple(self.aval(var.aval) for var in (*inner.constvars, *inner.invars)),
+            self.types((*inner.constvars, *inner.invars)),
             len(inner.invars),
             tuple(map(self.value, consts)),
         ]
@@ -277,7 +277,7 @@ class Keys:
         return _Function((name, _code(function.__code__), tuple(map(self.param, told))))
 
     def _hashable(self, value: Any) -> Any:
-        # Wrapped functions, and treedefs with functions in them, are equal within a trace only.
+        # Wrapped functions, and treedefs that hold functions, are equal only within one trace.
         in_trace = hasattr(value, "call_wrapped") or isinstance(value, jax.tree_util.PyTreeDef)
         if type(value).__eq__ is not object.__eq__ and not in_trace:
             try:
@@ -288,16 +288,16 @@ class Keys:
                 return type(value).__qualname__, value
         if hasattr(value, "call_wrapped") or callable(value):
             return type(value).__qualname__, getattr(value, "__name__", "")
-        return type(value).__qualname__, _ADDRESS.sub("", repr(value))
+        return type(value).__qualname__, without_places(repr(value))
 
     def _object(self, value: Any) -> int:
-        """The number of this very object, and no other."""
-        self._objects[id(value)] = value  # kept, so that its id stays its own
+        """The id of an object, which is kept, so that no other object gets it."""
+        self._objects[id(value)] = value
         return id(value)
 
 
 def _contents(value: Any) -> tuple[np.ndarray, bytes] | None:
-    """An array and its bytes; None for what cannot be read, or takes too long to read."""
+    """An array and its bytes; None if these cannot be read, or are too many."""
     if isinstance(value, Tracer):
         return None
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
@@ -307,14 +307,14 @@ def _contents(value: Any) -> tuple[np.ndarray, bytes] | None:
     try:
         array = np.asarray(value)
         data = array.tobytes()
-    except (TypeError, ValueError, RuntimeError):  # an array that was donated, a key of old
+    except (TypeError, ValueError, RuntimeError):  # a donated array, or a key of an old JAX
         return None
     return None if array.dtype.hasobject else (array, data)
 
 
 def is_jaxpr(value: Any) -> bool:
     """Whether this is a jaxpr, open or closed."""
-    # By what it has: importing `jax.extend.core` for its classes imports Pallas, from 0.12.
+    # By attributes: from JAX 0.12, importing the classes from `jax.extend.core` imports Pallas.
     return hasattr(value, "eqns") and hasattr(value, "effects")
 
 
@@ -324,14 +324,14 @@ def open_jaxpr(jaxpr: Any) -> Any:
 
 
 def holds_jaxpr(key: Any) -> bool:
-    """Whether there is a jaxpr in what `Keys.param` gave."""
+    """Whether a key of `Keys.param` has a jaxpr in it."""
     if isinstance(key, tuple):
         return any(map(holds_jaxpr, key))
     return isinstance(key, _Held) or (isinstance(key, _Function) and holds_jaxpr(key.known))
 
 
 def _filled(key: Any, number: Callable[[int], int], functions: bool) -> Any:
-    """A key with the numbers of jaxprs in place of those of their objects."""
+    """A key in which each jaxpr has its own number instead of the id of its object."""
     if isinstance(key, tuple):
         return tuple(_filled(part, number, functions) for part in key)
     if isinstance(key, _Held):
@@ -339,14 +339,6 @@ def _filled(key: Any, number: Callable[[int], int], functions: bool) -> Any:
     if isinstance(key, _Function):
         return _Function(_filled(key.known, number, functions)) if functions else None
     return key
-
-
-def _first(pair: tuple[str, Any]) -> str:
-    return pair[0]
-
-
-def _effects(eqn: Any) -> tuple[str, ...]:
-    return tuple(sorted(_ADDRESS.sub("", type(effect).__name__) for effect in eqn.effects))
 
 
 def _code(code: types.CodeType) -> Any:

@@ -1,6 +1,6 @@
-"""Traits of equations and values to show: batched, sharded, donated, with effects.
+"""Find the traits of equations and values: batched, sharded, donated, with effects.
 
-Each of these is a class of the node, a short sign on its label, and words in its tooltip.
+A node with a trait has a class, a short sign on its label, and words in its tooltip.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _EFFECTS = {
     "ReadEffect": "reads a Ref",
     "WriteEffect": "writes a Ref",
 }
-_NO_EFFECTS = {"NamedAxisEffect"}  # that of a collective: it talks to other devices, no more
+_NO_EFFECTS = {"NamedAxisEffect"}  # of collectives, which only talk to other devices
 
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """Something special about a node.
+    """Something special about an equation or value.
 
     Attributes:
-        mark: The class: "batched", "donated", "effect" or "sharded".
-        sign: What stands on the label.
-        words: What stands in the tooltip.
+        mark: The class of its node: "batched", "donated", "effect" or "sharded".
+        sign: The text on the label.
+        words: The text in the tooltip.
     """
 
     mark: str
@@ -43,7 +43,7 @@ class Trait:
 
 def traits(eqn: Any) -> Iterator[Trait]:
     """The traits of an equation."""
-    # In a nested jaxpr the name stack begins anew, so there nothing is known of a vmap around it.
+    # The name stack begins anew in a nested jaxpr, so a vmap around it is not seen there.
     if "vmap" in taxpr.transformations_of(eqn):
         yield Trait("batched", "vmap", "batched by vmap")
     if effects := _effects(eqn):
@@ -56,7 +56,7 @@ def traits(eqn: Any) -> Iterator[Trait]:
 
 
 def traits_of_operand(eqn: Any, k: int) -> Iterator[Trait]:
-    """The traits of an operand that an equation with nested jaxprs causes."""
+    """The traits that an operand has because an equation with nested jaxprs takes it."""
     if _donates(eqn, k):
         yield Trait("donated", "donated", f"donated: {eqn.primitive.name} may reuse its memory")
     for param in ("in_shardings", "in_specs"):
@@ -69,11 +69,11 @@ def traits_of_operand(eqn: Any, k: int) -> Iterator[Trait]:
 def traits_of_value(aval: Any) -> Iterator[Trait]:
     """The traits that follow from the type of an input."""
     if spec := spec_text(getattr(aval, "sharding", None)):
-        yield Trait("sharded", "", f"sharded {spec}")  # its type says it
+        yield Trait("sharded", "", f"sharded {spec}")  # the label has its type, which says it
 
 
 def spec_text(sharding: Any) -> str:
-    """`P('x', None, unreduced={'y'})`; "" where nothing is split, or nothing is known.
+    """`P('x', None, unreduced={'y'})`; "" if nothing is split, or nothing is known.
 
     Args:
         sharding: A sharding, a spec, or anything else.
@@ -81,7 +81,7 @@ def spec_text(sharding: Any) -> str:
     spec = getattr(sharding, "spec", sharding)
     if not isinstance(spec, jax.sharding.PartitionSpec):
         return ""
-    # From jax 0.10 a spec that also says one of these words cannot be iterated.
+    # From JAX 0.10, a spec with reduced or unreduced axes cannot be iterated.
     entries = spec.partitions if hasattr(spec, "partitions") else tuple(spec)
     words = {word: sorted(getattr(spec, word, ())) for word in ("reduced", "unreduced")}
     said = [f"{word}={{{', '.join(map(repr, names))}}}" for word, names in words.items() if names]
@@ -96,9 +96,8 @@ def _effects(eqn: Any) -> list[str]:
 
 
 def _specs(eqn: Any) -> Sequence[str]:
-    """The shardings of results; of an equation that asks for one, what it asks for."""
-    asked = spec_text(eqn.params.get("sharding"))
-    if asked:
+    """The shardings of an equation's results, or the one that the equation asks for."""
+    if asked := spec_text(eqn.params.get("sharding")):
         return [asked]
     found = (spec_text(getattr(var.aval, "sharding", None)) for var in eqn.outvars)
     return list(dict.fromkeys(text for text in found if text))

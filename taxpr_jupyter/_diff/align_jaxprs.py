@@ -68,12 +68,12 @@ class Comparing:
         self._recurse, self._keys = recurse, recurse.keys
         self._flows = Seen(jaxprs[0], self._keys), Seen(jaxprs[1], self._keys)
         values = [[self._keys.value(value) for value in side] for side in consts]
-        types = [[self._keys.aval(var.aval) for var in jaxpr.constvars] for jaxpr in jaxprs]
+        types = [self._keys.types(jaxpr.constvars) for jaxpr in jaxprs]
         # Some equations have operands for their constvars. Then the values are unknown.
         names = [
             (v if len(v) == len(t) else [None] * len(t)) for v, t in zip(values, types, strict=True)
         ]
-        held = pairing.ends(names[0], names[1], types[0], types[1])
+        held = pairing.ends(types, names)
         match = Matching(self._flows[0], self._flows[1], ins, held, outs, self._keys)
         self._wiring = Wiring(self._flows, (ins, held), match, self._keys)
         sides = [
@@ -83,7 +83,8 @@ class Comparing:
         self.part = Part((sides[0], sides[1]))
         self._eqns()
         input_status: Status = "changed" if top else "follows"
-        self._pair_ends("in", ins, _types_of(jaxprs, "invars", self._keys), input_status)
+        ins_types = [self._keys.types(jaxpr.invars) for jaxpr in jaxprs]
+        self._pair_ends("in", ins, ins_types, input_status)
         self._pair_ends("const", held, names if all(names) else types, "changed")
         self._outs(outs, fixed_outs)
 
@@ -170,7 +171,7 @@ class Comparing:
             return list(zip(ours, theirs, strict=True))
         numbers = [[self._keys.jaxpr(n.stored) for n in side] for side in (ours, theirs)]
         known = pairing.in_order(numbers[0], numbers[1])
-        pairs = pairing.ends(labels[0], labels[1], numbers[0], numbers[1], known)
+        pairs = pairing.ends(numbers, labels, known)
         taken = set(pairs.values())
         found = [(n, theirs[pairs[k]] if k in pairs else None) for k, n in enumerate(ours)]
         return [*found, *((None, n) for k, n in enumerate(theirs) if k not in taken)]
@@ -186,10 +187,10 @@ class Comparing:
         return Inner(labels, self._recurse.nested(ours, theirs, operands))
 
     def _result_pairs(self, i: int, j: int, inside: Sequence[Inner]) -> Pairs:
-        flow, other = self._flows
-        counts = flow.results(i), other.results(j)
-        if counts[0] == counts[1]:
-            return {k: k for k in range(counts[0])}
+        eqns = self._flows[0].eqns[i], self._flows[1].eqns[j]
+        number = len(eqns[0].outvars)
+        if number == len(eqns[1].outvars):
+            return {k: k for k in range(number)}
         pairs: Pairs = {}
         for (ours, theirs), inner in zip(self._nested(i, j), inside, strict=True):
             if inner.part is None or ours is None or theirs is None:
@@ -202,10 +203,7 @@ class Comparing:
                         pairs[result[0]] = result[1]
         if pairs:
             return pairs
-        types = [
-            [self._keys.aval(v.aval) for v in f.eqns[n].outvars] for f, n in ((flow, i), (other, j))
-        ]
-        return pairing.in_order(types[0], types[1])
+        return pairing.in_order(*(self._keys.types(eqn.outvars) for eqn in eqns))
 
     # --- inputs and outputs -----------------------------------------------------------------------
 
@@ -244,7 +242,7 @@ class Comparing:
             if a not in pairs and a not in fixed and there is not None and free.get(there):
                 pairs[a] = free[there].pop(0)
         taken = set(pairs.values())
-        types = _types_of((flow.jaxpr, other.jaxpr), "outvars", self._keys)
+        types = [self._keys.types(side.jaxpr.outvars) for side in self._flows]
         moved: dict[int, str] = {}
         for a, b in outs.items():
             if a in pairs or b in taken:
@@ -262,8 +260,3 @@ class Comparing:
             b = pairs[a]
             before.ends[f"out{a}"] = End("changed", f"out{b}", text)
             after.ends[f"out{b}"] = End("changed", f"out{a}", text)
-
-
-def _types_of(jaxprs: Sequence[Any], what: str, keys: Keys) -> list[list[int]]:
-    """The types of the inputs or outputs of jaxprs."""
-    return [[keys.aval(atom.aval) for atom in getattr(jaxpr, what)] for jaxpr in jaxprs]

@@ -65,8 +65,8 @@ class Diff:
     A side is 0 for the program before, 1 for the one after.
 
     Args:
-        before: The one program.
-        after: The other.
+        before: The program before.
+        after: The program after.
         part: The comparison of their outermost jaxprs.
 
     Attributes:
@@ -99,28 +99,32 @@ class Diff:
     def pairs(self) -> dict[str, str]:
         """The address of the partner of each equation that was compared and has one.
 
-        Of an equation that is the same, those inside are left out, and `partner` has them.
+        Equations inside of one that is the same are left out. `partner` finds them too.
         """
         return dict(pairs(self.part, (taxpr.Address(), taxpr.Address())))
 
     def partner(self, side: int, address: str) -> taxpr.Address | None:
-        """The address in the other program of what is at an address; None where it is not there.
+        """The address of the partner of a place in the other program; None if it has none.
 
         Raises:
             KeyError: There is no such address.
         """
-        return _look(self.part, side, address)[1]
+        return self.look(side, address)[1]
 
     def what(self, side: int, address: str) -> tuple[str, ...]:
         """The differences at an address, in words.
 
         Raises:
-            KeyError: If there is no such address.
+            KeyError: There is no such address.
         """
-        return _look(self.part, side, address)[2]
+        return self.look(side, address)[2]
 
     def look(self, side: int, address: str) -> _Found:
-        """The status of a place, its partner, and its differences."""
+        """The status of a place, its partner, and its differences.
+
+        Raises:
+            KeyError: There is no such address.
+        """
         return _look(self.part, side, address)
 
     def opens(self, side: int, address: str) -> bool:
@@ -144,7 +148,7 @@ class Diff:
         partner, place = self.partner(side, address), self._place(side, address)
         if partner is None or place is None:
             return partner and partner / label
-        inner = next((i for i in place[0].inner(side, place[1]) if i.labels[side] == label), None)
+        inner = place[0].nested(side, place[1], label)
         other = label if inner is None else inner.labels[1 - side]
         return None if other is None else partner / other
 
@@ -153,11 +157,10 @@ class Diff:
         *way, leaf = taxpr.Address(address).parts
         part = self.part
         for local, label in zip(way[::2], way[1::2], strict=True):
-            found = part.inner(side, part.sides[side].position[local])
-            inner = next((i.part for i in found if i.labels[side] == label), None)
-            if inner is None:
+            inner = part.nested(side, part.sides[side].position[local], label)
+            if inner is None or inner.part is None:
                 return None
-            part = inner
+            part = inner.part
         return part, part.sides[side].position[leaf]
 
     def __repr__(self) -> str:
@@ -185,7 +188,7 @@ def _look(part: Part, side: int, address: str) -> _Found:
         partner = own.partner[position]
         if partner < 0:
             return own.status[position], None, ()
-        inner = next((i for i in part.inner(side, position) if i.labels[side] == way[n + 1]), None)
+        inner = part.nested(side, position, way[n + 1])
         label = way[n + 1] if inner is None else inner.labels[1 - side]
         if label is None:
             return _ALONE[side], None, ()

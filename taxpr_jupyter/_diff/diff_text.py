@@ -8,7 +8,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._diff.changes import joined, type_text
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._diff.part import Part, Side
+from taxpr_jupyter._diff.part import QUIET, Part, Side
 from taxpr_jupyter._text.short import Tooltips, Where, shortened
 
 _LETTERS = 20_000  # equations; in larger programs JAX takes too long to assign letters
@@ -30,8 +30,8 @@ def diff_text(found: Diff, context: int = 2, where: Where | None = None) -> str:
         an equation is indented.
     """
     writer = _Writer(found, context, where)
-    before, after = (f"{program.name}" for program in found.programs)
-    head = [f"--- {shortened(before, _LINE)}", f"+++ {shortened(after, _LINE)}", found.summary()]
+    before, after = (shortened(program.name, _LINE) for program in found.programs)
+    head = [f"--- {before}", f"+++ {after}", found.summary()]
     lines = list(writer.part(found.part, (taxpr.Address(), taxpr.Address()), ""))
     return "\n".join([*head, *lines])
 
@@ -52,9 +52,10 @@ class _Writer:
         """The lines of two jaxprs."""
         top = not homes[0] and not homes[1]
         names = self._names if top else None
-        yield from self._ends(part, ("in", "const"), homes, indent, names)
+        yield from self._ends(part, ("in", "const"), indent, names)
         rows = self._rows(part, homes, indent)
-        shown = {m for n, (quiet, _) in enumerate(rows) if not quiet for m in self._around(n)}
+        near = range(-self._context, self._context + 1)
+        shown = {n + m for n, (quiet, _) in enumerate(rows) if not quiet for m in near}
         skipped = 0
         for n, (_, lines) in enumerate(rows):
             if n not in shown:
@@ -66,10 +67,7 @@ class _Writer:
             yield from lines()
         if skipped and shown:
             yield f"{indent}  … {skipped} the same or alike"
-        yield from self._ends(part, ("out",), homes, indent, names)
-
-    def _around(self, n: int) -> range:
-        return range(n - self._context, n + self._context + 1)
+        yield from self._ends(part, ("out",), indent, names)
 
     def _rows(
         self, part: Part, homes: _Homes, indent: str
@@ -86,8 +84,7 @@ class _Writer:
         rows: list[tuple[bool, Callable[[], Iterator[str]]]] = []
 
         def add(side: int, position: int) -> None:
-            status = part.sides[side].status[position]
-            quiet = status in ("same", "follows")
+            quiet = part.sides[side].status[position] in QUIET
             rows.append((quiet, lambda: self._eqn(part, side, position, homes, indent)))
 
         for j in range(-1, len(after.names)):
@@ -136,42 +133,35 @@ class _Writer:
         where = f"  # {more[-1]}" if more and taxpr.source_of(eqn) else ""
         return f"{indent}{mark} {name.ljust(18)} {text}{where}"
 
-    def _ends(
-        self,
-        part: Part,
-        words: tuple[str, ...],
-        homes: _Homes,
-        indent: str,
-        names: Any,
-    ) -> Iterator[str]:
-        """The inputs or outputs that are not the same."""
-        del homes
+    def _ends(self, part: Part, words: tuple[str, ...], indent: str, names: Any) -> Iterator[str]:
+        """The lines of inputs or outputs that changed."""
         for side in (0, 1):
             own, other = part.sides[side], part.sides[1 - side]
             for name, end in own.ends.items():
-                word = name.rstrip("0123456789")
-                if word not in words or end.status in ("same", "follows"):
+                word, k = _parsed(name)
+                if word not in words or end.status in QUIET:
                     continue
                 if end.partner is not None and side == 0:
                     continue  # written once, for the program after
                 atom = _atom(own, name)
+                texts = [f"{MARKS[end.status]} {name.ljust(18)} {self._tips[side].value(atom)}"]
+                if names and word != "const":
+                    texts.append(shortened(names[side][word == "out"][k], 60))
                 text = end.what
                 if end.partner is not None and not text:
-                    atom_before = _atom(other, end.partner)
-                    text = type_text(atom_before.aval, atom.aval)
+                    text = type_text(_atom(other, end.partner).aval, atom.aval)
                     text = "another value" if word == "const" and text == "sharding" else text
-                called = ""
-                if names and word != "const":
-                    called = (
-                        f"  {shortened(names[side][word == 'out'][int(name[len(word) :])], 60)}"
-                    )
-                text = f"  {text}" if text else ""
-                value = self._tips[side].value(atom)
-                yield f"{indent}{MARKS[end.status]} {name.ljust(18)} {value}{called}{text}"
+                yield indent + "  ".join([*texts, text] if text else texts)
 
 
 def _atom(side: Side, name: str) -> Any:
     """The variable of an input, constant or output; an output may be a literal."""
-    word = name.rstrip("0123456789")
+    word, k = _parsed(name)
     atoms = {"in": "invars", "const": "constvars", "out": "outvars"}[word]
-    return getattr(side.jaxpr, atoms)[int(name[len(word) :])]
+    return getattr(side.jaxpr, atoms)[k]
+
+
+def _parsed(name: str) -> tuple[str, int]:
+    """`("in", 2)` for `in2`."""
+    word = name.rstrip("0123456789")
+    return word, int(name[len(word) :])

@@ -25,11 +25,11 @@ class Differ:
     def programs(self, before: taxpr.Program, after: taxpr.Program) -> Part:
         """Compare two programs. Inputs and outputs are paired by name, then in order."""
         types = [
-            [[self.keys.aval(a) for a in avals] for avals in (p.in_avals, p.out_avals)]
-            for p in (before, after)
+            [list(map(self.keys.aval, avals)) for avals in both]
+            for both in ((before.in_avals, after.in_avals), (before.out_avals, after.out_avals))
         ]
-        ins = pairing.ends(before.in_names, after.in_names, types[0][0], types[1][0])
-        outs = pairing.ends(before.out_names, after.out_names, types[0][1], types[1][1])
+        ins = pairing.ends(types[0], (before.in_names, after.in_names))
+        outs = pairing.ends(types[1], (before.out_names, after.out_names))
         consts = before.consts, after.consts
         named = {a: b for a, b in outs.items() if before.out_names[a] == after.out_names[b]}
         return Comparing(self, (before, after), consts, ins, outs, named, top=True).part
@@ -39,13 +39,8 @@ class Differ:
         ins = self._nested_ins(before, after, operands)
         back = {i: o for o, i in after.back}
         known = {o: back[ins[i]] for o, i in before.back if ins.get(i) in back}
-        outs = pairing.ends(
-            [None] * len(before.out_roles),
-            [None] * len(after.out_roles),
-            self._typed(before.out_roles, before.jaxpr.outvars),
-            self._typed(after.out_roles, after.jaxpr.outvars),
-            known,
-        )
+        typed = [self._typed(one.out_roles, one.jaxpr.outvars) for one in (before, after)]
+        outs = pairing.ends(typed, known=known)
         stored = before.stored, after.stored
         key = id(stored[0]), id(stored[1]), *(tuple(sorted(p.items())) for p in (ins, outs))
         if key not in self._known:
@@ -61,13 +56,8 @@ class Differ:
             for i, k in enumerate(before.operands)
             if k is not None and operands.get(k) in fed
         }
-        return pairing.ends(
-            [None] * len(before.in_roles),
-            [None] * len(after.in_roles),
-            self._typed(before.in_roles, before.jaxpr.invars),
-            self._typed(after.in_roles, after.jaxpr.invars),
-            known,
-        )
+        typed = [self._typed(one.in_roles, one.jaxpr.invars) for one in (before, after)]
+        return pairing.ends(typed, known=known)
 
     def _typed(self, roles: Sequence[str], atoms: Sequence[Any]) -> list[tuple[str, int]]:
-        return [(role, self.keys.aval(a.aval)) for role, a in zip(roles, atoms, strict=True)]
+        return list(zip(roles, self.keys.types(atoms), strict=True))

@@ -67,12 +67,19 @@ class Matching:
 
     def same_source(self, before: Source, after: Source) -> bool:
         """Whether two values are partners. Results of partner equations match by position."""
-        if before[0] == LITERAL or after[0] == LITERAL:
-            return before == after
         if before[0] < 0 or after[0] < 0:
-            same = before[0] == after[0]
-            return same and self._ends[before[0] != INPUT].get(before[1]) == after[1]
+            return self.there(before) == after
         return self.partner[before[0]] == after[0] and self._result(before, after)
+
+    def there(self, source: Source) -> Source | None:
+        """The partner of a value; None if it has none. Results are paired by position."""
+        kind, k = source
+        if kind == LITERAL:
+            return source
+        if kind < 0:
+            other = self._ends[kind != INPUT].get(k)
+            return None if other is None else (kind, other)
+        return None if self.partner[kind] < 0 else (self.partner[kind], k)
 
     def _result(self, before: Source, after: Source) -> bool:
         counts = self._before.results(before[0]), self._after.results(after[0])
@@ -95,11 +102,8 @@ class Matching:
 
     def _up(self, flow: Seen, after: bool) -> list[int]:
         """The "up" number of each equation: it and everything that feeds it."""
-        partners = [dict(pairs) for pairs in self._ends]
-        if after:
-            partners = [{b: a for a, b in pairs.items()} for pairs in partners]
-        else:
-            partners = [{a: a for a in pairs} for pairs in partners]
+        # Partners on both sides share the index of the one before.
+        partners = [{(b if after else a): a for a, b in pairs.items()} for pairs in self._ends]
         ups: list[int] = []
 
         def of(source: Source) -> tuple[object, ...]:
@@ -226,7 +230,7 @@ class Matching:
             if any(self.same_source(a, b) for a, b in zip(ours, theirs, strict=True)):
                 return True
         else:  # for example a loop with a further carry
-            there = {self._there(a) for a in ours if a[0] != LITERAL}
+            there = {self.there(a) for a in ours if a[0] != LITERAL}
             if any(b in there for b in theirs):
                 return True
         ends = {
@@ -273,20 +277,10 @@ class Matching:
             for i, is_tag in enumerate(self._before.is_tag):
                 if not is_tag or self.partner[i] >= 0:
                     continue
-                sources = tuple(map(self._there, self._before.operands[i]))
+                sources = tuple(map(self.there, self._before.operands[i]))
                 others = found.get((self._levels[level][i], sources))
                 if others:
                     self._pair(i, others.pop(0))
-
-    def _there(self, source: Source) -> Source | None:
-        """The partner of a value; None if it has none."""
-        kind, k = source
-        if kind == LITERAL:
-            return source
-        if kind < 0:
-            other = self._ends[kind != INPUT].get(k)
-            return None if other is None else (kind, other)
-        return None if self.partner[kind] < 0 else (self.partner[kind], k)
 
 
 class _Run:

@@ -10,10 +10,11 @@ from collections.abc import Hashable, Iterator, Sequence
 QUADRATIC = 250_000  # the most comparisons for two sequences
 
 Pairs = dict[int, int]
+Both = Sequence[Sequence[Hashable]]  # before and after
 
 
 def in_order(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
-    """Pair equal items of two sequences without crossings: many pairs, not always the most.
+    """Pair equal items of two sequences in order: many pairs, but not always the most possible.
 
     For long sequences, pair only items that occur exactly once in both, as patience diff does.
     """
@@ -23,33 +24,31 @@ def in_order(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
     return {a + n: b + n for a, b, size in matcher.get_matching_blocks() for n in range(size)}
 
 
-def ends(
-    before: Sequence[Hashable],
-    after: Sequence[Hashable],
-    types_before: Sequence[Hashable],
-    types_after: Sequence[Hashable],
-    known: Pairs | None = None,
-) -> Pairs:
+def ends(types: Both, names: Both = ((), ()), known: Pairs | None = None) -> Pairs:
     """Pair inputs or outputs: known pairs first, then equal names that occur once in both.
 
     If equally many are left on both sides, pair these in order; otherwise pair in order those of
     equal type.
+
+    Args:
+        types: The type of each, on both sides.
+        names: The name of each, on both sides; nothing if they have none.
+        known: The known pairs.
     """
     pairs = dict(known or {})
     taken = set(pairs.values())
-    once_before, once_after = _once(before), _once(after)
+    once_before, once_after = map(_once, names)
     for name, a in once_before.items():
         b = once_after.get(name)
         if b is not None and a not in pairs and b not in taken:
             pairs[a] = b
             taken.add(b)
-    left = [a for a in range(len(before)) if a not in pairs]
-    free = [b for b in range(len(after)) if b not in taken]
-    if len(left) != len(free):
-        typed = in_order([types_before[a] for a in left], [types_after[b] for b in free])
-        pairs |= {left[a]: free[b] for a, b in typed.items()}
-        return pairs
-    return pairs | dict(zip(left, free, strict=True))
+    left = [a for a in range(len(types[0])) if a not in pairs]
+    free = [b for b in range(len(types[1])) if b not in taken]
+    if len(left) == len(free):
+        return pairs | dict(zip(left, free, strict=True))
+    typed = in_order([types[0][a] for a in left], [types[1][b] for b in free])
+    return pairs | {left[a]: free[b] for a, b in typed.items()}
 
 
 def _once(items: Sequence[Hashable]) -> dict[Hashable, int]:
@@ -60,7 +59,7 @@ def _once(items: Sequence[Hashable]) -> dict[Hashable, int]:
 def _unique_in_order(
     before: Sequence[Hashable], after: Sequence[Hashable]
 ) -> Iterator[tuple[int, int]]:
-    """The longest chain of pairs without crossings, among items that occur once in both.
+    """As many pairs as possible in order, among items that occur once in both sequences.
 
     This is the longest increasing subsequence, found by patience sorting.
     """

@@ -92,7 +92,7 @@ class Part:
 
     @functools.cached_property
     def is_quiet(self) -> bool:
-        """Whether nothing differs except types that come from outside."""
+        """Whether nothing differs except types that follow from operands."""
         return all(
             QUIET.issuperset(side.status) and all(end.status in QUIET for end in side.ends.values())
             for side in self.sides
@@ -107,6 +107,11 @@ class Part:
         """The nested jaxprs of an equation of a side."""
         first = position if side == 0 else self.sides[1].partner[position]
         return self.inside.get(first, ())
+
+    def nested(self, side: int, position: int, label: str) -> Inner | None:
+        """The nested jaxpr of an equation with a label; None if all of them are equal."""
+        found = (one for one in self.inner(side, position) if one.labels[side] == label)
+        return next(found, None)
 
 
 def _next_to(side: Side) -> frozenset[int]:
@@ -123,7 +128,7 @@ def _next_to(side: Side) -> frozenset[int]:
 
 
 def pairs(part: Part, homes: tuple[Address, Address]) -> Iterator[tuple[Address, Address]]:
-    """The addresses of all equations that have a partner, nested ones after their own."""
+    """The addresses of all pairs of equations, each before those in its nested jaxprs."""
     before, after = part.sides
     for i, j in enumerate(before.partner):
         if j < 0:

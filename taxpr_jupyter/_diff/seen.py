@@ -1,4 +1,4 @@
-"""One jaxpr as it is compared: its equations have numbers, and tags are seen through."""
+"""`Seen`: the def-use graph of one jaxpr for a comparison, to which tags are transparent."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from taxpr_jupyter._analysis.structural_hash import EqnKeys, Keys
 
 
 class Seen(Graph):
-    """The graph of a jaxpr, of which all is looked at.
+    """A graph with the structural hashes of its equations and literals.
 
     Args:
         jaxpr: The jaxpr.
-        keys: Gives out numbers; that of a literal goes with its `LITERAL`.
+        keys: The structural hashes.
 
     Attributes:
-        names: The equations' own parts of their addresses.
-        keys: Their numbers.
-        is_tag: Which of them are tags.
-        operands: For each equation where each operand comes from, whatever tags it goes through.
+        names: The last part of the address of each equation.
+        keys: The numbers of each equation.
+        is_tag: Whether each equation is a tag.
+        operands: For each equation the source of each operand, before any tags.
         through: For each equation the tags that each operand goes through, last first.
-        outs: Where the outputs come from.
-        out_through: The tags that they go through.
-        uses: For each value that is used the equations, tags left out, and the operands.
-        ends: For each value the outputs that it is.
+        outs: The source of each output, before any tags.
+        out_through: The tags that each output goes through, last first.
+        uses: For each source the equations that use it, without tags, and the operand's number.
+        ends: For each source the outputs with this value.
     """
 
     def __init__(self, jaxpr: Any, keys: Keys) -> None:
@@ -52,9 +52,9 @@ class Seen(Graph):
         return self._keys.literal(atom)
 
     def results(self, i: int) -> int:
-        """How many results an equation has."""
+        """The number of results of an equation."""
         return len(self.eqns[i].outvars)
 
     def is_hop(self, i: int) -> bool:
-        """Whether an equation holds jaxprs."""
+        """Whether an equation has nested jaxprs."""
         return taxpr.is_hop(self.eqns[i])

@@ -13,7 +13,7 @@ from taxpr_jupyter._diff.seen import Seen
 
 
 class Wiring:
-    """Maps values of one jaxpr to the other.
+    """Maps the values of one jaxpr to their partners in the other.
 
     Args:
         flows: The graphs of the two jaxprs.
@@ -40,22 +40,16 @@ class Wiring:
             return {k: k for k in range(len(ours))}
         there = [self.there(source) for source in ours]
         known = pairing.in_order(there, theirs)
-        types = [
-            [self._keys.aval(a.aval) for a in f.eqns[n].invars] for f, n in ((flow, i), (other, j))
-        ]
-        return pairing.ends([None] * len(ours), [None] * len(theirs), types[0], types[1], known)
+        types = [self._keys.types(eqn.invars) for eqn in (flow.eqns[i], other.eqns[j])]
+        return pairing.ends(types, known=known)
 
     def there(self, source: Source) -> Source | None:
         """The partner of a value; None if it has none."""
-        kind, k = source
-        if kind == LITERAL:
-            return source
-        if kind < 0:
-            end = self._ends[kind != INPUT].get(k)
-            return None if end is None else (kind, end)
-        partner = self._match.partner[kind]
-        result = self.results.get(kind, {}).get(k)
-        return None if partner < 0 or result is None else (partner, result)
+        other = self._match.there(source)
+        if other is None or source[0] < 0:
+            return other
+        result = self.results.get(source[0], {}).get(source[1])
+        return None if result is None else (other[0], result)
 
     def _is_alone(self, source: Source, side: int) -> bool:
         """Whether a value exists on one side only."""
@@ -72,7 +66,7 @@ class Wiring:
         return k not in (results if side == 0 else results.values())
 
     def rewired(self, ours: tuple[int, int], theirs: tuple[int, int]) -> str | None:
-        """A text if an operand comes from another value; None if it comes from the partner.
+        """A text if an operand does not come from its partner's value; else None.
 
         Also None if the value was added or removed, as that is reported at its own equation.
         """
@@ -87,7 +81,7 @@ class Wiring:
     def moved(
         self, what: str, a: Source, b: Source, tags: tuple[Sequence[int], Sequence[int]]
     ) -> str | None:
-        """Like `rewired`, for any value and the tags on its way."""
+        """As `rewired`, for any value and the tags that it goes through."""
         if LITERAL not in (a[0], b[0]):
             if self._is_alone(a, 0) or self._is_alone(b, 1):
                 return None

@@ -1,7 +1,4 @@
-"""Add costs and traits of equations to a drawn picture.
-
-The drawing has the elements, this module the facts about their equations; addresses connect both.
-"""
+"""Add costs and traits of equations to the nodes and clusters of a drawing, by their addresses."""
 
 from __future__ import annotations
 
@@ -15,12 +12,13 @@ import jax.extend.core.primitives as p
 import taxpr
 from taxpr_jupyter._analysis import costs
 from taxpr_jupyter._analysis import traits as _traits
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
 from taxpr_jupyter._model.model import Cluster, Heat, HeatKind, Node
 from taxpr_jupyter._tree.tree import Block, Item
 
-_DECADES = 3  # from the hottest to where the scale ends: matmuls stand out, and differ
+_DECADES = 3  # powers of ten on the scale: matmuls stand out, and differ from each other
 _COMPUTING = ("eqn", "hop", "group")
 
 
@@ -29,9 +27,9 @@ class _Known:
     """The facts about one address.
 
     Attributes:
-        lines: Of its tooltip.
-        traits: What is special about it.
-        cost: Of all its runs together; None for no equation, or where nobody knows how many.
+        lines: Lines for its tooltip.
+        traits: Its traits.
+        cost: The cost of all its runs; None if it is no equation, or their number is unknown.
     """
 
     lines: tuple[str, ...] = ()
@@ -41,12 +39,12 @@ class _Known:
 
 @dataclass(frozen=True)
 class _OfItem:
-    """The facts about an equation or group that do not depend on where it is drawn.
+    """The facts about an equation or group that do not depend on how it is drawn.
 
     Attributes:
-        cost: Of one run.
-        every: All that is special about any of its equations.
-        common: What is special about all of them.
+        cost: The cost of one run.
+        every: The traits of any of its equations.
+        common: The traits of all of them.
     """
 
     cost: costs.Cost
@@ -63,28 +61,24 @@ class Facts:
     """The facts about the items of a program, computed once for all drawings.
 
     Args:
-        keys: Numbers equations; what is known of one is known of all alike.
+        keys: The structural hashes: equations that are alike have the same facts.
     """
 
     def __init__(self, keys: Keys) -> None:
         self.costs = costs.Costs()
         self._keys = keys
         self._by_key: dict[tuple[int, tuple[str, ...]], _OfItem] = {}
-        # By id; the item is kept, so that its id stays its own.
-        self._known: dict[int, tuple[Item, _OfItem]] = {}
-        self._ends: dict[int, tuple[Block, Mapping[str, Sequence[Trait]]]] = {}
+        self._known: ByIdentity[_OfItem] = ByIdentity()
+        self._ends: ByIdentity[Mapping[str, Sequence[Trait]]] = ByIdentity()
 
     def of(self, item: Item) -> _OfItem:
         """The facts about an item."""
-        known = self._known.get(id(item))
-        if known is None:
-            known = self._known[id(item)] = item, self._of(item)
-        return known[1]
+        return self._known.of(item, self._of)
 
     def _of(self, item: Item) -> _OfItem:
         if not item.is_group:
             return self._of_eqn(item.eqn)
-        apart = {id(tag) for tag in item.tags}  # they are drawn by themselves
+        apart = {id(tag) for tag in item.tags}  # which have nodes of their own
         parts = [self.of(child) for child in item.children if id(child) not in apart]
         every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
         common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
@@ -101,10 +95,7 @@ class Facts:
 
     def ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
         """The traits of the inputs of a jaxpr, by address."""
-        known = self._ends.get(id(block))
-        if known is None:
-            known = self._ends[id(block)] = block, self._of_ends(block)
-        return known[1]
+        return self._ends.of(block, self._of_ends)
 
     def _of_ends(self, block: Block) -> Mapping[str, Sequence[Trait]]:
         places = {var: block.address / f"in{i}" for i, var in enumerate(block.jaxpr.invars)}
@@ -119,27 +110,27 @@ class Facts:
 
 
 class Annotator:
-    """Looks at everything that is drawn of a program.
+    """Adds the facts about a program's equations to a drawing of it.
 
     Args:
         root: The program as a tree.
-        facts: What is known of its parts.
+        facts: The facts about its items.
     """
 
     def __init__(self, root: Block, facts: Facts):
         self._facts = facts
         self._known: dict[str, _Known] = {}
         self._root = root
-        self._block(root, 1)
+        self._block(root, 1)  # fills `_known`
 
     def clusters(self, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
-        """The clusters with what they cost."""
+        """The clusters with their costs."""
         return tuple(self._cluster(cluster) for cluster in clusters)
 
     def nodes(
         self, nodes: Iterable[Node], heat: HeatKind | None
     ) -> tuple[tuple[Node, ...], Heat | None]:
-        """The nodes with what is known of them, and the scale of their colours."""
+        """The nodes with their costs and traits, and the scale of their colours."""
         every = tuple(self._node(node) for node in nodes)
         if heat is None:
             return every, None
@@ -153,14 +144,18 @@ class Annotator:
     def _block(self, block: Block, runs: int | None) -> None:
         for item in block.items:
             self._item(item, runs)
-        self._ends(block)
+        for address, found in self._facts.ends(block).items():
+            self._trait(address, found)
 
     def _item(self, item: Item, runs: int | None) -> None:
-        """Notes what is known of an equation or group; `runs` is how often it runs, if known."""
+        """Note the facts about an equation or group; `runs` is how often it runs, if known."""
         if item.is_group or not taxpr.is_tag(item.eqn):
             found = self._facts.of(item)
-            eqn = None if item.is_group else item.eqn
-            self._note(item.address, found.cost, runs, eqn, found.traits)
+            lines = found.cost.lines(None if item.is_group else item.eqn)
+            every = None if runs is None else found.cost.times(runs)
+            if runs != 1 and every is not None:
+                lines += (f"in all {runs:,} runs: {every}",)
+            self._known[item.address] = _Known(lines, tuple(found.traits), every)
         for child in (*item.children, *item.tags) if item.open else item.tags:
             self._item(child, runs)
         for block, nested in item.blocks if item.open else ():
@@ -175,24 +170,6 @@ class Annotator:
             for i, k in enumerate(nested.operands):
                 if k is not None:
                     self._trait(block.address / f"in{i}", _traits.traits_of_operand(eqn, k))
-
-    def _ends(self, block: Block) -> None:
-        """Inputs that some equation of the same jaxpr takes for itself, or that are split."""
-        for address, found in self._facts.ends(block).items():
-            self._trait(address, found)
-
-    def _note(
-        self,
-        address: str,
-        cost: costs.Cost,
-        runs: int | None,
-        eqn: Any,
-        found: Sequence[Trait],
-    ) -> None:
-        lines, every = cost.lines(eqn), None if runs is None else cost.times(runs)
-        if runs != 1 and every is not None:
-            lines += (f"in all {runs:,} runs: {every}",)
-        self._known[address] = _Known(lines, tuple(found), every)
 
     def _trait(self, address: str, more: Iterable[Trait]) -> None:
         known = self._known.get(address, _Known())
@@ -220,7 +197,7 @@ class Annotator:
         known = self._known.get(node.address)
         if known is None or node.kind in ("tag", "injected"):
             return node
-        if "choice" in node.marks:  # of an open equation, which has its cost on its cluster
+        if "choice" in node.marks:  # an open equation has its cost on its cluster
             return node
         return replace(
             node,
@@ -231,7 +208,7 @@ class Annotator:
         )
 
     def _warmth(self, node: Node, heat: HeatKind) -> int | None:
-        """The number that a node is coloured by; None where there is none, or nobody knows."""
+        """The number that a node is coloured by; None if it has none, or that is unknown."""
         known = self._known.get(node.address)
         if known is None or known.cost is None or node.kind not in _COMPUTING:
             return None
@@ -253,20 +230,20 @@ def _coloured(node: Node, value: int | None, scale: Heat) -> Node:
 
 
 def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None:
-    """How often a nested jaxpr runs, on all devices; once in a while loop, for one iteration.
+    """How often a nested jaxpr runs, on all devices. A while loop counts as one iteration.
 
-    None where it is not known, as for a kernel, or for what combines pairs of elements.
+    None if it is not known, as for a kernel, or for the jaxpr of a reduction.
     """
     trips = nested.trips
     if trips is None and eqn.primitive is p.while_p:
         trips = 1
-    if runs is None or not isinstance(trips, int):  # a symbolic length of a scan is none
+    if runs is None or not isinstance(trips, int):  # a scan may have a symbolic length
         return None
     return runs * trips * costs.devices_of(eqn)
 
 
 def _signed(lines: tuple[str, ...], traits: Sequence[Trait]) -> tuple[str, ...]:
-    """The label with short signs behind its first line, and specs below."""
+    """A label with the signs of traits after its first line, and shardings below."""
     signs = dict.fromkeys(t.sign for t in traits if t.mark != "sharded")
     specs = dict.fromkeys(t.sign for t in traits if t.mark == "sharded" and t.sign)
     head = " ".join((lines[0], *(f"[{sign}]" for sign in signs)))

@@ -1,4 +1,4 @@
-"""Mark where a forward pass ends and its backward pass begins."""
+"""Draw a line from the loss to where the backward pass begins."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _SEED = "the backward pass begins with the derivative of the loss by itself, 1.0
 
 
 def nodes(scope: Scope, block: Block, item: Item, node: str) -> Sequence[str]:
-    """The ids of the nodes of a drawn item that make the loss, or take its derivative.
+    """The ids of an item's nodes that make the loss, or take its derivative.
 
     Args:
-        scope: The values of its jaxpr.
-        block: That jaxpr.
-        item: The item.
-        node: The id of its first node.
+        scope: The values of the jaxpr.
+        block: The jaxpr.
+        item: The item, which is drawn already.
+        node: The id of the first node of the item.
     """
     loss, ends = block.loss, block.turns_in(item)
     if not item.open:
         return [node for _ in ends]
-    if not loss or not ends or item.is_group:  # what is inside of a group was asked before
+    if not loss or not ends or item.is_group:  # the items of an open group were drawn before
         return []
     if item.eqn is loss.eqn:
         return [scope.origins[loss.var].node]
-    if sum(map(is_one, item.eqn.invars)) > 1:  # of which one is no derivative
+    if sum(map(is_one, item.eqn.invars)) > 1:  # one of them is no derivative
         return []
-    # Each branch takes it: the first stands for all.
+    # Each branch takes it: mark only the first one.
     return [use.node for use in scope.uses if use.item == item.address and is_one(use.atom)][:1]
 
 
 def draw(canvas: Canvas, scope: Scope) -> None:
-    """Draws a line from the one to each of the others, where they are not the same node."""
-    made, *begins = [*dict.fromkeys(scope.turn)] or [""]  # which is the order of the program
+    """Draw a line from the node of the loss to each other node of `Scope.turn`."""
+    made, *begins = [*dict.fromkeys(scope.turn)] or [""]  # in program order, so the loss is first
     for node in begins:
         canvas.edge(made, node, "seed", tooltip=_SEED)

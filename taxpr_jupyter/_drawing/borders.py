@@ -17,16 +17,16 @@ from taxpr_jupyter._tree.tree import Block, End
 
 
 class Borders:
-    """Draws the borders of jaxprs.
+    """Draws the inputs, constants and outputs of jaxprs.
 
     Args:
-        canvas: Where to draw.
+        canvas: The canvas to draw on.
         tooltips: Writes tooltips.
 
     Attributes:
-        unfolded: Addresses of inputs and outputs that have a node each.
-        foldable: Addresses of those that have, or could have.
-        hidden: Those that share a node, by its address.
+        unfolded: Addresses of open bundles of inputs or outputs.
+        foldable: Addresses of all bundles, open or not.
+        hidden: The addresses of the inputs or outputs that share a node, by its address.
     """
 
     def __init__(self, canvas: Canvas, tooltips: short.Tooltips):
@@ -39,8 +39,8 @@ class Borders:
     def consts(
         self, scope: Scope, block: Block, values: Sequence[Any], cluster: str | None
     ) -> None:
-        """Draws the constants."""
-        # Operands of some equations enter as constvars; then there are no values.
+        """Draw the constants."""
+        # Some equations have operands for their constvars. Then the values are unknown.
         known = dict(zip(block.jaxpr.constvars, values, strict=False))
         for i, var in enumerate(block.jaxpr.constvars):
             address, shown = block.address / f"const{i}", self._tips.value(var)
@@ -50,7 +50,7 @@ class Borders:
             scope.define(var, Origin(address, address, shown, stub=node))
 
     def inputs(self, scope: Scope, block: Block, cluster: str | None) -> list[str]:
-        """Draws the inputs; returns for each the id of its node. States stand outside."""
+        """Draw the inputs, states outside of the cluster. Returns the id of each one's node."""
         names = block.names.ins
         ids: dict[int, str] = {}
         for end, around in self._shown(block.ins, "input", cluster):
@@ -76,7 +76,7 @@ class Borders:
         own: Sequence[bool],
         cluster: str | None,
     ) -> list[Origin]:
-        """Draws the outputs that are to have a node of their own; returns where each comes from."""
+        """Draw the outputs with a node of their own (`own`). Returns the origin of each output."""
         atoms, names = block.jaxpr.outvars, block.names.outs
         origins: dict[int, Origin] = {}
         for end, around in self._shown(block.outs, "output", cluster):
@@ -88,21 +88,16 @@ class Borders:
                 scope.use(atoms[j], node.id, node.id, around, name=names[j])
                 origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
         for j, atom in enumerate(atoms):
-            if own[j]:
-                continue
-            if taxpr.is_literal(atom):
-                address, text = block.address / f"out{j}", short.literal_text(atom)
-                tip = short.tooltip([address, f"{text}:{short.aval_text(atom.aval)}"])
-                self._canvas.add(Node(address, address, "literal", (text,), tip, cluster))
-                origins[j] = Origin(address, "", text)
-            else:
+            if not own[j] and taxpr.is_literal(atom):
+                origins[j] = self._canvas.output_literal(block.address / f"out{j}", atom, cluster)
+            elif not own[j]:
                 origins[j] = scope.origins[atom]
         return [origins[j] for j in sorted(origins)]
 
     def _shown(
         self, ends: Sequence[End], kind: NodeKind, cluster: str | None
     ) -> Iterator[tuple[End, str | None]]:
-        """The ends that have a node, with the cluster around it; draws the clusters."""
+        """The inputs or outputs with a node, and the cluster around it. Draws these clusters."""
         for end in ends:
             if end.state and kind == "output":  # it has no node: see `state_nodes`
                 continue
@@ -130,7 +125,7 @@ class Borders:
         names: Sequence[str],
         cluster: str | None,
     ) -> Node:
-        """Adds the node of an input or output, or of several that share one."""
+        """Add the node of an input or output, or of several that share one."""
         nested, jaxpr = block.nested, block.jaxpr
         if kind != "output":
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None

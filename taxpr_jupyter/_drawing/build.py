@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
@@ -23,13 +24,13 @@ from taxpr_jupyter._tree.tree import Item
 
 
 class Builder:
-    """Draws one program, again and again: what does not depend on folding is found once.
+    """Draws one program, as often as its folding changes. Facts about the program are cached.
 
     Args:
-        program: The program. It is only looked at.
+        program: The program.
         budget: About how many nodes to show. Code too long for it is cut into groups, so the
             addresses of groups depend on it.
-        where: Writes the source lines in tooltips, for those who know better than file and line.
+        where: Writes the source lines in tooltips; the default writes file and line.
     """
 
     def __init__(
@@ -41,10 +42,10 @@ class Builder:
         self._keys = Keys()
         self._facts = Facts(self._keys)
         self._folds: dict[Only | None, Fold] = {}
-        self._parts: tuple[Fold, Parts] | None = None  # of the last fold that was asked for
-        # Found by drawing, for what is shown and what is open.
+        self._parts: tuple[Fold, Parts] | None = None  # for the last fold in use
+        # By focus and open addresses: the `extra` that a drawing needed, see `_within`.
         self._extras: dict[tuple[Only | None, frozenset[str] | None], int] = {}
-        self._lock = threading.RLock()  # what is open is noted in the tree
+        self._lock = threading.RLock()  # a drawing changes what is open in the tree
 
     @functools.cached_property
     def _tooltips(self) -> Tooltips:
@@ -66,9 +67,9 @@ class Builder:
                 important ones, as far as the budget goes.
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
-            heat: What to colour nodes by: operations, bytes moved, or their kinds.
-            compared: What this program is compared with. Then what is different is open and marked.
-            only: What is drawn; the rest of each row is folded. None for all.
+            heat: What to colour nodes by: operations or bytes moved; None for their kinds.
+            compared: A comparison with another program, to open and mark the differences.
+            only: The part to draw, with the rest of each row folded; None for everything.
         """
         with self._lock, without_collection():
             fold = self._fold(only)
@@ -91,18 +92,18 @@ class Builder:
     ) -> Picture | None:
         """Draw the open content of an address and its neighbours, but not the whole program.
 
-        The picture may have more of what is around the part; its counts mean nothing.
+        The picture may have more than the neighbours. Its counts have no meaning.
 
         Args:
-            address: Of an equation, a group, or inputs or outputs that share a node.
-            path: What must be open to see it, itself included.
+            address: The address of an equation, a group, or inputs or outputs that share a node.
+            path: The addresses to open in order to see its content, itself included.
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
             heat: As for `picture`; the hottest node is one of this part.
             only: As for `picture`.
 
         Returns:
-            The picture; None where the part is too large to be drawn open.
+            The picture; None if the part is too large to be drawn open.
         """
         with self._lock, without_collection():
             fold = self._fold(only)
@@ -111,18 +112,7 @@ class Builder:
             drawing = self._parts[1].drawn(address, path, injected, added)
             if drawing is None or len(drawing.canvas.nodes) > fold.limit(path):
                 return None
-            annotator = Annotator(fold.root, self._facts)
-            nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
-            return Picture(
-                name=visible(self.program.name),
-                nodes=nodes,
-                edges=tuple(drawing.canvas.edges),
-                clusters=annotator.clusters(drawing.canvas.clusters),
-                counts=Counts(0, drawing.folded, 0, 0),
-                unfolded=frozenset(drawing.unfolded),
-                foldable=frozenset(drawing.foldable),
-                heat=scale,
-            )
+            return self._pictured(fold, drawing, Counts(0, drawing.folded, 0, 0), heat)
 
     def _within(
         self,
@@ -133,10 +123,10 @@ class Builder:
         wants: Callable[[Item], bool] | None = None,
         extra: int = 0,
     ) -> tuple[Drawing, int]:
-        """Draws no more nodes than there may be, stubs included.
+        """Draw no more nodes than the limit, stubs included.
 
         Returns:
-            The drawing, and what `Fold.choose` has to know so that it is drawn again.
+            The drawing, and the `extra` with which `Fold.choose` opens the same again.
         """
         while True:
             fold.choose(unfolded, wants, extra)
@@ -145,7 +135,7 @@ class Builder:
             over = len(drawing.canvas.nodes) - fold.most
             if over <= 0 or not fold.opens_items:
                 return drawing, extra
-            # What is folded takes stubs along: not all at once.
+            # Folding also removes stubs, so do not fold as many nodes as are over.
             extra += max(1, int(over // 2))
 
     def _finished(
@@ -155,26 +145,29 @@ class Builder:
         unfolded: Collection[str] | None,
         heat: HeatKind | None,
     ) -> Picture:
-        program = self.program
-        size = fold.sizes.of_jaxpr(program)
+        size = fold.sizes.of_jaxpr(self.program)
         counts = Counts(len(drawing.drawn), drawing.folded, size.total, size.tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
+        picture = self._pictured(fold, drawing, counts, heat)
+        note, nodes = fold.note, len(picture.nodes)
+        if unfolded is not None and nodes > self.budget and not note:
+            note = MORE_THAN.format(nodes=nodes, budget=self.budget)
+        return replace(picture, note=note, hidden=drawing.hidden)
+
+    def _pictured(
+        self, fold: Fold, drawing: Drawing, counts: Counts, heat: HeatKind | None
+    ) -> Picture:
         annotator = Annotator(fold.root, self._facts)
         nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
-        note = fold.note
-        if unfolded is not None and len(nodes) > self.budget and not note:
-            note = MORE_THAN.format(nodes=len(nodes), budget=self.budget)
         return Picture(
-            name=visible(program.name),
+            name=visible(self.program.name),
             nodes=nodes,
             edges=tuple(drawing.canvas.edges),
             clusters=annotator.clusters(drawing.canvas.clusters),
             counts=counts,
             unfolded=frozenset(drawing.unfolded),
             foldable=frozenset(drawing.foldable),
-            note=note,
             heat=scale,
-            hidden=drawing.hidden,
         )
 
     def lines(
@@ -211,8 +204,8 @@ class Builder:
 
         Args:
             address: The address.
-            unfolded: What is open.
-            by_hand: What is not to be folded.
+            unfolded: The open addresses.
+            by_hand: Addresses that the user opened, which stay open.
             only: As for `picture`.
 
         Raises:
@@ -223,14 +216,14 @@ class Builder:
             return reveal(self._fold(only), address, unfolded, by_hand, extra)
 
     def _extra(self, unfolded: Collection[str] | None, only: Only | None) -> int:
-        """How many nodes there are besides those that stand for a part of the program."""
+        """The `extra` with which `Fold.choose` opens what `picture` shows."""
         key = only, None if unfolded is None else frozenset(unfolded)
         if key not in self._extras:
             self.picture(unfolded, only=only)
         return self._extras[key]
 
     def _fold(self, only: Only | None) -> Fold:
-        if only not in self._folds:  # keep that of the whole, and the last one of a part
+        if only not in self._folds:  # keep the one of the whole program, and the last other one
             whole = {key: fold for key, fold in self._folds.items() if key is None}
             self._folds = {**whole, only: Fold(self.program, self.budget, self._keys, only)}
         return self._folds[only]
@@ -246,5 +239,5 @@ def build_picture(
     heat: HeatKind | None = None,
     compared: Compared | None = None,
 ) -> Picture:
-    """Draws a program once; the arguments are those of `Builder` and `Builder.picture`."""
+    """Draw a program once. The arguments are those of `Builder` and `Builder.picture`."""
     return Builder(program, budget, where).picture(unfolded, injected, added, heat, compared)

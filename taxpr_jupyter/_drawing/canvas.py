@@ -16,9 +16,9 @@ from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._text.elements import literal_of
 from taxpr_jupyter._tree import labels
 
-_MANY_KEPT = 3  # so many lines from one cluster to one node of the backward pass become one
-_MANY_ALIKE = 6  # so many lines between the same two nodes become one
-_LITERALS = 6  # lines of a node that stands for several literals
+_MANY_KEPT = 3  # as many edges from one cluster to one node of the backward pass become one
+_MANY_ALIKE = 6  # as many edges between the same two nodes become one
+_LITERALS = 6  # lines on a node for several literals
 
 
 class Canvas:
@@ -31,19 +31,15 @@ class Canvas:
         self._edge_ids: Counter[str] = Counter()
         self._stubs: set[str] = set()
         self._merging: dict[str, Node] = {}
-        # By the equation that takes them and the ids of the literals.
+        # By the item that uses them and the ids of the literals.
         self._literal_nodes: dict[tuple[Any, ...], str] = {}
-        self._forward: set[str] = set()  # what computes, before or outside of a backward pass
+        self._forward: set[str] = set()  # nodes that compute outside of a backward pass
         self._backward: set[str] = set()
         self._states: set[str] = set()
         self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
-        """Adds a node.
-
-        With `merging`, it stands for many things, and all values between it and another node share
-        one edge.
-        """
+        """Add a node. If it is `merging`, all values between it and another node share one edge."""
         self.nodes.append(node)
         if node.kind == "state":
             self._states.add(node.id)
@@ -54,12 +50,12 @@ class Canvas:
         return node
 
     def edge(self, source: str, target: str, kind: EdgeKind = "value", **more: Any) -> None:
-        """Adds an edge."""
+        """Add an edge."""
         if kind == "value" and target in self._backward and source in self._forward:
             kind = "residual"
         if kind == "value" and source in self._states:
             kind = "read"
-            if not more.get("head", "").isdigit():  # the state has a name of its own
+            if not more.get("head", "").isdigit():  # the name of the state says more
                 more.pop("head", None)
         name = f"{source}->{target}"
         self._edge_ids[name] += 1
@@ -68,11 +64,11 @@ class Canvas:
         self.edges.append(Edge(edge_id, source, target, kind, **more))
 
     def keeps_nothing(self, node: str) -> None:
-        """Says of a node that nothing of it is kept for a backward pass."""
+        """Register that no value of a node is kept for the backward pass."""
         self._forward.discard(node)
 
     def belongs(self, nodes: Collection[str], backward: bool) -> None:
-        """Says of nodes that do not compute to which pass they belong."""
+        """Register the pass to which nodes belong that do not compute themselves."""
         mine, other = self._forward, self._backward
         if backward:
             mine, other = other, mine
@@ -80,10 +76,10 @@ class Canvas:
         other.difference_update(nodes)
 
     def connect(self, scope: Scope) -> None:
-        """Draws the edges of a jaxpr, with its literals, and stubs of what is far away."""
+        """Draw the edges of a jaxpr, with nodes for its literals and stubs for far uses."""
         far = scope.far_uses()
         early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
-        # What a stub stands for: names, and lines of its tooltip.
+        # The values that a stub stands for: names, and lines of its tooltip.
         names: dict[tuple[str, str], dict[str, str]] = {}
         for index in sorted(far | early):
             use = scope.uses[index]
@@ -124,9 +120,9 @@ class Canvas:
                 self._merged(parts, source, target)
 
     def _residuals(self, merged: Mapping[tuple[str, str], list[_Part]]) -> set[tuple[str, str]]:
-        """Draws what many nodes of one cluster keep for one of the backward pass as one edge.
+        """Draw residuals from many nodes of one cluster to the same node as one edge.
 
-        Returns the ends of the edges that need not be drawn any more.
+        Returns the ends of the edges that it replaces.
         """
         around = Around(self.nodes, self.clusters)
         by_cluster: dict[tuple[str, str], list[str]] = {}
@@ -156,9 +152,9 @@ class Canvas:
         return done
 
     def finished_nodes(self) -> list[Node]:
-        """All nodes; those whose value goes along the edge of another one say so.
+        """All nodes; those in `Edge.also`, whose values share an edge, are marked as kept.
 
-        A literal that nothing takes is left out: a result of a jaxpr that is not used outside.
+        A literal without an edge, a result of a jaxpr that is not used outside, is left out.
         """
         ends = {end for edge in self.edges for end in (edge.source, edge.target)}
         room = Counter(node.cluster for node in self.nodes)
@@ -180,8 +176,15 @@ class Canvas:
             for node in nodes
         ]
 
+    def output_literal(self, address: str, literal: Any, cluster: str | None) -> Origin:
+        """Draw a node for an output that is a literal."""
+        text = short.literal_text(literal)
+        tip = short.tooltip([address, f"{text}:{short.aval_text(literal.aval)}"])
+        self.add(Node(address, address, "literal", (text,), tip, cluster))
+        return Origin(address, "", text)
+
     def back(self, outs: Sequence[Origin], ins: Sequence[str]) -> None:
-        """Draws the way of carries back to the next iteration."""
+        """Draw the edges of carries back to the next iteration."""
         pairs: dict[tuple[str, str], list[Origin]] = {}
         for out, target in zip(outs, ins, strict=True):
             pairs.setdefault((out.node, target), []).append(out)
@@ -213,7 +216,7 @@ class Canvas:
         self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head)
 
     def _literals(self, uses: Sequence[Use]) -> None:
-        """Draws the literals that one node takes; what stands for much has one node for them."""
+        """Draw the literals that one node takes; a merging node has one node for all of them."""
         target, together = uses[0].node, uses[0].node in self._merging
         for number, part in enumerate([uses] if together else [[use] for use in uses]):
             texts = [short.literal_text(use.atom) for use in part]
@@ -225,7 +228,7 @@ class Canvas:
                 texts = [f"{head.name} = {text}" if head else text for text, head in named]
             if len(texts) > _LITERALS:
                 texts[_LITERALS - 1 :] = [f"{len(texts) - _LITERALS + 1} more"]
-            # Two jaxprs of one equation take the same one.
+            # Two jaxprs of one equation may take the same literal.
             shared = (part[0].item, *(id(use.atom) for use in part))
             if target != part[0].item and shared in self._literal_nodes:
                 self.edge(self._literal_nodes[shared], target, tooltip=short.tooltip(tips))
@@ -252,12 +255,12 @@ class Canvas:
         return name
 
     def _stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
-        """The id of a stub for a value at a use; it is drawn if it is not there yet.
+        """The id of a stub for a value at a use, which is drawn if it does not exist yet.
 
-        What takes many values of one node takes them from one stub, which says what they share.
+        A merging node that takes several values of one node has one stub for all of them.
         """
         node = origin.stub
-        assert node is not None, "only values with a stub are far"
+        assert node is not None, "only uses of values with a stub are far"
         bundle = len(names) > 1 and use.node in self._merging and origin.node in self._merging
         if bundle:
             node = self._merging[origin.node]
@@ -287,7 +290,7 @@ class _Part(NamedTuple):
 
 
 def _named(use: Use, origin: Origin) -> str:
-    """The value for people; what an output is called says more than its letter."""
+    """The value for people, with the name of the output that it becomes."""
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
 
 
@@ -296,7 +299,7 @@ def _heads(parts: Sequence[_Part]) -> list[Role]:
 
 
 def _distinct(parts: Sequence[_Part]) -> list[_Part]:
-    """Each value once: it has one `Origin`, and to compare them takes long."""
+    """Each value once, by the identity of its `Origin`: comparing these takes long."""
     found: dict[int, _Part] = {}
     for part in parts:
         found.setdefault(id(part.origin), part)

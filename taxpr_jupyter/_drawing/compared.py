@@ -18,16 +18,16 @@ from taxpr_jupyter._tree.tree import Block, Item
 
 # "added" is the mark of tags that were added interactively.
 _MARKS: Mapping[str, str] = {"added": "new", "removed": "gone"}
-_ROWS = 2  # of a label that say what is different
+_ROWS = 2  # lines of a label that describe the changes
 
 
 class Compared:
-    """One side of a difference.
+    """One side of a comparison: decides what is open, and marks the changes.
 
     Args:
-        found: The difference.
+        found: The comparison.
         side: 0 for the program before, 1 for the one after.
-        closed: Addresses that stay folded, since their partner does.
+        closed: Addresses that stay folded, as their partner does.
     """
 
     def __init__(self, found: Diff, side: int, closed: Collection[str] = frozenset()) -> None:
@@ -35,7 +35,7 @@ class Compared:
         self._status = (found.before, found.after)[side]
 
     def wants(self, item: Item) -> bool:
-        """Whether something in an item is different, or stands where the other side has more."""
+        """Whether something in an item changed, or is next to something that only one side has."""
         if item.address in self._closed:
             return False
         if item.is_group:
@@ -58,28 +58,25 @@ class Compared:
         if node.kind == "empty":
             return node
         if node.address in groups:
-            return self._group(node, groups[node.address])
+            return self._several(node, [address for address, _ in groups[node.address].eqns])
         if row := row_of(node.address):
             numbers = range(int(row.first), int(row.last) + 1)
-            found: list[Status] = [self._status[row.home / f"{row.word}{k}"] for k in numbers]
-            status, what = _of_many(found), _counted(found)
-            return self._shown(node, status, what, None)
-        # A literal is what the equation is that uses it, and the operands of an open one belong
-        # to it.
+            return self._several(node, [row.home / f"{row.word}{k}" for k in numbers])
+        # A literal has the status of the equation that uses it; so do the operands of an open one.
         status, partner, what = self._found.look(self._side, place_of(node.address))
         if node.kind == "literal":
             status, what = (status if status in _MARKS else "same"), ()
         return self._shown(node, status, what, partner)
 
-    def _group(self, node: Node, item: Item) -> Node:
-        found: list[Status] = [self._status[address] for address, _ in item.eqns]
+    def _several(self, node: Node, addresses: Sequence[str]) -> Node:
+        found: list[Status] = [self._status[address] for address in addresses]
         return self._shown(node, _of_many(found), _counted(found), None)
 
     def _shown(
         self, node: Node, status: Status, what: tuple[str, ...], partner: str | None
     ) -> Node:
         if status == "inside":
-            # What is open shows it; folded, this is all that can be seen of it.
+            # A folded node hides the changes inside; elsewhere these have elements of their own.
             status, what = ("changed", ("inside",)) if node.fold else ("same", ())
         mark = _MARKS.get(status, status)
         lines = [f"{theme.CHANGES[mark].sign} {node.lines[0]}".strip(), *node.lines[1:]]
@@ -118,7 +115,7 @@ def _of_many(found: Sequence[Status]) -> Status:
 
 
 def _counted(found: Sequence[Status]) -> tuple[str, ...]:
-    """`+1 ~2`: what there is among several."""
+    """`+1 ~2`: the number of equations by status, without unchanged ones."""
     counts: Counter[str] = Counter(_MARKS.get(status, status) for status in found)
     counts["changed"] += counts["inside"]
     texts = [

@@ -1,4 +1,4 @@
-"""The edges of loop carries that go elsewhere than back into the same jaxpr."""
+"""Find the ways of loop carries into other jaxprs: from a while's body to its condition."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class WayBack(NamedTuple):
     """A way of a carry into another jaxpr of its loop.
 
     Attributes:
-        source: The address of the jaxpr that makes it.
-        out: Which of its outputs.
+        source: The address of the jaxpr that makes the carry.
+        out: The number of its output there.
         target: The address of the other jaxpr.
-        into: Which of its inputs.
+        into: The number of its input there.
     """
 
     source: str
@@ -26,7 +26,7 @@ class WayBack(NamedTuple):
 
 
 def ways_to_others(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> Iterator[WayBack]:
-    """From the body of a while to its condition, where that reads the carry.
+    """The ways from the body of a while to its condition, for carries that this uses.
 
     Args:
         blocks: The nested jaxprs of one equation.

@@ -34,8 +34,8 @@ class _Ends:
 
     Attributes:
         first: The id of some node in it.
-        ins: For each input the id of its node.
-        outs: For each output where it comes from.
+        ins: The id of each input's node.
+        outs: The origin of each output.
     """
 
     first: str
@@ -44,21 +44,21 @@ class _Ends:
 
 
 class Drawing:
-    """Draws a program, and counts.
+    """Draws a program, and counts its equations.
 
     Args:
-        fold: What is open.
+        fold: The program as a tree, and what is open in it.
         tooltips: Writes tooltips.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
 
     Attributes:
-        canvas: The picture's parts.
+        canvas: The elements of the picture.
         drawn: Addresses of the equations that have a node or a cluster.
-        folded: How many equations are hidden in a node, by its address.
-        unfolded: Addresses of what is open.
-        foldable: Addresses of what is open or could be.
-        hidden: What a folded group stands for, by its address.
+        folded: The number of equations hidden in a node, by its address.
+        unfolded: Open addresses.
+        foldable: Addresses that are open or can be opened.
+        hidden: The addresses of what a folded group stands for, by its address.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Drawing:
     # --- jaxprs -----------------------------------------------------------------------------------
 
     def program(self, program: taxpr.Program) -> None:
-        """Draws it all."""
+        """Draw the whole program."""
         root = self._fold.root
         own = [True] * len(program.out_names)
         box = state_nodes.around_function(self.canvas, root, program.name, self._fold.visible)
@@ -96,9 +96,9 @@ class Drawing:
         self.hidden |= self._borders.hidden
 
     def _nested(self, block: Block, nested: taxpr.Nested) -> _Ends:
-        """Draws a nested jaxpr in its cluster."""
-        # What is carried, stacked, or not returned at all leaves through a node of its own; the
-        # results of a call come straight from where they are made.
+        """Draw a nested jaxpr in its cluster."""
+        # An output that is carried, stacked or not returned has a node of its own. The results of a
+        # call come straight from where they are made.
         own = [
             result is None or role != "out"
             for result, role in zip(nested.results, nested.out_roles, strict=True)
@@ -126,13 +126,13 @@ class Drawing:
         if block.nested is None:
             state_nodes.draw_writes(self.canvas, self._tips, scope, block, ins)
         if len(self.canvas.nodes) == start:
-            # Graphviz draws no cluster without a node, and of nothing it draws nothing.
+            # Graphviz draws no cluster without a node, and no empty graph.
             address = block.address / "empty"
             self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
         return _Ends(self.canvas.nodes[start].id, ins, outs)
 
     def _scope(self, block: Block) -> Scope:
-        del block  # a drawing of a part of a program has another one around it
+        del block  # `PartDrawing` has other scopes around the part
         return Scope()
 
     # --- equations --------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Drawing:
             scope.turn += backward.nodes(scope, block, item, self.canvas.nodes[at].id)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
-        """Draws an equation as one node: a tag, a first-order one, or a folded one."""
+        """Draw an equation as one node: a tag, a first-order equation, or a folded one."""
         address, eqn = item.address, item.eqn
         self.drawn.add(address)
         kind: NodeKind = "eqn"
@@ -180,7 +180,7 @@ class Drawing:
             lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
             marks += ("unused",)
         node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
-        # All that goes from one node into a folded equation is one edge.
+        # All values from one node to a folded equation share an edge.
         self.canvas.add(node, merging=kind == "hop")
         heads = _heads(eqn, kind == "hop")
         for k, atom in enumerate(eqn.invars):
@@ -192,7 +192,7 @@ class Drawing:
         self._results(scope, item, origins or [Origin(address, "", "")] * len(eqn.outvars))
 
     def _results(self, scope: Scope, item: Item, origins: Sequence[Origin]) -> None:
-        """Defines the results of an equation; those that come from one node are numbered."""
+        """Register the origins of an equation's results, numbered if they share a node."""
         sharing = Counter(origin.node for origin in origins)
         for k, (origin, var) in enumerate(zip(origins, item.eqn.outvars, strict=True)):
             tail = origin.tail or (Role("", str(k)) if sharing[origin.node] > 1 else None)
@@ -200,7 +200,7 @@ class Drawing:
             scope.define(var, Origin(origin.node, value, tip, tail), item.address)
 
     def _group(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
-        """Draws a run of equations, as one node or as a cluster."""
+        """Draw a group of equations, as one node or as a cluster."""
         address = item.address
         self.foldable.add(address)
         size = self._fold.of_item(item)
@@ -236,9 +236,9 @@ class Drawing:
     # --- open equations ---------------------------------------------------------------------------
 
     def _open_eqn(self, scope: Scope, item: Item, cluster: str | None) -> None:
-        """Draws an equation as clusters, one for each nested jaxpr, with one around them all.
+        """Draw an equation as clusters: one for each nested jaxpr, and one around them.
 
-        The latter is left out where it would hold one cluster and nothing else.
+        The outer one is left out if it would only hold one cluster.
         """
         address, eqn = item.address, item.eqn
         self.drawn.add(address)
@@ -279,7 +279,9 @@ class Drawing:
                 if k is not None:
                     made[k].append(drawn.outs[j])
             for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
-                if role == "ref" and k in bare_results:  # a Ref ends as the result of its number
+                if (
+                    role == "ref" and k in bare_results
+                ):  # its last value is the result of its number
                     tip = "the last value of the Ref"
                     self.canvas.edge(drawn.ins[i], operands_of(address), tooltip=tip, head=str(k))
             for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
@@ -301,9 +303,9 @@ class Drawing:
         returns: bool,
         cluster: str | None,
     ) -> Node:
-        """A node for the operands and results of an open equation that no nested jaxpr has.
+        """Draw a node for operands and results of an open equation that no nested jaxpr has.
 
-        Such as the index of a cond, which chooses, or all of them for a scatter.
+        Such as the index of a cond, which chooses a branch, or all operands of a scatter.
         """
         address, eqn = item.address, item.eqn
         chooses = len(item.blocks) > 1 and not returns
@@ -320,7 +322,7 @@ class Drawing:
         return node
 
     def _met(self, item: Item, k: int, origins: Sequence[Origin], cluster: str | None) -> Origin:
-        """Where a result of an open equation comes from; a new node where branches meet."""
+        """The origin of an open equation's result. If branches meet there, it gets a node."""
         if len(origins) == 1:
             return origins[0]
         aval = short.aval_text(item.eqn.outvars[k].aval)
@@ -345,7 +347,7 @@ def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:
 
 
 def _marks(item: Item) -> tuple[str, ...]:
-    """Marks of what belongs to the backward pass, and of what was left out."""
+    """The marks of an item in the backward pass, or of one that stands for what is left out."""
     if item.kind == "rest":
         return ("rest",)
     return ("backward",) if item.is_backward else ()

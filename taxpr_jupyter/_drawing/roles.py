@@ -16,7 +16,7 @@ from taxpr_jupyter._analysis.names import argument_names, is_of_library, numbere
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened, visible
 
-_WHOLE = 18  # characters: so long may a list of names at an edge be
+_WHOLE = 18  # characters: the longest list of names at an edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Role:
     """The role of one operand or result.
 
     Attributes:
-        kind: "carry", "x", "index" and so on; "" where only its number is known.
-        name: A short text of its own: "carry 0", "x", "3".
+        kind: "carry", "x", "index" and so on; "" if only its number is known.
+        name: A short text: "carry 0", "x", "3".
     """
 
     kind: str
@@ -43,14 +43,14 @@ def operand_roles(eqn: Any) -> list[Role]:
             if k is None or k in found:
                 continue
             if role == "arg":
-                # A part of what a library wraps arguments in says nothing.
+                # In a library, only plain argument names mean something to the user.
                 named = known[i].isidentifier() or not is_of_library(nested)
                 name = (_end_of(known[i]) if named else "") or str(k)
-            elif role == "const" and len(nested_jaxprs) > 1:  # each has its own
+            elif role == "const" and len(nested_jaxprs) > 1:  # each jaxpr has its own
                 name = f"{nested.label} {name}"
             found[k] = Role(role, name)
     others = [k for k in range(len(eqn.invars)) if k not in found]
-    # What enters none of several jaxprs chooses one of them.
+    # The only operand that enters none of several jaxprs chooses one of them.
     chooses = len(nested_jaxprs) > 1 and len(others) == 1
     for k in others:
         found[k] = Role("index", "index") if chooses else Role("", str(k))
@@ -58,7 +58,7 @@ def operand_roles(eqn: Any) -> list[Role]:
 
 
 def _end_of(name: str) -> str:
-    """The name of an argument at an edge: of a long one the end, `…['kernel']`, which says most."""
+    """The name of an argument, or the end of a long one, which says most: `…['kernel']`."""
     if len(name) <= _WHOLE:
         return visible(name)
     parts = path_parts(name)
@@ -79,7 +79,7 @@ def result_roles(eqn: Any) -> list[Role]:
 
 
 def joined(roles: Sequence[Role]) -> str:
-    """The text of one edge: the names of its values, or their number by kind."""
+    """The text at the end of an edge: the names of its values, or their number by kind."""
     roles = list(dict.fromkeys(roles))
     text = ", ".join(role.name for role in roles if role.name)
     if len(text) <= _WHOLE or len(roles) == 1:

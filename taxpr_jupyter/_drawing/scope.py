@@ -1,4 +1,4 @@
-"""`Scope`: the origins and uses of one jaxpr's values in a picture."""
+"""`Scope`: where the values of one drawn jaxpr come from, and where they are used."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import taxpr
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._model.model import Node
 
-# Long edges make a layout slow and a picture a knot. An input or constant is drawn once more where
-# it is used this many steps below its first use.
+# Long edges make a layout slow and a picture confusing. So an input or constant is drawn again, as
+# a stub, next to a use that is more than this many steps below its first use.
 _FAR = 6
 
 
@@ -20,12 +20,12 @@ class Origin(NamedTuple):
     """Where a value comes from.
 
     Attributes:
-        node: The id of a node.
+        node: The id of the node that it comes from.
         value: The address of the value.
         tooltip: The value for people.
-        tail: Which output of the node it is, None where it has one only.
-        stub: What may be drawn again near a use far away, or None.
-        name: Of an input its name.
+        tail: Which result of the node it is; None if that has only one.
+        stub: The node to draw again next to a far use; None if it is not drawn again.
+        name: The name of an input; "" for other values.
     """
 
     node: str
@@ -37,15 +37,15 @@ class Origin(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Where a value goes.
+    """A use of a value.
 
     Attributes:
         atom: The variable or literal.
         node: The id of the node that uses it.
         item: The address of the equation, group or output that uses it.
-        cluster: Where a literal or a stub for it belongs.
-        head: Which operand of the node it is, None where the order means nothing.
-        name: Of an output its name.
+        cluster: The id of the cluster for the node of a literal, or for a stub.
+        head: Which operand of the node it is; None if the order means nothing.
+        name: The name of an output; "" for other uses.
     """
 
     atom: Any
@@ -58,11 +58,11 @@ class Use(NamedTuple):
 
 @dataclass
 class Scope:
-    """The values of one jaxpr in its place: where they come from and where they go.
+    """The values of one drawn jaxpr.
 
     Attributes:
-        origins: Where they come from.
-        uses: Where they go.
+        origins: The origin of each variable.
+        uses: All uses, in program order.
         turn: The ids of the nodes where a forward pass ends and its backward pass begins.
     """
 
@@ -72,15 +72,16 @@ class Scope:
     _made_by: dict[Any, str] = field(default_factory=dict)
 
     def wants(self, var: Any) -> bool:
-        """Whether it is to be known where a variable comes from."""
+        """Whether a variable is part of the drawing; all are, except in `PartScope`."""
         del var
         return True
 
     def define(self, var: Any, origin: Origin, item: str = "") -> None:
-        """Says where a variable comes from, and which equation or group makes it, if any."""
-        self.origins[var] = origin
-        if item:
-            self._made_by[var] = item
+        """Register the origin of a variable, and the equation or group that makes it, if any."""
+        if origin.node and self.wants(var):
+            self.origins[var] = origin
+            if item:
+                self._made_by[var] = item
 
     def use(
         self,
@@ -91,11 +92,16 @@ class Scope:
         head: Role | None = None,
         name: str = "",
     ) -> None:
-        """Says where a value goes."""
-        self.uses.append(Use(atom, node, item, cluster, head, name))
+        """Register a use of a value."""
+        if taxpr.is_literal(atom) or self.wants(atom):
+            self.uses.append(Use(atom, node, item, cluster, head, name))
+
+    def maker(self, use: Use) -> str | None:
+        """The equation or group that makes a used value; None for inputs, constants, literals."""
+        return None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
 
     def far_uses(self) -> set[int]:
-        """Which uses of inputs and constants get a stub, as indices into `uses`."""
+        """The uses of inputs and constants that get a stub, as indices into `uses`."""
         steps = self._steps
         by_node: dict[str, list[int]] = {}
         for index, use in enumerate(self.uses):
@@ -108,10 +114,10 @@ class Scope:
         return far
 
     def early_outs(self, bundles: Collection[str]) -> set[int]:
-        """Which uses by these bundles of outputs get a stub: what is made long before the last."""
+        """The uses by bundles of outputs that get a stub: of values made long before the last."""
         makers: dict[str, dict[int, int]] = {}
         for index, use in enumerate(self.uses):
-            maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
+            maker = self.maker(use)
             if use.node in bundles and maker is not None:
                 makers.setdefault(use.node, {})[index] = self._steps.get(maker, 0)
         early: set[int] = set()
@@ -122,18 +128,18 @@ class Scope:
 
     @functools.cached_property
     def _steps(self) -> dict[str, int]:
-        """The latest step at which an item can be placed, counted from the inputs.
+        """The latest step at which each item can be placed, counted from the inputs.
 
-        The latest, because that is where a layout puts what only prepares an operand.
+        The latest, as Graphviz puts an equation that only prepares an operand next to its use.
         """
         earliest: dict[str, int] = {}
-        for use in self.uses:  # in program order, so that what is used is known
-            maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
+        for use in self.uses:  # in program order, so the maker's step is known
+            maker = self.maker(use)
             step = 1 + earliest.get(maker, 0) if maker else 1
             earliest[use.item] = max(step, earliest.get(use.item, 0))
         latest = dict.fromkeys(earliest, max(earliest.values(), default=0))
         for use in reversed(self.uses):
-            maker = None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
+            maker = self.maker(use)
             if maker is not None and maker in latest:
                 latest[maker] = min(latest[maker], latest[use.item] - 1)
         return latest

@@ -1,4 +1,4 @@
-"""Draw states as nodes outside of the function, with edges for reads and writes."""
+"""Draw states as nodes outside of the function's box, with edges for reads and writes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Sequence
 import taxpr
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.scope import Origin, Scope
-from taxpr_jupyter._model.model import Cluster, Node, count_of
+from taxpr_jupyter._model.model import Cluster, count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, End
 
-FUNCTION = "function"  # the id of the cluster around what is no state
-_MOST = 150  # nodes: a cluster around more of them takes long to lay out
+FUNCTION = "function"  # the id of the cluster around everything but states
+_MOST = 150  # nodes: a cluster around more takes long to lay out
 
 
 def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str | None:
-    """Draws the box of a function that uses states; its id, or None where there is none.
+    """Draw the box of a function that uses states. Returns its id, or None if it gets no box.
 
     Args:
-        canvas: Where to draw.
+        canvas: The canvas to draw on.
         block: The program.
-        name: What it is called.
-        nodes: About how many nodes there will be.
+        name: The name of the program.
+        nodes: The estimated number of nodes.
     """
     if nodes > _MOST or not any(end.state for end in block.ins):
         return None
@@ -46,7 +46,7 @@ def lines_of(end: End, block: Block, names: Sequence[str]) -> list[str]:
 
 
 def _short(title: str) -> str:
-    """The title of a state in one line: the end of its path says most, `state …rngs.count`.
+    """The title of a state in one line, with the end of its path: `state …rngs.count`.
 
     Example:
         >>> _short("state model.encoder.dropout.rngs.count")
@@ -62,7 +62,7 @@ def _short(title: str) -> str:
 
 
 def marks_of(end: End) -> tuple[str, ...]:
-    """The marks of a state; none of what is no state."""
+    """The marks of a state; () for other inputs."""
     return ("written",) if end.state and end.state.written else ()
 
 
@@ -75,25 +75,29 @@ def use_of(end: End) -> str:
 def draw_writes(
     canvas: Canvas, tips: short.Tooltips, scope: Scope, block: Block, ids: Sequence[str]
 ) -> None:
-    """Draws the ways of final values back to their states.
+    """Draw the edges from final values to their states.
 
     Args:
-        canvas: Where to draw.
+        canvas: The canvas to draw on.
         tips: Writes tooltips.
-        scope: Where values come from.
+        scope: The values of the program.
         block: The program.
-        ids: For each input the id of its node.
+        ids: The id of the node of each input.
     """
     shown = {node.id for node in canvas.nodes if node.kind == "state"}
     written: dict[tuple[str, str], list[Origin]] = {}
+    box = next((c.id for c in canvas.clusters if c.kind == "function"), None)
     ends = [end.state for end in block.outs if end.state and end.state.written]
     for state in dict.fromkeys(ends):
         for i, j in zip(state.ins, state.outs, strict=True):
             atom = block.jaxpr.outvars[j]
             if ids[i] in shown and atom is not block.jaxpr.invars[i]:
-                origin = _origin(canvas, scope, block, j)
+                if taxpr.is_literal(atom):
+                    origin = canvas.output_literal(f"out{j}", atom, box)
+                else:
+                    origin = scope.origins[atom]
                 tip = f"the last value of {state.leaves[i - state.ins.start]}: {tips.value(atom)}"
-                found = Origin(origin.node, origin.value, tip, origin.tail)
+                found = origin._replace(tooltip=tip)
                 written.setdefault((origin.node, ids[i]), []).append(found)
     for (source, target), found in written.items():
         tail = found[0].tail.name if found[0].tail else ""
@@ -105,15 +109,3 @@ def draw_writes(
             tooltip=short.tooltip(origin.tooltip for origin in found),
             tail=tail if len(found) == 1 else f"×{len(found)}",
         )
-
-
-def _origin(canvas: Canvas, scope: Scope, block: Block, j: int) -> Origin:
-    """Where an output comes from; a literal gets a node."""
-    atom = block.jaxpr.outvars[j]
-    if not taxpr.is_literal(atom):
-        return scope.origins[atom]
-    address, text = f"out{j}", short.literal_text(atom)
-    tip = short.tooltip([address, f"{text}:{short.aval_text(atom.aval)}"])
-    inside = next((c.id for c in canvas.clusters if c.kind == "function"), None)
-    canvas.add(Node(address, address, "literal", (text,), tip, inside))
-    return Origin(address, "", text)

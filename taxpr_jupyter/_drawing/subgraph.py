@@ -1,7 +1,7 @@
 """Draw only the content of one folded place, with its neighbours.
 
-A page has a picture of each folded place. This takes time in proportion to the part, not to the
-whole program.
+A saved page has a picture of each folded place. To draw one takes time in proportion to the part,
+not to the whole program.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import taxpr
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.program import Drawing
-from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import EdgeKind
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, End, Item
 
-NOWHERE = Origin("", "", "")  # of what is not drawn
+NOWHERE = Origin("", "", "")  # the origin of values that are not drawn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +29,9 @@ class Touched:
     """The neighbours of a part in the jaxpr around it.
 
     Attributes:
-        wanted: Values that go in or out, and others that do no harm.
-        graph: Of the jaxpr.
-        at: The positions of the equations that touch one of these values.
+        wanted: The variables that go into or out of the part; others in it may be among them.
+        graph: The graph of the jaxpr.
+        at: The positions of the equations that make or take one of these variables.
     """
 
     wanted: Collection[Any]
@@ -40,7 +39,7 @@ class Touched:
     at: Sequence[int]
 
     def has(self, item: Item) -> bool:
-        """Whether an item is, holds, or is next to the part."""
+        """Whether an item is the part, contains it, or is one of its neighbours."""
         ends = [item.eqns[0], item.eqns[-1]] if item.eqns else []
         ends += [tag.eqns[0] for tag in item.tags]
         positions = [self.graph.positions[address.local] for address, _ in ends]
@@ -49,7 +48,7 @@ class Touched:
 
 
 class PartScope(Scope):
-    """The values of a jaxpr, as far as they have to do with a part of it."""
+    """The values that go into or out of a part of a jaxpr."""
 
     def __init__(self, wanted: Collection[Any], inside: Collection[str], many: Collection[str]):
         super().__init__(_Origins())
@@ -60,24 +59,8 @@ class PartScope(Scope):
     def wants(self, var: Any) -> bool:
         return var in self._wanted
 
-    def define(self, var: Any, origin: Origin, item: str = "") -> None:
-        if var in self._wanted and origin.node:
-            super().define(var, origin, item)
-
-    def use(
-        self,
-        atom: Any,
-        node: str,
-        item: str,
-        cluster: str | None,
-        head: Role | None = None,
-        name: str = "",
-    ) -> None:
-        if taxpr.is_literal(atom) or atom in self._wanted:
-            super().use(atom, node, item, cluster, head, name)
-
     def far_uses(self) -> set[int]:
-        """Also what comes from a node for many inputs, which says nothing of the few here."""
+        """Also uses of the node of a bundle of inputs, as only few of these are used here."""
         few = {
             index
             for index, use in enumerate(self.uses)
@@ -89,17 +72,17 @@ class PartScope(Scope):
         return super().far_uses() | few
 
     def early_outs(self, bundles: Collection[str]) -> set[int]:
-        """Also what goes to a node for many outputs."""
+        """Also uses by the node of a bundle of outputs."""
         few = {
             index
             for index, use in enumerate(self.uses)
-            if use.node in bundles and self._made_by.get(use.atom) in self._inside
+            if use.node in bundles and self.maker(use) in self._inside
         }
         return super().early_outs(bundles) | few
 
 
 class PartCanvas(Canvas):
-    """Without the edges from what is not drawn."""
+    """A canvas that leaves out edges from values that are not drawn."""
 
     def connect(self, scope: Scope) -> None:
         scope.uses = [u for u in scope.uses if taxpr.is_literal(u.atom) or u.atom in scope.origins]
@@ -116,15 +99,15 @@ class _Origins(dict[Any, Origin]):
 
 
 class PartDrawing(Drawing):
-    """Draws what is open at one address, and of all around it what it touches.
+    """Draws the open content of one address, and its neighbours in the jaxprs around it.
 
     Args:
-        fold: What is open: nothing but what leads there, and it.
+        fold: What is open: only the part and what leads to it.
         tooltips: Writes tooltips.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
-        around: For each jaxpr around the part what has to do with it.
-        inside: The addresses of what the part consists of.
+        around: The neighbours in each jaxpr around the part, by its address.
+        inside: The addresses of the items that the part consists of.
     """
 
     def __init__(
@@ -179,11 +162,11 @@ class Parts:
         injected: Collection[str],
         added: Collection[str],
     ) -> Drawing | None:
-        """The drawing of what is open at an address; None where it cannot be open.
+        """The drawing of the open content of an address; None if it cannot be opened.
 
         Args:
-            address: Of an equation, a group, or inputs or outputs that share a node.
-            path: What must be open to see it, itself included.
+            address: The address of an equation, a group, or inputs or outputs that share a node.
+            path: The addresses to open in order to see its content, itself included.
             injected: Addresses of tags that have an injector.
             added: Addresses of tags that were added interactively.
         """
@@ -199,7 +182,7 @@ class Parts:
 
     def _around(self, way: Sequence[tuple[Block, Item | End]]) -> dict[str, Touched]:
         found: dict[str, Touched] = {}
-        in_ends = False  # whether the part is made of inputs of the jaxpr that is looked at
+        in_ends = False  # whether the part before, one level deeper, was inputs or outputs
         for k, (block, part) in enumerate(reversed(way)):
             if isinstance(part, End):
                 wanted = _end_vars(block, part)
@@ -215,7 +198,7 @@ class Parts:
 
 
 def _way(block: Block, address: str) -> list[tuple[Block, Item | End]] | None:
-    """The part with this address and the open equations around it, each with its jaxpr."""
+    """The part at an address, after the open equations around it, each with its jaxpr."""
     end = next((e for e in _every((*block.ins, *block.outs)) if e.address == address), None)
     if end is not None:
         return [(block, end)]
@@ -238,7 +221,7 @@ def _way(block: Block, address: str) -> list[tuple[Block, Item | End]] | None:
 
 
 def _every(ends: Sequence[End]) -> Iterator[End]:
-    """The ends that have a node, and those that they stand in."""
+    """Inputs or outputs that have a node, and the open bundles around them."""
     for end in ends:
         yield end
         if end.open:
@@ -252,23 +235,23 @@ def _eqns(item: Item) -> Iterator[tuple[str, Any]]:
 
 
 def _addresses_in(part: Item | End) -> frozenset[str]:
-    """The users and makers of values in an open part, by the names of its scope."""
+    """The addresses by which a scope names the items of an open part."""
     if isinstance(part, End):
         return frozenset()
     return frozenset(child.address for child in part.children) or frozenset([part.address])
 
 
 def _vars(eqns: Any) -> dict[Any, None]:
-    """The variables that these make or use."""
+    """The variables that some equations make or take."""
     return dict.fromkeys(
         atom for eqn in eqns for atom in (*eqn.invars, *eqn.outvars) if not taxpr.is_literal(atom)
     )
 
 
 def _end_vars(block: Block, end: End) -> dict[Any, None]:
-    jaxpr, ranges = block.jaxpr, []
-    ranges.append((jaxpr.invars if end.word == "in" else jaxpr.outvars, end.indices))
-    if end.state:  # which is where its last value goes, too
+    jaxpr = block.jaxpr
+    ranges = [(jaxpr.invars if end.word == "in" else jaxpr.outvars, end.indices)]
+    if end.state:  # also has its final value as an output
         ranges += [(jaxpr.invars, end.state.ins), (jaxpr.outvars, end.state.outs)]
     atoms = [atoms[i] for atoms, indices in ranges for i in indices]
     return dict.fromkeys(atom for atom in atoms if not taxpr.is_literal(atom))

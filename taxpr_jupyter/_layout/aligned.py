@@ -1,7 +1,7 @@
 """Choose nodes to align in a row: the inputs of a nested jaxpr, and its outputs.
 
-Then each box reads from inputs at the top to outputs at the bottom, and its operands and results
-are above and below it. Without this, a layout puts a late input beside the box.
+So each box has its inputs at the top and its outputs at the bottom. Without this, Graphviz would
+put an input that is first used late far below the others.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.columns import Columns, Size, in_order
+from taxpr_jupyter._model.enclosing import Around
 from taxpr_jupyter._model.model import NodeKind, Picture
 
-_BROAD = 1500.0  # points; what takes more is not put into one row
+_BROAD = 1500.0  # points: the greatest width of a row
 _NEAR = 2  # rows
 
 
 def aligned(
     picture: Picture, sizes: Mapping[str, Size], cut: Columns, apart: Collection[str]
 ) -> Iterator[tuple[str | None, tuple[str, ...]]]:
-    """The id of a cluster, or None outside of all, and of the nodes in it that stand in one row.
+    """The rows: the id of a cluster, or None for the whole picture, and the ids of aligned nodes.
 
     Args:
         picture: The picture.
-        sizes: Of its nodes, by id.
-        cut: How it is cut; what is cut has several columns, so it has no such rows, which would
-            draw the end of one column to that of another.
-        apart: The ids of the edges whose ends are more than a row apart.
+        sizes: The sizes of nodes, by id.
+        cut: How it is cut into columns. A cluster with several columns gets no rows, which would
+            align the ends of the columns.
+        apart: The ids of edges whose ends are more than one row apart.
     """
     elsewhere = {
         end for edge in picture.edges if edge.id in apart for end in (edge.source, edge.target)
@@ -50,13 +51,13 @@ def aligned(
 
 
 def lifted(picture: Picture, rows: Collection[Sequence[str]]) -> dict[str, int]:
-    """How many rows lie between the ends of an edge from a state, by its id, where it is not one.
+    """The number of rows between the ends of an edge from a state, by its id, if it is not one.
 
-    So many that the state is above the box of the function, where that is near.
+    It moves a state that is used near the top of the function's box above this box.
 
     Args:
         picture: The picture.
-        rows: The ids of nodes that stand in one row.
+        rows: The ids of the nodes in each row of `aligned`.
     """
     sources: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
     for edge in picture.edges:
@@ -75,21 +76,11 @@ def lifted(picture: Picture, rows: Collection[Sequence[str]]) -> dict[str, int]:
 
 
 def _torn(picture: Picture, loose: Collection[str]) -> set[str | None]:
-    """The clusters that are cut into columns; None, that what is outside of all is."""
-    parents = {cluster.id: cluster.parent for cluster in picture.clusters}
-    homes = {node.id: node.cluster for node in picture.nodes}
-
-    def around(node: str) -> set[str | None]:
-        found: set[str | None] = {None}
-        home = homes[node]
-        while home is not None:
-            found.add(home)
-            home = parents[home]
-        return found
-
+    """The ids of clusters that are cut into columns; None if the whole picture is cut."""
+    around = Around(picture.nodes, picture.clusters)
     return {
         cluster
         for edge in picture.edges
         if edge.id in loose and edge.kind not in ("back", "write")
-        for cluster in around(edge.source) & around(edge.target)
+        for cluster in {None, *around.of(edge.source)} & {None, *around.of(edge.target)}
     }

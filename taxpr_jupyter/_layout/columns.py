@@ -1,9 +1,9 @@
 """Fold a tall picture into columns, and a wide one into rows.
 
-A layout puts the target of each edge below its source, so a long program becomes a long thread.
+Graphviz puts the target of each edge below its source, so a long program becomes a long thread.
 Here a tall picture is cut into columns, read like those of a newspaper: edges across a cut do not
 constrain the layout, and a node of each column is placed left of one of the next. Many nodes side
-by side become several rows.
+by side become several rows. All sizes are estimates: Graphviz lays out the result.
 """
 
 from __future__ import annotations
@@ -14,35 +14,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from taxpr_jupyter._model.enclosing import Around
 from taxpr_jupyter._model.model import Cluster, Edge, Picture
 
 Size = tuple[float, float]  # width and height, in points
 
 _GAP = (13.0, 22.0)  # between nodes of a row, and between rows
-_BORDER = 14.0  # what the box of a cluster adds to the height
-_SPREAD = 1.25  # rows are so much wider than their nodes, because of what passes between these
-_SHORT = (500.0, 1.3)  # points, and height through width: below, passes stay above each other
-_SCREENS = (1500.0, 2.0)  # the same: two screens; what is less high is not cut into columns
-_WANTED = 0.9  # height through width, where there is a choice
+_BORDER = 14.0  # points that the box of a cluster adds to the height
+_SPREAD = 1.25  # the width of a row over that of its nodes, as edges pass between these
+# The height in points, and over the width, up to which ...
+_SHORT = (500.0, 1.3)  # ... the backward pass stays below the forward pass
+_SCREENS = (1500.0, 2.0)  # ... a picture is not cut into columns: about two screens
+_WANTED = 0.9  # the best height over width
 _MOST = 6  # columns
-_BROAD = 900.0  # points; nodes side by side that take less stay so
-_WIDE = 3.0  # width through height of what is made of them
-_ROWS = 6
-_STEP = 0.12  # of the logarithm of the height: what a cut must be worth
-_BUSY = 3  # edges across one cut, at most
-_SLACK = 0.45  # of the height of a column: how far a cut may be from where it should be
-_LEVEL = 1  # rows below the tops of two columns: how low what holds them side by side may be
-_HELD = 0.85  # a cluster with less of the height than this is not cut
+_BROAD = 900.0  # points: nodes side by side with less width stay in one row
+_WIDE = 3.0  # the width over the height of several rows made of them
+_ROWS = 6  # the most rows made of them
+_STEP = 0.12  # the cost of one cut, on the scale of the logarithm of height over width
+_BUSY = 3  # a cut crosses fewer edges than this
+_SLACK = 0.45  # how far a cut may be from its ideal height, as a share of a column's height
+_LEVEL = 1  # the most rows between the tops of two columns and the nodes placed side by side
+_HELD = 0.85  # a cluster with a smaller share of the height is not cut
 
 
 class Columns(NamedTuple):
     """How a picture is cut.
 
     Attributes:
-        loose: The ids of the edges that put nothing below anything.
-        beside: Pairs of nodes of one cluster, the id of it first: the one left of the other, and as
-            high as it. Columns without such a pair are left to the layout, which begins each at the
-            top.
+        loose: The ids of edges that do not constrain the layout.
+        beside: The ids of a cluster and of two of its nodes, the first to be placed left of the
+            second in the same row. Columns without such a pair begin at the top anyway.
     """
 
     loose: frozenset[str]
@@ -50,11 +51,11 @@ class Columns(NamedTuple):
 
 
 def columns(picture: Picture, sizes: Mapping[str, Size]) -> Columns:
-    """Cuts a picture where that makes it better to read.
+    """Cut a picture into columns if that makes it easier to read.
 
     Args:
         picture: The picture.
-        sizes: Of its nodes, by id.
+        sizes: The sizes of nodes, by id.
     """
     outermost = _outermost(picture.clusters)
     around = {node.id: outermost.get(node.cluster) for node in picture.nodes}
@@ -76,13 +77,13 @@ def columns(picture: Picture, sizes: Mapping[str, Size]) -> Columns:
 
 
 def steps(picture: Picture, sizes: Mapping[str, Size]) -> dict[str, int]:
-    """How many rows lie between the ends of an edge, by its id, where it is not one.
+    """The number of rows between the ends of an edge, by its id, if it is not one.
 
     Many nodes side by side that come from one node, or go to one node, are put into several rows.
 
     Args:
         picture: The picture.
-        sizes: Of its nodes, by id.
+        sizes: The sizes of nodes, by id.
     """
     sources: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
     targets: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
@@ -116,7 +117,7 @@ def _outermost(clusters: Sequence[Cluster]) -> dict[str | None, str]:
 
 @dataclass(frozen=True)
 class _Cut:
-    """A way to cut: how large the picture will be, about, and which edges are loose."""
+    """A way to cut: the estimated size of the picture, the number of cuts, and `Columns`."""
 
     height: float
     width: float
@@ -125,7 +126,7 @@ class _Cut:
     beside: tuple[tuple[str | None, str, str], ...]
 
     def is_above(self, limit: tuple[float, float]) -> bool:
-        """Whether it is higher than so many points, and than so many times its width."""
+        """Whether it is higher than a number of points, and than a multiple of its width."""
         return self.height > max(limit[0], limit[1] * self.width)
 
     @property
@@ -134,12 +135,12 @@ class _Cut:
 
 
 class _Rows:
-    """The rows that a layout will have, about.
+    """An estimate of the rows of a layout.
 
     Args:
         picture: The picture.
-        sizes: Of its nodes, by id.
-        loose: The ids of edges that do not matter.
+        sizes: The sizes of nodes, by id.
+        loose: The ids of edges that do not constrain the layout.
     """
 
     def __init__(self, picture: Picture, sizes: Mapping[str, Size], loose: set[str]):
@@ -169,7 +170,7 @@ class _Rows:
             if (span := spans.get(cluster.id))
             and (
                 self._tops[span[1] + 1] - self._tops[span[0]] < _HELD * self._tops[-1]
-                # What enters and leaves it, and its boxes, would be torn apart.
+                # A cut would separate its inputs, outputs and inner boxes.
                 or (cluster.kind != "group" and cluster.id in outer)
             )
         ]
@@ -181,18 +182,17 @@ class _Rows:
 
     def _spans(self, picture: Picture) -> dict[str, tuple[int, int]]:
         """The first and the last row of each cluster."""
-        parents = {cluster.id: cluster.parent for cluster in picture.clusters}
+        around = Around(picture.nodes, picture.clusters)
         spans: dict[str, tuple[int, int]] = {}
         for node in picture.nodes:
-            row, around = self._row[node.id], node.cluster
-            while around is not None:
-                first, last = spans.get(around, (row, row))
-                spans[around] = min(first, row), max(last, row)
-                around = parents[around]
+            row = self._row[node.id]
+            for cluster in around.of(node.id):
+                first, last = spans.get(cluster, (row, row))
+                spans[cluster] = min(first, row), max(last, row)
         return spans
 
     def _is_free(self, row: int) -> bool:
-        """Whether few edges cross a cut above a row; more, if they come from one node."""
+        """Whether few edges cross a cut above a row; one more may if all come from one node."""
         edges = self._across[row]
         return len(edges) < _BUSY + (len({edge.source for edge in edges}) <= 1)
 
@@ -201,7 +201,7 @@ class _Rows:
         return [self.cut(number) for number in range(1, min(_MOST - 1, len(self._possible)) + 1)]
 
     def cut(self, number: int) -> _Cut:
-        """Cuts so many times, where the columns become about equally high."""
+        """Cut a number of times, so that the columns become about equally high."""
         rows: list[int] = []
         for k in range(1, number + 1):
             wanted = self._tops[-1] * k / (number + 1)
@@ -222,11 +222,11 @@ class _Rows:
         return _Cut(height, width, number, frozenset(self._loose | crossing), beside)
 
     def _beside(self, starts: Sequence[int]) -> Iterator[tuple[str | None, str, str]]:
-        """The highest nodes of each column and of the next one that are in the same cluster."""
+        """The highest nodes of the same cluster in each column and the next one."""
         tops: list[dict[str | None, tuple[int, str]]] = []
         made = {edge.target for edge in self._edges}
         for start, end in itertools.pairwise(starts):
-            # What uses nothing may stand beside its column.
+            # A node without sources is the last choice: it may be beside its column.
             order = sorted(
                 (self._row[node.id] - start, node.id not in made, k)
                 for k, node in enumerate(self._nodes)
@@ -239,15 +239,16 @@ class _Rows:
         for left, right in itertools.pairwise(tops):
             both = [around for around in left if around in right]
             for around in sorted(both, key=lambda one: left[one][0] + right[one][0])[:1]:
-                # Two that are lower would draw their columns apart, which else begin at the top.
+                # A pair that is lower would move one of the columns down.
                 if left[around][0] + right[around][0] <= _LEVEL:
                     yield around, left[around][1], right[around][1]
 
 
 def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], dict[str, int]]:
-    """A row for each node: below what it uses; what uses nothing is just above its first use.
+    """The row of each node: below its sources; a node without sources is just above its first use.
 
-    And the same, but what uses nothing is in the row of its first use, so that no cut parts them.
+    The second result is the same, but a node without sources is in the row of its first use, so
+    that no cut comes between the two.
     """
     sources: dict[str, list[str]] = {node: [] for node in nodes}
     targets: dict[str, list[str]] = {node: [] for node in nodes}
@@ -258,7 +259,7 @@ def _rows(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[dict[str, int], 
     row: dict[str, int] = {}
     movable: dict[str, bool] = {}
     for node in order:
-        # Of a circle one edge leads up.
+        # In a cycle, one edge leads up.
         row[node] = max((row[source] + 1 for source in sources[node] if source in row), default=0)
         movable[node] = all(
             movable.get(source, False) and len(targets[source]) == 1 for source in sources[node]

@@ -1,4 +1,4 @@
-"""`to_dot`: a picture as text in the DOT language, a pure function of the picture.
+"""`to_dot`: write a picture in the DOT language. The text depends on nothing else.
 
 Labels are plain text, as not every build of Graphviz can draw HTML-like ones. Sizes of nodes are
 computed here for a monospaced font, so that all engines, fonts and browsers agree on them.
@@ -18,7 +18,7 @@ from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 _ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
 _LEADING = 1.2  # Graphviz' distance between lines, in ems
 POINTS = 72  # in an inch
-_MARGIN = "6"  # points, inside of the border of a cluster
+_MARGIN = "6"  # points inside the border of a cluster
 
 GRAPH = {
     "rankdir": "TB",
@@ -74,20 +74,25 @@ _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
 def to_dot(picture: Picture, background: str = GRAPH["bgcolor"], *, columns: bool = True) -> str:
-    """Writes a picture in the DOT language.
+    """Write a picture in the DOT language.
 
     Args:
         picture: The picture.
         background: A colour of Graphviz.
         columns: Whether a tall picture may be cut into columns.
     """
-    return "\n".join([*_lines(picture, {**GRAPH, "bgcolor": background}, columns), ""])
+    return "\n".join([*_lines(picture, background, columns), ""])
 
 
-def _lines(picture: Picture, graph: Mapping[str, str], columns: bool) -> Iterator[str]:
+def head(picture: Picture, more: Mapping[str, str]) -> Iterator[str]:
+    """The first lines of a graph: its name and defaults, with more attributes of the graph."""
     yield f"digraph {quoted(picture.name)} {{"
-    for what, attributes in (("graph", graph), ("node", NODE), ("edge", EDGE)):
+    for what, attributes in (("graph", {**GRAPH, **more}), ("node", NODE), ("edge", EDGE)):
         yield f"  {what} [{listed(attributes)}];"
+
+
+def _lines(picture: Picture, background: str, columns: bool) -> Iterator[str]:
+    yield from head(picture, {"bgcolor": background})
     sizes = {node.id: _size(node, theme.look_of(node)) for node in picture.nodes}
     cut = _columns.columns(picture, sizes) if columns else _columns.Columns(frozenset(), ())
     steps = _columns.steps(picture, sizes)
@@ -185,17 +190,13 @@ def _size(node: Node, look: theme.Look) -> tuple[float, float]:
     width = 0.0
     for i, line in enumerate(node.lines):
         from_middle = (abs(i - (len(node.lines) - 1) / 2) + 0.4) * line_height / (height / 2)
-        room = _WIDTH_AT.get(look.shape, _full_width)(from_middle)
+        width_at = _WIDTH_AT.get(look.shape)
+        room = width_at(from_middle) if width_at else 1.0
         width = max(width, text_width(line, theme.FONT_SIZE) / room)
     return width + 2 * across, height
 
 
-def _full_width(from_middle: float) -> float:
-    del from_middle
-    return 1.0
-
-
-# How wide a shape is at a height between its middle (0) and its top (1), for a width of 1.
+# The width of a shape of width 1, at a height between its middle (0) and its top (1).
 _WIDTH_AT: Mapping[str, Callable[[float], float]] = {
     "hexagon": lambda y: 1 - 0.5 * y,
     "octagon": lambda y: 1 - max(0.0, y - 0.414),
@@ -205,16 +206,12 @@ _WIDTH_AT: Mapping[str, Callable[[float], float]] = {
 
 def text_width(text: str, size: float) -> float:
     """The width of a text at a font size."""
-    return _cells(text) * _ADVANCE * size
-
-
-def _cells(text: str) -> int:
-    """The width of a text in cells; East Asian characters and emoji take two."""
-    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+    # East Asian characters and emoji are twice as wide as others.
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text) * _ADVANCE * size
 
 
 def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
-    """An edge; `heads` are the operand numbers at its target."""
+    """An edge in the DOT language; `heads` are the texts of all edges at its target."""
     attributes = {"id": edge.id, "class": edge.kind, **EDGE_KINDS[edge.kind], **more}
     ports = _PORTS.get(len(heads))
     if ports and edge.head:
@@ -230,7 +227,7 @@ def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
 
 
 def listed(values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None = None) -> str:
-    """Attributes in the DOT language; `labels` have lines of text."""
+    """Attributes in the DOT language; the values of `labels` are lines of text."""
     texts = [f"{name}={quoted(value)}" for name, value in values.items()]
     for name, lines in (labels or {}).items():
         texts.append(f"{name}={_lines_of(lines, _BREAK)}")
@@ -238,7 +235,7 @@ def listed(values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None
 
 
 def _lines_of(lines: Iterable[str], end: str) -> str:
-    """A DOT string of these lines; `end` says how they are aligned."""
+    """Lines as a string in the DOT language; `end` says how they are aligned."""
     text = quoted("\n".join(lines)).replace("\n", end)
     return f'{text[:-1]}{end}"' if end is _LEFT else text
 

@@ -24,8 +24,8 @@ def written(dot: str, options: Sequence[str], mark: bytes, deadline: Deadline) -
         deadline: When to stop.
 
     Raises:
-        Unavailable: If there is no such program, or it failed.
-        LayoutStopped: If it was time to stop.
+        Unavailable: There is no such program, or it failed.
+        LayoutStopped: The time was up, or somebody cancelled.
     """
     program = shutil.which("dot")
     if program is None:
@@ -43,7 +43,7 @@ def written(dot: str, options: Sequence[str], mark: bytes, deadline: Deadline) -
 
 
 def _talk(command: Sequence[str], text: BinaryIO, deadline: Deadline) -> tuple[bytes, bytes, int]:
-    """Runs `dot`; returns what it wrote, what it complained about, and its exit status."""
+    """Runs `dot`; returns its output, its messages, and its exit status."""
     try:
         process = subprocess.Popen(
             command,
@@ -70,7 +70,7 @@ def _talk(command: Sequence[str], text: BinaryIO, deadline: Deadline) -> tuple[b
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends the child and all that it started, if they are still there."""
+    """Ends the child, and the processes that it started, if they still run."""
     if process.poll() is not None:
         return
     with contextlib.suppress(ProcessLookupError):

@@ -40,7 +40,7 @@ class LaidOut:
 
 
 def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None = None) -> LaidOut:
-    """Lays out a graph. No exception for a missing engine, a crash, or a lack of time.
+    """Lay out a graph. A missing engine, a crash or a lack of time raises nothing.
 
     Safe to call from several threads at once.
 
@@ -101,7 +101,7 @@ def convert(
     *,
     placed: bool = False,
 ) -> tuple[bytes | None, str]:
-    """Lays out a graph and writes it in any format, by the program `dot` only.
+    """Lay out a graph and write it in any format, by the program `dot` only.
 
     Args:
         dot: The graph in the DOT language.

@@ -21,7 +21,7 @@ def svg_of(dot: str, deadline: Deadline) -> str:
 
     Raises:
         Unavailable: The packages are not installed, or failed.
-        LayoutStopped: It was time to stop.
+        LayoutStopped: The time was up, or somebody cancelled.
     """
     try:
         import wasmtime  # optional: there are other engines

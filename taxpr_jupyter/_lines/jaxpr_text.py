@@ -10,7 +10,7 @@ from taxpr_jupyter._lines.rows import Row, Span, Spans, range_of, row_of
 from taxpr_jupyter._text.short import shortened
 
 WIDTH = 92  # characters in a row, if possible
-_OPERANDS = 8  # of a group, which may have hundreds
+_OPERANDS = 8  # operands of a group to show; it may have hundreds
 
 
 def jaxpr_rows(lines: Sequence[Line], complete: bool = True) -> list[Row]:
@@ -131,7 +131,7 @@ def _fits(ends: Sequence[Line], indent: int) -> bool:
 def _about(head: Line | None, ends: Sequence[Line]) -> str:
     """A comment with the names of inputs or outputs; before inputs also the jaxpr's title."""
     names = [line.text for line in ends]
-    # `arg` and `out` of a call are no information.
+    # The names `arg` and `out` of a call tell nothing.
     told = any(name.split(" ")[0] not in ("arg", "out", "const") for name in names)
     words = ", ".join(names) if told and ends else ""
     if head and not any(line.kind == "output" for line in ends):

@@ -105,6 +105,7 @@ class Lines:
 
     def _nested(self, block: Block, nested: taxpr.Nested, fold: str, depth: int) -> Iterator[Line]:
         title, *facts = labels.block_lines(nested)
+        facts += [labels.content(self._fold.sizes.of_jaxpr(nested.jaxpr))] if self._fold else []
         param = nested.param or (nested.label,)
         yield Line(
             block.address,
@@ -112,14 +113,11 @@ class Lines:
             "jaxpr",
             title,
             name=str(param[0]) + "".join(f"[{part}]" for part in param[1:]),
-            note=" · ".join([*facts, *self._content(nested)]),
+            note=" · ".join(facts),
             fold=fold,
             open=True,
         )
         yield from self._block(block, nested.consts, depth + 1)
-
-    def _content(self, nested: taxpr.Nested) -> list[str]:
-        return [labels.content(self._fold.sizes.of_jaxpr(nested.jaxpr))] if self._fold else []
 
     def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[Line]:
         # Some equations have operands for their constvars. Then the values are unknown.
@@ -147,8 +145,7 @@ class Lines:
         if not end.children:
             k = end.indices[0]
             name = short.visible(names[k])
-            line = self._end_line(end.address, depth, kind, name, atoms[k])
-            yield _of_state(line, end) if end.state else line
+            yield _of_state(self._end_line(end.address, depth, kind, name, atoms[k]), end)
             return
         several = [atoms[k] for k in end.indices]
         line = Line(
@@ -165,7 +162,7 @@ class Lines:
             fold=None if end.state and kind == "output" else end.address,
             open=end.open,
         )
-        yield _of_state(line, end) if end.state else line
+        yield _of_state(line, end)
         if end.open:
             for child in end.children:
                 yield from self._end(block, child, kind, names, atoms, depth + 1)
@@ -251,8 +248,9 @@ def _marks(item: Item) -> tuple[str, ...]:
 
 
 def _of_state(line: Line, end: End) -> Line:
-    """The line of a state's value or part of it."""
-    assert end.state is not None
+    """The line of an input or output, with a mark if it is the value of a state or part of it."""
+    if not end.state:
+        return line
     whole = len(end.indices) == len(end.state.ins)
     text = short.visible(labels.state_title(end, ())) if whole else line.text
     return replace(line, text=text, marks=(*line.marks, "state"))

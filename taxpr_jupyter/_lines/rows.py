@@ -1,4 +1,4 @@
-"""Rows of coloured text, and the outline written with them.
+"""Rows of coloured text; the outline of a program as rows.
 
 A row consists of spans, each with a kind that decides its colour: by the classes of `panel.css` in
 a notebook, by `plain` in a terminal. `jaxpr_text` also writes rows.
@@ -116,7 +116,7 @@ def outline_rows(lines: Sequence[Line]) -> list[Row]:
 
 
 def _says_it_all(owner: Line, lines: Sequence[Line], at: int) -> bool:
-    """Whether the jaxpr at a position is the only one of its equation, with no name of its own."""
+    """Whether the jaxpr at a position is its equation's only one, and has no name of its own."""
     head = lines[at]
     if lines[at - 1] is not owner or head.text.replace(" body", "", 1) != owner.text:
         return False

@@ -1,4 +1,4 @@
-"""The user's source, each line with what became of it and its share of the operations."""
+"""Write the user's source, each line with its equations and its share of the FLOPs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._analysis.costs import Costs
 
-_LEAST = 0.01  # of all operations; lines with less are quiet
+_LEAST = 0.01  # of all operations; smaller shares are not written
 
 
 def source_text(program: taxpr.Program) -> str:
-    """What `Program.source` says, with the share of each line in the operations of all.
+    """The text of `Program.source`, with each line's share of all operations.
 
-    Without shares where a loop runs nobody knows how often.
+    There are no shares if the program has a loop of unknown length.
 
     Args:
-        program: A program; if it was traced with names, its lines tell its variables.
+        program: A program. If it was traced with names, the text has the variables.
     """
     costs = Costs()
     lines: list[float] = []

@@ -8,6 +8,14 @@ from collections.abc import Iterable, Sequence
 from taxpr_jupyter._model.model import Cluster, Node
 
 
+def depths_of(clusters: Iterable[Cluster]) -> dict[str | None, int]:
+    """The nesting depth of each cluster by its id, from 1, and 0 for None, outside of all."""
+    depths: dict[str | None, int] = {None: 0}
+    for cluster in clusters:  # outer clusters come first
+        depths[cluster.id] = depths[cluster.parent] + 1
+    return depths
+
+
 class Around:
     """Finds the clusters around nodes."""
 

@@ -1,10 +1,10 @@
-"""`Finder`: search a program by a few words for addresses. `grammar.py` says what they mean."""
+"""`Finder`: find the addresses that match the words of a search. `grammar` says what they mean."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
@@ -23,28 +23,30 @@ from taxpr_jupyter._search.grammar import (
 from taxpr_jupyter._search.searched import Searched
 from taxpr_jupyter._text.short import Where, file_and_line, visible
 
+_Fact = TypeVar("_Fact")
+
 
 class Hit(NamedTuple):
-    """Something found.
+    """A place that a search found.
 
     Attributes:
-        address: Of an equation, input, constant or output.
-        why: For each word what it matched, such as ``"type bf16[2,16]"``.
+        address: The address of an equation, input, constant or output.
+        why: What the words matched, such as ``"type bf16[2,16]"``.
     """
 
     address: str
     why: tuple[str, ...]
 
 
-_Found = dict[int, str]  # row and why
+_Found = dict[int, str]  # from the number of a row to what matched
 
 
 class Finder:
-    """Searches one program. What a search needs to know is found when it is needed, and once.
+    """Searches one program. The texts to search are made on demand, and once.
 
     Args:
         index: The places of the program.
-        where: Writes a source.
+        where: Writes a source line.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -61,7 +63,7 @@ class Finder:
         """The places that match all words, in program order; none if there are no words.
 
         Raises:
-            PanelError: A word makes no sense.
+            PanelError: A word has an unknown prefix, or a text that its prefix does not allow.
         """
         words = words_of(text)
         with without_collection():
@@ -84,10 +86,9 @@ class Finder:
         if kind == "var" and not self._program.variables():
             raise PanelError(GRAMMAR["mistakes"]["variables"])
         if kind in GRAMMAR["texts"]:
-            # A page knows no folders; so only a search with one looks at them.
-            return self._text(
-                "path" if kind == "source" and "/" in text else GRAMMAR["texts"][kind], text
-            )
+            # A saved page has no folders, so search them only if the text has one.
+            of_path = kind == "source" and "/" in text
+            return self._text("path" if of_path else GRAMMAR["texts"][kind], text)
         by_kind: dict[str, Callable[[str], _Found]] = {
             "": self._plain,
             "dtype": self._dtype,
@@ -101,10 +102,9 @@ class Finder:
     def _plain(self, word: str) -> _Found:
         if letter := PATTERNS["letter"].fullmatch(word):
             return self._letter(letter[1])
-        if taxpr.Address(word).kind or ("/" in word and is_glob(word)):
-            found = self._address(word)
-            if found:
-                return found
+        may_be_address = taxpr.Address(word).kind or ("/" in word and is_glob(word))
+        if may_be_address and (found := self._address(word)):
+            return found
         found: _Found = {}
         if PATTERNS["lineOfFile"].fullmatch(word):
             found = self._line(word)
@@ -118,10 +118,10 @@ class Finder:
             found = self._text(column, word) | found
         return found
 
-    # --- what a word can match --------------------------------------------------------------------
+    # --- the rows that a word matches -------------------------------------------------------------
 
     def _text(self, column: str, word: str) -> _Found:
-        """Texts of which the word is a part; of a glob, those that fit it."""
+        """Rows whose text contains the word, or fits it if it is a glob."""
         texts = self._searched.columns[column]()
         fits = glob(word).fullmatch if is_glob(word) else glob(word).search
         return {k: f"{column} {text}" for k, text in enumerate(texts) if text and fits(text)}
@@ -131,24 +131,19 @@ class Finder:
         return {self._searched.at[site.address]: f"tag {site.name}" for site in sites}
 
     def _scope(self, pattern: str) -> _Found:
-        searched, selector = self._searched, taxpr.scope(_no_sets(pattern))
-        fits = functools.cache(
-            lambda scope: selector.fits(searched.rows[searched.scope_rows[scope]])
-        )
-        return {k: f"scope {scope}" for k, scope in enumerate(searched.scopes) if fits(scope)}
+        found = self._selected(taxpr.scope(_no_sets(pattern)), self._searched.scopes)
+        return {k: f"scope {scope}" for k, scope in found}
 
     def _line(self, at: str) -> _Found:
         selector = taxpr.line(int(at) if at.isdigit() else at)
-        known: dict[Any, bool] = {}
-        found = {}
-        for k, source in enumerate(self._searched.sources):
-            if source is None:
-                continue
-            if source not in known:
-                known[source] = selector.fits(self._searched.rows[k])
-            if known[source]:
-                found[k] = f"line {source.line} of {visible(source.file)}"
-        return found
+        found = self._selected(selector, self._searched.sources)
+        return {k: f"line {source.line} of {visible(source.file)}" for k, source in found if source}
+
+    def _selected(self, selector: Any, facts: Sequence[_Fact]) -> Iterator[tuple[int, _Fact]]:
+        """The rows that a selector fits, with their facts: rows of equal facts are tried once."""
+        last = {fact: k for k, fact in enumerate(facts)}
+        fitting = {fact for fact, k in last.items() if selector.fits(self._searched.rows[k])}
+        return ((k, fact) for k, fact in enumerate(facts) if fact in fitting)
 
     def _shape(self, pattern: str) -> _Found:
         fits = type_test(pattern)
@@ -165,13 +160,8 @@ class Finder:
         return self._types_where(fits)
 
     def _types_where(self, fits: Callable[[str], bool]) -> _Found:
-        found = {}
-        for k, types in enumerate(self._searched.types):
-            for type_ in types:
-                if fits(type_):
-                    found[k] = f"type {type_}"
-                    break
-        return found
+        firsts = (next(filter(fits, types), None) for types in self._searched.types)
+        return {k: f"type {type_}" for k, type_ in enumerate(firsts) if type_ is not None}
 
     def _letter(self, letter: str) -> _Found:
         letter = letter.lower()
@@ -191,5 +181,5 @@ class Finder:
 
 
 def _no_sets(pattern: str) -> str:
-    """A glob for a selector in which brackets stand for themselves."""
+    """A glob for a selector, in which brackets are plain characters."""
     return pattern.replace("[", "[[]")

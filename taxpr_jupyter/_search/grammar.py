@@ -1,7 +1,7 @@
 r"""The grammar of searches, for `find.py` and for `search.js` of a saved page.
 
-All words must match, in capitals or not. A plain word matches anything that the picture shows:
-names of primitives, tags, inputs, scopes and functions, labels; and what looks like it:
+A search is a list of words, and all of them must match; case is ignored. A plain word matches
+labels and names of primitives, tags, inputs, scopes and functions. Some words have a special form:
 
     ======================  ============================================================
     ``bf16`` ``float32``    a dtype
@@ -9,13 +9,13 @@ names of primitives, tags, inputs, scopes and functions, labels; and what looks 
     ``model.py:12``         a line of the source; also ``line 12``
     ``cd:``                 the value with this letter, as `print(jaxpr)` shows it
     ``3:scan/body/*``       an address, or a glob of them
-    ``"two words"``         what has a space in it
+    ``"two words"``         a text with a space
     ======================  ============================================================
 
-A prefix says what a word is about: ``prim:dot``, ``fn:loss``, ``name:w1``, ``source:model.py``
-(parts of texts, or globs), ``var:scores`` (variables of the source, of a program that knows them),
-``dtype:``, ``shape:``, and ``tag:``, ``scope:``, ``line:``, which mean what the selectors of taxpr
-mean. Globs know ``*`` and ``?``.
+A prefix tells what to compare a word with: ``prim:dot``, ``fn:loss``, ``name:w1``,
+``source:model.py`` (parts of texts, or globs), ``var:scores`` (variables of the source, if the
+program was traced with names), ``dtype:``, ``shape:``; ``tag:``, ``scope:`` and ``line:`` mean the
+same as the selectors of taxpr. Globs may contain ``*`` and ``?``.
 
 Patterns are regular expressions that mean the same in Python and in JavaScript. They ignore case.
 """
@@ -101,8 +101,8 @@ class Word(NamedTuple):
     """A word of a search.
 
     Attributes:
-        kind: What it is about, one of the criteria; "" if about anything.
-        text: What is looked for.
+        kind: Its prefix, one of the criteria; "" for a plain word.
+        text: The text to find.
     """
 
     kind: str
@@ -113,7 +113,7 @@ def words_of(text: str) -> list[Word]:
     """The words of a search.
 
     Raises:
-        PanelError: One of them makes no sense.
+        PanelError: One of them has an unknown prefix, or a text that its prefix does not allow.
     """
     return [_word(match[0]) for match in PATTERNS["word"].finditer(text)]
 
@@ -153,9 +153,9 @@ def short_dtype(name: str) -> str:
 
 
 def type_test(text: str) -> Callable[[str], bool] | None:
-    """Whether a type, such as `f32[2,16]`, is one such as `f32[*,16]` or `2,*`.
+    """A test whether a type, such as `f32[2,16]`, fits a pattern, such as `f32[*,16]` or `2,*`.
 
-    None where the text is no shape.
+    None if the text is no such pattern.
     """
     wanted = PATTERNS["shape"].fullmatch(text)
     if wanted is None:
@@ -175,16 +175,16 @@ def type_test(text: str) -> Callable[[str], bool] | None:
 
 
 def sizes_of(text: str) -> Sequence[str]:
-    """`["2", "16"]`; of a sharded `8@x` the size only."""
+    """The sizes in a shape: `["2", "16"]`; `8` for a sharded `8@x`."""
     return [size.strip().partition("@")[0] for size in text.split(",") if size.strip()]
 
 
 def glob(text: str) -> re.Pattern[str]:
-    """What fits a text with ``*`` and ``?`` in it."""
+    """A glob, a text with ``*`` and ``?``, as a regular expression."""
     pattern = re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
 def is_glob(text: str) -> bool:
-    """Whether it has ``*`` or ``?`` in it."""
+    """Whether a text has ``*`` or ``?`` in it."""
     return bool(set("*?") & set(text))

@@ -14,13 +14,13 @@ from taxpr_jupyter._tree import labels
 
 
 class Searched:
-    """The places of one program: equations, inputs, constants and outputs, in program order.
+    """The rows of one program: its equations, inputs, constants and outputs, in program order.
 
-    What is known of them is in lists of the same order, each found once.
+    Each fact about them is a list with an item for each row, computed once.
 
     Args:
         index: The places of the program.
-        where: Writes a source.
+        where: Writes a source line.
     """
 
     def __init__(self, index: Index, where: Where) -> None:
@@ -30,7 +30,7 @@ class Searched:
 
     @functools.cached_property
     def rows(self) -> Sequence[Place]:
-        """The places; of nested jaxprs without the outputs, which the equations make."""
+        """The places, without the outputs of nested jaxprs, whose values other rows make."""
         return [
             place
             for place in self._index.places
@@ -65,7 +65,7 @@ class Searched:
 
     @functools.cached_property
     def scopes(self) -> Sequence[str]:
-        """The whole scope of each equation; that of its name stack is relative to those around."""
+        """The whole scope of each equation: its own, after those of the equations around it."""
         around = {
             id(home): "/".join(_scope_of(step.eqn) for step in home.steps)
             for home in self._index.homes.values()
@@ -79,17 +79,12 @@ class Searched:
         return [scope(row) for row in self.rows]
 
     @functools.cached_property
-    def scope_rows(self) -> dict[str, int]:
-        """For each scope a row in it, which is an equation where there is one."""
-        return {scope: k for k, scope in enumerate(self.scopes)}
-
-    @functools.cached_property
     def sources(self) -> Sequence[taxpr.Source | None]:
-        """Where each equation was made."""
+        """The source line that made each equation."""
         return [taxpr.source_of(row.eqn) if row.eqn else None for row in self.rows]
 
     def _variables(self) -> Sequence[str]:
-        """The variables of the source that held what each row makes."""
+        """The variables of the source that held the values of each row."""
         held: dict[str, dict[str, None]] = {}
         for one in self._program.variables():
             held.setdefault(one.address.eqn, {})[one.short] = None
@@ -97,7 +92,7 @@ class Searched:
 
     @functools.cached_property
     def columns(self) -> dict[str, Callable[[], Sequence[str]]]:
-        """The texts of each row by what they are, "" where there is none."""
+        """The kinds of text, each with a function that gives the text of each row, or ""."""
 
         def texts(things: Iterable[Any], text: Callable[[Any], str]) -> Sequence[str]:
             return [visible(text(thing)) if thing else "" for thing in things]
@@ -136,7 +131,7 @@ def _tag_name(eqn: Any) -> str:
 
 
 def _label(eqn: Any) -> str:
-    """What stands on a node, but for its types; of a tag all its params."""
+    """The label of an equation's node without types; for a tag, all its params."""
     if taxpr.is_tag(eqn):
         params = taxpr.tag_params(eqn).items()
         return " ".join(["tag", *(f"{k}={short.param_text(v)}" for k, v in params if k != "name")])

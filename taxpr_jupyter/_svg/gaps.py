@@ -18,7 +18,7 @@ _SHORTEST = 3.0  # points: shorter pieces of a line are removed too
 
 
 def broken(curves: Curves, boxes: Sequence[Box]) -> list[Curves]:
-    """The pieces of a line outside of some boxes. The two ends of the line always stay.
+    """The pieces of a line that are outside of some boxes. Both ends of the line always stay.
 
     Args:
         curves: A start, and three points for each Bézier curve.

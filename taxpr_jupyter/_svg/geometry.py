@@ -1,4 +1,4 @@
-"""Points, boxes and polylines, and a grid index of lines to find those that cross a box."""
+"""Compute with points, boxes and lines; find the lines that cross a box, with a grid index."""
 
 from __future__ import annotations
 
@@ -45,8 +45,28 @@ def around(points: Sequence[Point]) -> Box:
 
 
 def meet(a: Box, b: Box) -> bool:
-    """Whether two boxes have a point in common."""
-    return a[0] <= b[2] and b[0] <= a[2] and a[1] <= b[3] and b[1] <= a[3]
+    """Whether two boxes overlap; a common border does not count."""
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def grown(box: Box, across: float, down: float) -> Box:
+    """A box with so much more room on the left and right, and above and below."""
+    return box[0] - across, box[1] - down, box[2] + across, box[3] + down
+
+
+def centred(middle: Point, width: float, height: float) -> Box:
+    """The box of this size around a point."""
+    return grown((*middle, *middle), width / 2, height / 2)
+
+
+def middle_of(box: Box) -> Point:
+    """The middle of a box."""
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+def tip_of(corners: Sequence[Point], end: Point) -> Point:
+    """The tip of an arrow: its corner that is farthest from the end of the line."""
+    return max(corners, key=lambda corner: math.dist(corner, end))
 
 
 def flattened(points: Curves) -> list[Point]:
@@ -58,13 +78,8 @@ def flattened(points: Curves) -> list[Point]:
             t = step / _STEPS
             u = 1 - t
             weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
-            corners = (start, a, b, end)
-            made.append(
-                (
-                    sum(w * p[0] for w, p in zip(weights, corners, strict=True)),
-                    sum(w * p[1] for w, p in zip(weights, corners, strict=True)),
-                )
-            )
+            terms = list(zip(weights, (start, a, b, end), strict=True))
+            made.append((sum(w * x for w, (x, _) in terms), sum(w * y for w, (_, y) in terms)))
     return made
 
 

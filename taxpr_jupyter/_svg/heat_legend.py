@@ -1,4 +1,4 @@
-"""The legend of a picture that is coloured by cost: above the graph, never on it."""
+"""The legend of a picture that is coloured by cost, above the graph."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from taxpr_jupyter._text.quantities import quantity
 _TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}
 _NOTE = "Without such a colour: none, or not known"
 _SWATCH, _LINE, _GAP = 28, 12, 10  # points
-_EVERY = 2  # colours for each number below them
+_EVERY = 2  # every second colour has a number
 FONT_SIZE = 9
 _ADVANCE = 0.61 * FONT_SIZE
 
 
 @dataclass(frozen=True)
 class Legend:
-    """A title, a row of colours, and numbers that some of them stand for.
+    """A title, a row of colours, and numbers below some of them.
 
     Attributes:
         title: What the colours mean.
-        numbers: One for each colour, from cold to hot; empty where none is written.
+        numbers: The text below each colour, from cold to hot; "" for none.
     """
 
     title: str
@@ -40,6 +40,10 @@ class Legend:
     def height(self) -> float:
         """The height in points."""
         return 4 * _LINE + 2 * _GAP
+
+    def above(self, left: float, top: float, width: float, height: float) -> Box:
+        """Left, top, width and height of a picture with the legend above its graph."""
+        return left, top - self.height, max(width, self.width), height + self.height
 
     def texts(self) -> Iterator[tuple[float, float, str]]:
         """The texts, each with its left end and base line, relative to the upper left corner."""

@@ -1,9 +1,9 @@
 """Prepare our SVG for the output of a cell: as SVG, and as an image for pages that show no SVG.
 
 The output is saved with the notebook, and many programs show it. GitHub and some versions of
-nbviewer drop the style sheet, and all shapes would be black. So each element gets its colours,
-lines and fonts as attributes. JupyterLab and Notebook show images but no SVG while a notebook is
-not trusted.
+nbviewer remove the style sheet, which would leave all shapes black. So each element gets its
+colours, lines and fonts as attributes. JupyterLab and Notebook show images but no SVG while a
+notebook is not trusted.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class _Rule(NamedTuple):
 
 
 class _Sheet:
-    """A parsed style sheet of `_style`, with the fallback values of its variables."""
+    """A parsed style sheet of ours, with the fallback values of its variables."""
 
     def __init__(self, text: str) -> None:
         self._rules = sorted(_rules(text), key=lambda rule: rule.weight)

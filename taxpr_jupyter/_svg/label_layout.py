@@ -1,12 +1,10 @@
-"""Where the texts of a laid-out picture go, and the lines that leave room for them.
+"""Place the texts of a laid-out picture, and interrupt the lines that run through them.
 
-Layout engines put the title of a cluster, and a text at the end of an edge, where edges run through
-them.
+Layout engines do not keep edges away from titles of clusters and texts at ends of edges.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -15,7 +13,16 @@ from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import broken
-from taxpr_jupyter._svg.geometry import Box, Curves, Point, flattened
+from taxpr_jupyter._svg.geometry import (
+    Box,
+    Curves,
+    Point,
+    around,
+    centred,
+    flattened,
+    grown,
+    tip_of,
+)
 from taxpr_jupyter._svg.label_places import Places, Text
 from taxpr_jupyter._svg.raw import Raw
 from taxpr_jupyter._svg.titles import Titles
@@ -28,9 +35,9 @@ class Label(NamedTuple):
     """A text at an end of an edge.
 
     Attributes:
-        end: Which one.
+        end: Which end.
         text: The text.
-        middle: Where it stands; None where it would be read as another edge's.
+        middle: Its middle; None if a reader would assign it to another edge everywhere.
     """
 
     end: Literal["head", "tail"]
@@ -39,11 +46,10 @@ class Label(NamedTuple):
 
     @property
     def box(self) -> Box | None:
-        """The room that it takes."""
+        """The box that it fills; None if it has no position."""
         if self.middle is None:
             return None
-        (x, y), half = self.middle, (text_width(self.text, EDGE_FONT) / 2, EDGE_FONT / 2)
-        return x - half[0], y - half[1], x + half[0], y + half[1]
+        return centred(self.middle, text_width(self.text, EDGE_FONT), EDGE_FONT)
 
 
 class Placed(NamedTuple):
@@ -80,8 +86,8 @@ def placed(picture: Picture, raw: Raw) -> Placed:
     lines = {
         edge.id: broken(
             curves[number],
-            [_with_room(box) for box in across]
-            + [box if name == edge.id else _with_room(box) for name, box in taken],
+            [grown(box, *_ROOM) for box in across]
+            + [box if name == edge.id else grown(box, *_ROOM) for name, box in taken],
         )
         for number, edge in enumerate(picture.edges)
     }
@@ -91,7 +97,7 @@ def placed(picture: Picture, raw: Raw) -> Placed:
 def _labels(
     picture: Picture, places: Places, paths: Sequence[Sequence[Point]]
 ) -> dict[str, list[Label]]:
-    """The texts of each edge that has some."""
+    """The placed texts of each edge, by its id."""
     found = []
     for number, edge in enumerate(picture.edges):
         if edge.head:
@@ -118,8 +124,8 @@ def _titles(
             left = x - (0 if begins else wide / 2)
             lines.append((left, y - 0.8 * theme.FONT_SIZE, left + wide, y + BELOW))
         # All lines move together.
-        around = _around(lines)
-        by = titles.left_of(around, raw.bounds(cluster)) - around[0]
+        title = around([point for line in lines for point in (line[:2], line[2:])])
+        by = titles.left_of(title, raw.bounds(cluster)) - title[0]
         found[cluster.id] = [(a + by, top, b + by, bottom) for a, top, b, bottom in lines]
     return found
 
@@ -127,7 +133,7 @@ def _titles(
 def _to_the_tip(path: list[Point], tips: Sequence[Sequence[Point]]) -> list[Point]:
     """A path extended to the tip of its arrow."""
     end = path[-1]
-    return [*path, *(max(tip, key=lambda point: math.dist(point, end)) for tip in tips[:1])]
+    return [*path, *(tip_of(tip, end) for tip in tips[:1])]
 
 
 def _inner(raw: Raw) -> Box:
@@ -135,13 +141,3 @@ def _inner(raw: Raw) -> Box:
     left, top, width, height = raw.view
     x, y = left - raw.shift[0], top - raw.shift[1]
     return x, y, x + width, y + height
-
-
-def _around(boxes: Sequence[Box]) -> Box:
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
-
-
-def _with_room(box: Box) -> Box:
-    across, down = _ROOM
-    return box[0] - across, box[1] - down, box[2] + across, box[3] + down

@@ -13,23 +13,23 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.dot import text_width
-from taxpr_jupyter._svg.geometry import Box, Lines, Point
+from taxpr_jupyter._svg.geometry import Box, Lines, Point, centred, grown, middle_of
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
 _ALONG = (1.0, 4.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 80.0, 110.0)
 _ASIDE = 1.0  # points between a text and its line
-_OWN = 0.4  # so much more where the line bends
+_OWN = 0.4  # points more, for a line that bends
 _CLEAR = 2.5  # points between a text and other lines
-_COVERED = 0.2  # of a text may lie on something else
-_TOGETHER = 8.0  # ends so near to each other are one to the eye: there the lines tell them apart
-_REACH = 120.0  # what is farther from an end cannot be in the way
+_COVERED = 0.2  # the largest share of a text that may lie on something else
+_TOGETHER = 8.0  # points: nearer ends look like one, and the reader follows the lines
+_REACH = 120.0  # points from an end: nothing farther away can be in the way
 _ENOUGH = 12  # places to choose from
-# What a place costs
-_OVER = 4.0  # for each square point that is something else's
-_FAR = 0.2  # for each point of that distance
-_TURNED = 1.0  # not in the direction of the line
-_ON_LINE = 6.0  # upon its own line
-_TIP = 12.0  # points from an end: nearer to it a text upon the line would cover the arrow
+# The cost of a place:
+_OVER = 4.0  # for each square point that covers something else
+_FAR = 0.2  # for each point along the edge
+_TURNED = 1.0  # if the text is left or right of a line that runs across
+_ON_LINE = 6.0  # if the text is on its own line
+_TIP = 12.0  # points from an end: a text on the line nearer to it would cover the arrow
 
 
 class Text(NamedTuple):
@@ -38,7 +38,7 @@ class Text(NamedTuple):
     Attributes:
         text: The text.
         edge: The number of the edge.
-        path: The points on its line, from that end on.
+        path: The points on its line, beginning at that end.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Text(NamedTuple):
 class _Place(NamedTuple):
     cost: float
     box: Box
-    upon: bool = False  # the line
+    upon: bool = False  # whether it is on the line
 
 
 class Places:
@@ -78,11 +78,11 @@ class Places:
         taken: list[Box] = []
         # Greedy: texts with the fewest possible positions first.
         for k in sorted(range(len(texts)), key=lambda k: len(good[k])):
-            free = [p for p in good[k] if not any(_overlap(_grown(p.box, 1), o) for o in taken)]
+            free = [p for p in good[k] if not any(_overlap(grown(p.box, 1, 1), o) for o in taken)]
             if free:
                 box = min(free, key=lambda place: place.cost).box
                 taken.append(box)
-                found[k] = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+                found[k] = middle_of(box)
         return found
 
     def _good(self, text: Text) -> Iterator[_Place]:
@@ -97,7 +97,8 @@ class Places:
         others.append(text.path[-1])
         for place in self._candidates(text):
             box = place.box
-            over = sum(_overlap(box, other) for other in near) + self._outside(box)
+            outside = _area(box) - _overlap(box, self._bounds)
+            over = sum(_overlap(box, other) for other in near) + outside
             if over > _COVERED * _area(box):
                 continue
             if not place.upon and any(_distance(box, o) < _distance(box, end) for o in others):
@@ -107,7 +108,7 @@ class Places:
 
     def _beside(self, box: Box, reach: float) -> set[int]:
         """The lines that cross a box or are within `reach` of it."""
-        return self._lines.through(_grown(box, reach))
+        return self._lines.through(grown(box, reach, reach))
 
     def _candidates(self, text: Text) -> Iterator[_Place]:
         path, width = text.path, text_width(text.text, self._size)
@@ -117,11 +118,11 @@ class Places:
                 return
             (x, y), (dx, dy) = _at(path, distance)
             cost = _FAR * distance
-            # Beside the line: as far as the text reaches in that direction.
+            # Beside the line, at a distance that depends on the direction of the line.
             aside = _ASIDE + abs(dy) * width / 2 + abs(dx) * self._size / 2
             for side in (aside, -aside):
                 yield _Place(cost, self._box((x - dy * side, y + dx * side), width))
-            # Left or right of that point, where the line turns there.
+            # Left or right of the point.
             for side in (1, -1):
                 for down in (0.0, 0.5, -0.5):
                     across = side * (_ASIDE + width / 2)
@@ -131,15 +132,11 @@ class Places:
                 yield _Place(cost + _ON_LINE, self._box((x, y), width), True)
 
     def _box(self, middle: Point, width: float) -> Box:
-        x, y = middle
-        return x - width / 2, y - self._size / 2, x + width / 2, y + self._size / 2
-
-    def _outside(self, box: Box) -> float:
-        return _area(box) - _overlap(box, self._bounds)
+        return centred(middle, width, self._size)
 
 
 def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point]:
-    """The point so far along a path, and the direction there."""
+    """The point at a distance along a path, and the direction there."""
     for (x, y), (to_x, to_y) in itertools.pairwise(path):
         length = math.hypot(to_x - x, to_y - y)
         if length and distance <= length:
@@ -150,13 +147,9 @@ def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point]:
 
 
 def _distance(box: Box, point: Point) -> float:
-    """From a point to a box."""
+    """The distance from a point to a box; 0 inside."""
     x, y = point
     return math.hypot(max(box[0] - x, 0, x - box[2]), max(box[1] - y, 0, y - box[3]))
-
-
-def _grown(box: Box, by: float) -> Box:
-    return box[0] - by, box[1] - by, box[2] + by, box[3] + by
 
 
 def _area(box: Box) -> float:

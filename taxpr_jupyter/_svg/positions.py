@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout import dot
 from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.enclosing import depths_of
 from taxpr_jupyter._model.model import Cluster, Edge, Picture
 from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import finer
-from taxpr_jupyter._svg.geometry import Box, Curves, Point
+from taxpr_jupyter._svg.geometry import Box, Curves, Point, centred, middle_of, tip_of
 from taxpr_jupyter._svg.heat_legend import FONT_SIZE, Legend, legend_of
 from taxpr_jupyter._svg.label_layout import Placed, placed
 from taxpr_jupyter._svg.raw import Raw
@@ -36,16 +37,12 @@ def with_positions(picture: Picture, raw_svg: str, background: str) -> str:
 
 
 def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterator[str]:
-    graph = {**dot.GRAPH, "bgcolor": background, "outputorder": "edgesfirst"}
-    yield f"digraph {dot.quoted(picture.name)} {{"
-    for what, attributes in (("graph", graph), ("node", dot.NODE), ("edge", dot.EDGE)):
-        yield f"  {what} [{dot.listed(attributes)}];"
+    yield from dot.head(picture, {"bgcolor": background, "outputorder": "edgesfirst"})
     legend = legend_of(picture.heat) if picture.heat else None
     for k, corner in enumerate(_corners(raw, legend)):
         yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
-    depths: dict[str | None, int] = {None: 0}
-    for cluster in picture.clusters:  # outer clusters come first
-        depths[cluster.id] = depths[cluster.parent] + 1
+    depths = depths_of(picture.clusters)
+    for cluster in picture.clusters:
         yield f"  {_cluster(cluster, raw.bounds(cluster), depths[cluster.id])}"
     for node in picture.nodes:
         yield f"  {dot.node_text(node, {'pos': _middle(raw.bounds(node))})}"
@@ -66,7 +63,7 @@ def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterat
 
 
 def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
-    """A legend with its upper left corner there."""
+    """A legend with its upper left corner at a point."""
     for step, (left, top, right, bottom) in enumerate(legend.swatches()):
         box = x + left, y + top, x + right, y + bottom
         colours = {"color": theme.LINE, "fillcolor": theme.HEATS[step]}
@@ -75,7 +72,7 @@ def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
     for k, (left, base, words) in enumerate(legend.texts()):
         width = dot.text_width(words, FONT_SIZE)
         middle = y + base - 0.35 * FONT_SIZE  # the middle of a small letter
-        box = x + left, middle - FONT_SIZE / 2, x + left + width, middle + FONT_SIZE / 2
+        box = centred((x + left + width / 2, middle), width, FONT_SIZE)
         yield _text(f"legend text {k}", words, box, small)
 
 
@@ -93,11 +90,8 @@ def _edge(edge: Edge, lines: Sequence[Curves], tips: Sequence[Sequence[Point]]) 
     # Graphviz includes Bézier control points in the bounding box. Those of short curves are close
     # to the line.
     parts = [" ".join(map(_point, finer(finer(line)))) for line in lines]
-    end = lines[-1][-1]
-    if tips and parts:
-        # The tip is the corner farthest from the end of the line.
-        tip = max(tips[0], key=lambda p: (p[0] - end[0]) ** 2 + (p[1] - end[1]) ** 2)
-        parts[-1] = f"e,{_point(tip)} {parts[-1]}"
+    if tips:
+        parts[-1] = f"e,{_point(tip_of(tips[0], lines[-1][-1]))} {parts[-1]}"
     look = {k: v for k, v in dot.EDGE_KINDS[edge.kind].items() if k not in _NO_PORTS}
     given = dot.listed({**look, "pos": ";".join(parts)})
     return f"{dot.quoted(edge.source)} -> {dot.quoted(edge.target)} [{given}];"
@@ -114,16 +108,15 @@ def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
 
 def _corners(raw: Raw, legend: Legend | None) -> tuple[Point, Point]:
     """Two corners of the bounding box, to which Graphviz adds a margin."""
-    (left, top), (_, _, width, height) = _corner(raw, legend), raw.view
-    if legend:
-        width, height = max(width, legend.width), height + legend.height
+    left, top = _corner(raw, legend)
+    _, _, width, height = legend.above(*raw.view) if legend else raw.view
     return (left + _MARGIN, top + _MARGIN), (left + width - _MARGIN, top + height - _MARGIN)
 
 
 def _corner(raw: Raw, legend: Legend | None) -> Point:
     """The upper left corner of the bounding box, where the legend is."""
-    left, top, _, _ = raw.view
-    return left - raw.shift[0], top - raw.shift[1] - (legend.height if legend else 0)
+    left, top, _, _ = legend.above(*raw.view) if legend else raw.view
+    return left - raw.shift[0], top - raw.shift[1]
 
 
 def _sides(box: Box) -> str:
@@ -132,9 +125,9 @@ def _sides(box: Box) -> str:
 
 
 def _middle(box: Box) -> str:
-    return _point(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
+    return _point(middle_of(box))
 
 
 def _point(point: Point) -> str:
-    """In DOT, up is positive."""
+    """A point in DOT, where y grows upwards."""
     return f"{point[0]:.2f},{-point[1]:.2f}"

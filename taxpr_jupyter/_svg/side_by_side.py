@@ -27,7 +27,7 @@ class _Drawn(NamedTuple):
 
 
 def side_by_side(svgs: Sequence[str], titles: Sequence[str], name: str, about: str) -> str:
-    """Puts two pictures next to each other.
+    """Put two pictures next to each other.
 
     Args:
         svgs: Two results of `finish_svg`. A page tells them apart by the classes ``before`` and
@@ -74,7 +74,7 @@ def side_by_side(svgs: Sequence[str], titles: Sequence[str], name: str, about: s
 
 
 def _legend() -> tuple[str, float]:
-    """The marks with their names, and how wide that is."""
+    """The marks of a comparison with their names, and the width of that."""
     parts, x = [], float(_MARGIN)
     for mark, look in theme.CHANGES.items():
         text = f"{look.sign} {look.name}".strip()
@@ -87,12 +87,10 @@ def _legend() -> tuple[str, float]:
 
 
 def _taken_apart(svg: str) -> _Drawn:
-    """The parts of an SVG that `finish_svg` made."""
+    """The parts of a result of `finish_svg`."""
     head = re.match(r'<svg [^>]*viewBox="([^"]*)"', svg)
     assert head is not None, "it begins so"
     left, top, width, height = map(float, head[1].split())
-    before, style, rest = svg.partition("<style>")
-    del before
-    style, end, body = rest.partition("</style>")
+    style, end, body = svg.partition("<style>")[2].partition("</style>")
     assert end, "it has a style sheet"
     return _Drawn(left, top, width, height, style, body.removesuffix("</svg>"))

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.enclosing import depths_of
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 from taxpr_jupyter._model.stylesheet import EDGE_FONT, FONTS, css
 from taxpr_jupyter._svg.geometry import Box, Point
@@ -33,11 +34,8 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
     left, top, width, height = raw.view
     legend = legend_of(picture.heat) if picture.heat else None
     if legend:  # above the graph: a panel shows the top of the picture first
-        width, height = max(width, legend.width), height + legend.height
-        top -= legend.height
-    depths: dict[str | None, int] = {None: 0}
-    for cluster in picture.clusters:  # outer clusters come first
-        depths[cluster.id] = depths[cluster.parent] + 1
+        left, top, width, height = legend.above(*raw.view)
+    depths = depths_of(picture.clusters)
     where = placed(picture, raw)
     right, down = map(_rounded, raw.shift)
     lines = [
@@ -45,7 +43,7 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
         f'viewBox="{_rounded(left)} {_rounded(top)} {_rounded(width)} {_rounded(height)}" '
         f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
         f"<title>{escape(plain(picture.name))}</title>",
-        f"<desc>{escape(_description(picture))}</desc>",
+        f"<desc>A program of {picture.counts}.</desc>",
         f"<style>{css(picture.heat is not None)}</style>",
         f'<g font-family="{FONTS}" font-size="{theme.FONT_SIZE}" text-anchor="middle" '
         f'transform="translate({right} {down})">',
@@ -63,16 +61,12 @@ def finish_svg(raw_svg: str, picture: Picture) -> str:
     return "\n".join(lines)
 
 
-def _description(picture: Picture) -> str:
-    return f"A program of {picture.counts}."
-
-
 def _node(node: Node, raw: Raw) -> str:
     look = theme.look_of(node)
     is_box = look.shape == "box"
     shape = _box(raw.bounds(node), look.rounded) if is_box else _outline(raw.shapes(node))
     texts = "".join(
-        f'<text x="{_rounded(x)}" y="{_rounded(y)}"{_BEGINS * begins}>{escape(plain(line))}</text>'
+        _text(line, x, y, begins)
         for (x, y, begins), line in zip(raw.texts(node), node.lines, strict=True)
     )
     return _group(f"node {theme.classes(node)}", node, shape, texts)
@@ -80,8 +74,7 @@ def _node(node: Node, raw: Raw) -> str:
 
 def _cluster(cluster: Cluster, raw: Raw, title: Sequence[Box], depth: int) -> str:
     texts = "".join(
-        f'<text x="{_rounded(left)}" y="{_rounded(bottom - BELOW)}"{_BEGINS}>'
-        f"{escape(plain(line))}</text>"
+        _text(line, left, bottom - BELOW, begins=True)
         for line, (left, _, _, bottom) in zip(cluster.lines, title, strict=True)
     )
     shape = _box(raw.bounds(cluster), rounded=True)
@@ -97,12 +90,17 @@ def _group(classes: str, element: Node | Cluster, shape: str, texts: str) -> str
 
 
 def _edge(edge: Edge, raw: Raw, where: Placed) -> str:
-    line = "".join(map(_curves, where.lines[edge.id]))
+    line = "".join(f"M{_pairs(part[:1])}C{_pairs(part[1:])}" for part in where.lines[edge.id])
     tips = [f"M{_pairs(tip[:-1])}z" for tip in raw.tips(edge)]
     arrow = f'<path class="tip" d="{"".join(tips)}"/>' if tips else ""
     value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
     labels = where.labels.get(edge.id, ())
-    texts = "".join(_text(label.text, *label.middle) for label in labels if label.middle)
+    low = EDGE_FONT * 0.3  # from the middle of a text down to its base line
+    texts = "".join(
+        _text(label.text, label.middle[0], label.middle[1] + low)
+        for label in labels
+        if label.middle
+    )
     # A text without a position is shown in the tooltip of the line.
     unplaced = [f"{_ENDS[label.end]}: {label.text}" for label in labels if not label.middle]
     tip = "\n".join(filter(None, [edge.tooltip, *unplaced]))
@@ -112,17 +110,14 @@ def _edge(edge: Edge, raw: Raw, where: Placed) -> str:
 _ENDS = {"head": "at its end", "tail": "at its start"}
 
 
-def _text(text: str, x: float, y: float) -> str:
-    """A text at the end of an edge, with its middle there."""
-    base = y + EDGE_FONT * 0.3
-    return f'<text x="{_rounded(x)}" y="{_rounded(base)}">{escape(plain(text))}</text>'
+def _text(text: str, x: float, base: float, begins: bool = False) -> str:
+    """A text on a base line, with its middle at `x`, or its start if it `begins` there."""
+    start = ' text-anchor="start"' * begins
+    return f'<text x="{_rounded(x)}" y="{_rounded(base)}"{start}>{escape(plain(text))}</text>'
 
 
 def _title(tooltip: str) -> str:
     return f"<title>{escape(plain(tooltip))}</title>" if tooltip else ""
-
-
-_BEGINS = ' text-anchor="start"'
 
 
 # --- geometry -------------------------------------------------------------------------------------
@@ -138,21 +133,13 @@ def _box(bounds: Box, rounded: bool) -> str:
 def _outline(shapes: Sequence[ElementTree.Element]) -> str:
     """All lines of a shape as one path. Each curve of a cylinder is a path of its own."""
     lines = [_rounded_all(drawn(shape)) for shape in shapes if is_path(shape)]
-    rest = "".join(
-        _closed(shape) if is_polygon(shape) else f"M{_rounded_all(drawn(shape))}"
-        for shape in shapes
-        if not is_path(shape)
-    )
+    rest = ""
+    for shape in shapes:
+        if not is_path(shape):
+            points = _rounded_all(drawn(shape))
+            # The last point of a polygon repeats the first.
+            rest += f"M{' '.join(points.split()[:-1])}z" if is_polygon(shape) else f"M{points}"
     return "".join(f'<path d="{line}"/>' for line in (*lines, rest) if line)
-
-
-def _closed(polygon: ElementTree.Element) -> str:
-    points = _rounded_all(drawn(polygon)).split()
-    return f"M{' '.join(points[:-1])}z"
-
-
-def _curves(points: Sequence[Point]) -> str:
-    return f"M{_pairs(points[:1])}C{_pairs(points[1:])}"
 
 
 def _pairs(points: Sequence[Point]) -> str:

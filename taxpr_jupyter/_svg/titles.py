@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from taxpr_jupyter._svg.geometry import Box, Point
+from taxpr_jupyter._svg.geometry import Box, Point, around, meet
 
 _INSIDE = 7.0  # points from the sides of the cluster
 _AROUND = 3.0  # left and right of a title
@@ -15,16 +15,16 @@ class Titles:
     """Moves titles.
 
     Args:
-        paths: The edges.
-        boxes: Other obstacles.
+        paths: The points on each edge.
+        boxes: The boxes of other obstacles.
     """
 
     def __init__(self, paths: Sequence[Sequence[Point]], boxes: Sequence[Box]):
-        self._paths = [(_bounds(path), path) for path in paths if path]
+        self._paths = [(around(path), path) for path in paths if path]
         self._boxes = boxes
 
     def left_of(self, title: Box, cluster: Box) -> float:
-        """The left end of a title: as far left as nothing crosses it, or unchanged."""
+        """The left end of a title: as far left as possible without crossing; else unchanged."""
         left, top, right, bottom = title
         width = right - left
         found = list(self._crossings(top, bottom, cluster[0], cluster[2]))
@@ -43,20 +43,11 @@ class Titles:
         """The intervals in which something crosses a horizontal band."""
         band = left, top, right, bottom
         for bounds, path in self._paths:
-            if not _meet(bounds, band):
+            if not meet(bounds, band):
                 continue
             for (x, y), (to_x, to_y) in itertools.pairwise(path):
                 if max(y, to_y) > top and min(y, to_y) < bottom:
                     yield min(x, to_x), max(x, to_x)
         for box in self._boxes:
-            if _meet(box, band):
+            if meet(box, band):
                 yield box[0], box[2]
-
-
-def _bounds(path: Sequence[Point]) -> Box:
-    xs, ys = zip(*path, strict=True)
-    return min(xs), min(ys), max(xs), max(ys)
-
-
-def _meet(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

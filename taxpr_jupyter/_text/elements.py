@@ -1,4 +1,4 @@
-"""Addresses of nodes that only a picture has: rows, operands of open equations, literals."""
+"""Addresses of nodes that only pictures have: rows, literals, operands of open equations."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def row_of(address: str) -> Row | None:
 
 
 def operands_of(address: str) -> Address:
-    """The node of an open equation for operands and results that no nested jaxpr has."""
+    """The address of an open equation's node for operands that enter no nested jaxpr."""
     return Address(f"{address}@")
 
 
 def literal_of(address: str, number: int) -> Address:
-    """The node of a literal operand."""
+    """The address of the node of a literal operand."""
     return Address(f"{address}~{number}")
 
 
 def place_of(address: str) -> Address:
-    """The address in the program that a node belongs to; the same address if it is one."""
+    """The place in the program to which a node with this address belongs."""
     return Address(_NO_PLACE.sub("", address))

@@ -1,4 +1,4 @@
-"""Texts for labels and tooltips. They do not depend on the process or the machine."""
+"""Write short texts for labels and tooltips. They do not depend on the process or the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taxpr_jupyter._text.quantities import n_bytes, quantity
 
 LINE = 28  # characters in one line of a label
 TOOLTIP = 160  # characters in one line of a tooltip
-_LINES = 12  # of a tooltip
+_LINES = 12  # lines of a tooltip
 
 Where = Callable[[taxpr.Source], str]
 
@@ -40,7 +40,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def aval_text(aval: Any) -> str:
-    """`f32[3,4]`."""
+    """A type, such as `f32[3,4]`."""
     try:
         return aval.str_short(short_dtypes=True)
     except (AttributeError, TypeError):  # an aval class of another library
@@ -57,7 +57,7 @@ def size_text(aval: Any) -> str:
 
 
 def avals_text(avals: Sequence[Any], most: int = 2) -> str:
-    """`f32[3,4], i32[]`, `3×f32[3]`, or the first types and the number of the others."""
+    """Types: `f32[3,4], i32[]`, `3×f32[3]`, or the first ones and the number of the others."""
     texts = [aval_text(aval) for aval in avals]
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"{len(texts)}×{texts[0]}"
@@ -67,7 +67,7 @@ def avals_text(avals: Sequence[Any], most: int = 2) -> str:
 
 
 def scalar_text(value: Any) -> str | None:
-    """`2.0`; None if the value is not a plain number."""
+    """A number, such as `2.0`; None if the value is no plain number."""
     # A tracer has no value yet. An array on other machines has none here.
     if isinstance(value, Tracer) or not getattr(value, "is_fully_addressable", True):
         return None
@@ -122,7 +122,7 @@ class Tooltips:
         self._values: dict[int, tuple[Any, str]] = {}  # by id, with the atom to keep it alive
 
     def value(self, atom: Any) -> str:
-        """`d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
+        """A value: `d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
         known = self._values.get(id(atom))
         if known is None:
             size = "" if taxpr.is_literal(atom) else size_text(atom.aval)
@@ -130,14 +130,14 @@ class Tooltips:
         return known[1]
 
     def typed(self, atom: Any) -> str:
-        """`d:f32[3,4]`, or `2.0` for a literal."""
+        """A value without its size: `d:f32[3,4]`, or `2.0` for a literal."""
         if taxpr.is_literal(atom):
             return literal_text(atom)
         letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "")
         return f"{letter}:{aval_text(atom.aval)}" if letter else aval_text(atom.aval)
 
     def eqn(self, address: str, eqn: Any) -> str:
-        """Address, the equation as `print(jaxpr)` shows it, tag params, scope, source line."""
+        """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
         outs = " ".join(self.typed(var) for var in eqn.outvars)
         operands = " ".join(self._letter(atom) for atom in eqn.invars)
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
@@ -151,7 +151,7 @@ class Tooltips:
         return tooltip(lines)
 
     def operand(self, atom: Any) -> str:
-        """`d`, or `2.0:f32[]` for a literal."""
+        """An operand: `d`, or `2.0:f32[]` for a literal."""
         if not taxpr.is_literal(atom):
             return self._letter(atom)
         text, aval = scalar_text(atom.val), aval_text(atom.aval)
@@ -164,18 +164,18 @@ class Tooltips:
 
 
 def file_and_line(source: taxpr.Source) -> str:
-    """`model.py:12 in f`."""
-    # The folder is useless to a reader, and differs between machines and notebook kernels.
+    """A source line: `model.py:12 in f`."""
+    # Without the folder, which differs between machines and notebook kernels.
     return f"{PurePath(source.file).name}:{source.line} in {function_name(source)}"
 
 
 def function_name(source: taxpr.Source) -> str:
-    """The function's own name. Some versions of JAX prepend those of the enclosing functions."""
+    """The function's own name. Some versions of JAX prepend those of the functions around it."""
     return source.function.rpartition("<locals>.")[2]
 
 
 def tooltip(lines: Iterable[str]) -> str:
-    """Join lines, each shortened. The last line tells how many others were left out."""
+    """Join lines, each shortened. If there are too many, the last line has their number."""
     lines = list(lines)
     if len(lines) > _LINES:
         lines[_LINES - 1 :] = [f"and {len(lines) - _LINES + 1:,} more"]
