@@ -65,6 +65,7 @@ from taxpr._compat._jaxprs import (
     optimization_barrier,
     rebuilt,
     traced,
+    without_dead,
     written_by_jax,
 )
 from taxpr._compat._letters import var_names

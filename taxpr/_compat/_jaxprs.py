@@ -77,6 +77,12 @@ def consts_of(jaxpr: StoredJaxpr) -> Sequence[Array]:
     return getattr(jaxpr, "consts", None) or ()
 
 
+def without_dead(jaxpr: Any) -> Any:
+    """The open jaxpr without equations whose results nobody uses and that have no effect."""
+    inner = open_jaxpr(jaxpr)
+    return _pe.dce_jaxpr(inner, [True] * len(inner.outvars), instantiate=True)[0]
+
+
 def rebuilt(
     jaxpr: J,
     *,

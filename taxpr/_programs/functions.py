@@ -25,7 +25,7 @@ from taxpr._sites.site import Site
 from taxpr._sites.values import Value, select_values
 from taxpr._sites.walk import find_sites
 from taxpr._variables.frames import watching
-from taxpr._variables.table import Variables
+from taxpr._variables.table import Variables, size
 
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ def trace(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
-    names: bool = False,
+    names: bool | None = False,
 ) -> Callable[..., Program]:
     """Trace a function into a `Program`, without running it.
 
@@ -46,7 +46,8 @@ def trace(
             name, too, and a name for its position.
         names: Whether to note which variables of the source hold which values; see
             `Program.variables`. Tracing takes about a fifth longer. Where JAX differentiates jitted
-            functions and loops, equations whose results only a variable holds may stay.
+            functions and loops, equations whose results only a variable holds may stay; with None
+            there are no names then, and the program is traced again.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
@@ -69,13 +70,21 @@ def trace(
         bound = functools.partial(fn, **statics) if statics else fn
         # As in `jax.jit`, a static argument that is not given keeps its default.
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
-        # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would leave
-        # the equations of its first iterations behind, with their tags.
-        with jax.disable_jit(False), watching() if names else contextlib.nullcontext():
-            made = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
-            jaxpr, shapes = made(*args, **kwargs)
-        named = Variables(jaxpr) if names else None
+
+        def made(watched: bool) -> Any:
+            # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
+            # leave the equations of its first iterations behind, with their tags.
+            with jax.disable_jit(False), watching() if watched else contextlib.nullcontext():
+                run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
+                return run(*args, **kwargs)
+
+        jaxpr, shapes = made(names is not False)
+        named = None if names is False else Variables(jaxpr)
         jaxpr = named.jaxpr if named else jaxpr
+        if names is None and named and named.may_add():
+            plain, shapes = made(False)
+            if size(plain) != size(jaxpr):
+                jaxpr, named = plain, None
         dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
         debug = _compat.open_jaxpr(jaxpr).debug_info
         in_tree = jax.tree.structure((dynamic, kwargs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import weakref
@@ -149,15 +150,21 @@ _alive: dict[int, weakref.ref[CodeType]] = {}
 def _statements_in(code: CodeType) -> _Statements | None:
     number = id(code)
     if number not in _known:
-        _alive[number] = weakref.ref(code, lambda _: _forget(number))
+        _alive[number] = weakref.ref(code, functools.partial(_forget, number, _known, _alive))
         own = _is_of_user(code) or _compat.is_outside_jax(code.co_filename)
         _known[number] = _Statements(code) if own else None
     return _known[number]
 
 
-def _forget(number: int) -> None:
-    _known.pop(number, None)
-    _alive.pop(number, None)
+def _forget(
+    number: int,
+    known: dict[int, _Statements | None],
+    alive: dict[int, weakref.ref[CodeType]],
+    _: weakref.ref[CodeType],
+) -> None:
+    # Given both, since at the end of Python the names of modules are gone before their code is.
+    known.pop(number, None)
+    alive.pop(number, None)
 
 
 def _is_of_user(code: CodeType) -> bool:

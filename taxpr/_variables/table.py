@@ -103,6 +103,32 @@ class Variables:
         """All of them, in order of execution."""
         return tuple(_Found(self._clean).variables(self._marked))
 
+    def may_add(self) -> bool:
+        """Whether there may be equations that plain tracing does not leave.
+
+        These are of derivatives: where JAX takes one it drops what nobody uses, but for what a
+        mark reads.
+        """
+        if not _is_differentiated(self.jaxpr):
+            return False
+        kept = _Cleaned().of(_compat.without_dead(self._marked))
+        return size(kept) != size(_compat.without_dead(self.jaxpr))
+
+
+def size(jaxpr: Any) -> int:
+    """The number of equations, and of the inputs and results of all jaxprs."""
+    inner = _compat.open_jaxpr(jaxpr)
+    nested = (one.jaxpr for eqn in inner.eqns for one in nested_jaxprs(eqn))
+    return len(inner.eqns) + len(inner.invars) + len(inner.outvars) + sum(map(size, nested))
+
+
+def _is_differentiated(jaxpr: Any) -> bool:
+    return any(
+        "jvp" in _compat.transformations_of(eqn)
+        or any(_is_differentiated(one.jaxpr) for one in nested_jaxprs(eqn))
+        for eqn in _compat.open_jaxpr(jaxpr).eqns
+    )
+
 
 class _Cleaned:
     """Jaxprs with marks and without; those that share a nested jaxpr share it afterwards."""

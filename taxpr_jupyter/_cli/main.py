@@ -202,7 +202,7 @@ def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
     return draw(_program(options), **more)
 
 
-def _program(options: argparse.Namespace, names: bool = False) -> taxpr.Program:
+def _program(options: argparse.Namespace, names: bool | None = None) -> taxpr.Program:
     found = _target.load(options.target)
     before = traced_before(found)
     if before is not None:

@@ -109,7 +109,6 @@ class TaxprMagics(Magics):
             text_only=options.text or self.text,
             heat=options.heat or None,
             kept_bytes=self.kept_bytes,
-            names=options.names,
         )
         for address in options.unfold:
             session.unfold(address)

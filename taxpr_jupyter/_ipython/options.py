@@ -41,7 +41,6 @@ OPTIONS = (
         "ARGUMENT",
         repeated=True,
     ),
-    Option("--names", "note the variables of the source, so that var:scores finds what one held"),
     Option("--unfold", "address of an equation drawn open (repeatable)", "ADDRESS", repeated=True),
     Option("--fold", "address of an equation drawn closed (repeatable)", "ADDRESS", repeated=True),
     Option("--budget", "draw at most about this many nodes", "NODES", int),

@@ -80,8 +80,9 @@ GRAMMAR: Grammar = {
         "shape": "{rest} is no shape. Examples: {example} shape:[...,64]",
         "line": "{rest} is no line. An example: {example}",
         "scope": "{rest} is no part of a name stack. An example: {example}",
-        "variables": "The program knows no variables of the source. Trace it with them: %%taxpr "
-        "--names, Session(..., names=True), or taxpr.trace(f, names=True).",
+        "variables": "The program knows no variables of the source: it was traced before, or "
+        "beside a debugger, or its derivative would keep more for them. "
+        "taxpr.trace(f, names=True) notes them even so.",
     },
 }
 

@@ -52,7 +52,8 @@ class Session:
         text_only: Show text, no picture.
         heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
         kept_bytes: See the property.
-        names: Whether to note the variables of the source, as for `taxpr.trace`; `find` knows them.
+        names: Whether to note the variables of the source, as for `taxpr.trace`; None notes them
+            where this leaves the program as it is.
 
     Attributes:
         name: The name of the program.
@@ -90,7 +91,7 @@ class Session:
         text_only: bool = False,
         heat: HeatKind | None = None,
         kept_bytes: float = KEPT_BYTES,
-        names: bool = False,
+        names: bool | None = None,
     ) -> None:
         if device is not None:
             device_named(device)

@@ -39,7 +39,7 @@ def traced_pure(
     kwargs: Mapping[str, Any],
     statics: Statics,
     pure: PureCall | None,
-    variables: bool = False,
+    variables: bool | None = None,
 ) -> tuple[taxpr.Program, PureCall | None]:
     """Trace a call. If it uses states, trace the pure function of the states instead.
 
@@ -49,7 +49,7 @@ def traced_pure(
         kwargs: The keyword arguments.
         statics: The static arguments among these.
         pure: The pure call, if the states are those of another library.
-        variables: Whether to note the variables of the source.
+        variables: Whether to note the variables of the source, as ``names`` of `taxpr.trace`.
 
     Returns:
         The program, whose inputs are the states and then the arguments that are not static; and

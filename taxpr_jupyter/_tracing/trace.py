@@ -59,12 +59,12 @@ def traced(
     kwargs: Mapping[str, Any],
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
-    variables: bool = False,
+    variables: bool | None = None,
 ) -> Traced:
     """Trace ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
 
-    A function that uses states is traced as a pure function of them. ``variables`` says whether to
-    note the variables of the source.
+    A function that uses states is traced as a pure function of them. ``variables`` is
+    what `taxpr.trace` calls ``names``.
 
     Raises:
         PanelError: If ``fn`` cannot be called, or JAX cannot trace an argument.

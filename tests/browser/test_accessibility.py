@@ -162,6 +162,7 @@ def test_a_key_folds_and_the_focus_stays(page, opened):
     expect(opened.node("1:scan/body")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_the_focus_stays_at_the_control_that_was_used(page, opened):
     opened.select(TANH)
     opened.inspector.locator(".tx-field").fill("h")

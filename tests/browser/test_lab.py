@@ -455,6 +455,7 @@ def test_the_panel_is_usable_while_an_injector_is_traced(opened):
     book.expect_python(4, [{"factor": 2.0}])
 
 
+@pytest.mark.slow
 def test_what_is_traced_is_cancelled(opened):
     book, panel = opened(HOLD, in_python("list(p.injectors)"), "go_on.set()")
     book.run(2)
@@ -476,6 +477,7 @@ def test_what_is_traced_is_cancelled(opened):
     assert len(panel.output("out['loss']")) == 4
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_message(page, opened):
     book, panel = opened(in_python("list(p.tags)"))
     panel.select(TANH)

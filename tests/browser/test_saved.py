@@ -73,6 +73,7 @@ def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, serv
     assert words == '"The picture as it was when this was saved. Run the cell to have its panel."'
 
 
+@pytest.mark.slow
 @in_both
 def test_pictures_are_seen_in_a_notebook_that_is_not_trusted(page, server, saved, place):
     book = NotebookPage(page, getattr(server, place)(saved))

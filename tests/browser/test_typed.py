@@ -26,6 +26,7 @@ def opened(page, server):
     return book, book.panel(2)
 
 
+@pytest.mark.slow
 def test_a_number_typed_before_run_is_the_one_that_runs(opened):
     book, panel = opened
     panel.select(TANH)

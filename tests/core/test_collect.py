@@ -20,7 +20,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(16)
 @pytest.mark.parametrize(("fn", "args", "max_steps"), PROGRAMS)
 def test_values_stand_at_the_iterations_in_which_they_fired(fn, args, max_steps):
     p = taxpr.trace(fn)(*args)

@@ -257,7 +257,7 @@ def test_a_jvp_runs_the_injected_rule(fn):
         assert ctx_tangents["s"] == 0
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(8)
 @EVERY
 def test_a_gradient_runs_the_injected_rule(fn):
     run = injected(fn)
@@ -390,7 +390,7 @@ def floats(values):
     return [x for x in jax.tree.leaves(values) if jnp.issubdtype(x.dtype, jnp.floating)]
 
 
-@pytest.mark.spread(6)
+@pytest.mark.spread(18)
 @EVERY
 @pytest.mark.parametrize("mode", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_a_derivative_of_what_a_kept_rule_hands_out_is_refused(fn, mode):

@@ -57,7 +57,7 @@ KINDS = [in_jit, in_scan, in_cond, in_vmap, in_remat, in_all]
 kinds = pytest.mark.parametrize("f", KINDS, ids=lambda f: f.__name__)
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @kinds
 def test_the_mark_changes_no_value_and_no_derivative(f):
     unmarked = functools.partial(f, body=functools.partial(body, mark=lambda x, **_: x))

@@ -100,7 +100,7 @@ def looking(program):
     return [program.collect(stack=True), lambda *args: seen(seen.ctx, *args)]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(24)
 @EVERY
 @MODES
 def test_a_gradient_is_what_it_was_and_what_is_seen_too(fn, primitive, mode):
@@ -115,7 +115,7 @@ def test_a_gradient_is_what_it_was_and_what_is_seen_too(fn, primitive, mode):
         assert_close(jax.tree.map(lambda x: x[0], all_seen), seen)
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(8)
 @EVERY
 def test_so_are_all_other_derivatives(fn, primitive):
     program = taxpr.trace(fn)(V).tag_at(primitive, name="h")
@@ -192,7 +192,7 @@ def test_a_cotangent_of_zeros_asks_for_no_derivative_of_what_was_seen():
         back((jnp.float32(1), values))
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @MODES
 @pytest.mark.parametrize("remat", [lambda f: f, jax.checkpoint], ids=["plain", "remat"])
 def test_a_context_that_a_loop_around_the_program_carries_costs_no_gradient(mode, remat):
@@ -441,7 +441,7 @@ def test_each_example_of_a_batch_is_looked_at_in_a_rule_too():
 # ---- every program of the table ---------------------------------------------------------
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(28)
 @pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
 @pytest.mark.parametrize("case", [case for case in INJECTABLE if case.reverse], ids=repr)
 def test_to_look_at_every_value_costs_no_gradient(case):
@@ -533,6 +533,7 @@ def _with_the_tag_but_no_loop(f, x):
     return tag(jnp.cos(x), name="c")
 
 
+@pytest.mark.spread(11)
 @pytest.mark.parametrize("kind", ["jvp", "vjp"])
 @pytest.mark.parametrize("rule", [_same, _without_a_loop, _with_the_tag_but_no_loop])
 @MODES

@@ -19,6 +19,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.spread(11)
 @pytest.mark.parametrize(("fn", "args", "max_steps"), PROGRAMS)
 def test_rows_are_those_of_the_iterations(fn, args, max_steps):
     p = taxpr.trace(fn)(*args)
@@ -171,6 +172,7 @@ def test_each_example_has_its_rows():
     assert report["beyond"].tolist() == [2, 2]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("fn", [while_in_scan, scan_in_while])
 def test_the_rows_change_no_result_and_no_derivative(fn):
     p = taxpr.trace(fn)(XS)

@@ -37,6 +37,7 @@ MATCH = (
 )
 
 
+@pytest.mark.spread(3)
 @KINDS
 @pytest.mark.parametrize("way", AROUND)
 def test_a_derivative_through_a_state_that_a_rule_writes_is_refused(kind, way):
@@ -65,6 +66,7 @@ def test_a_derivative_through_a_state_that_a_rule_writes_is_refused(kind, way):
     assert (grad, new["s"]) == (9.0, 9.0)
 
 
+@pytest.mark.spread(3)
 @KINDS
 @pytest.mark.parametrize("way", AROUND)
 def test_what_only_goes_out_stays(kind, way):

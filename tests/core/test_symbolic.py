@@ -81,6 +81,7 @@ def same_for_all_sizes(make):
         assert_close(exported.call(rows(n)), jax.jit(make(rows(n)))(rows(n)), 1e-4)
 
 
+@pytest.mark.spread(7)
 @programs
 def test_what_is_done_with_tags(fn):
     def make(x):

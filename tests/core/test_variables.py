@@ -532,3 +532,22 @@ def test_each_variable_is_what_python_saw(fn, args, monkeypatch):
 
 def test_there_are_enough():
     assert sum(len(taxpr.trace(fn, names=True)(*args).variables()) for fn, *args in PROGRAMS) > 300
+
+
+def unused_in_jit(x):
+    @jax.jit
+    def inner(x):
+        unused = jnp.sin(jnp.cos(x))  # noqa: F841
+        return x * x
+
+    return inner(x)
+
+
+def test_with_none_a_program_is_never_another_one():
+    plain = taxpr.trace(jax.grad(unused_in_jit))(2.0)
+    noted = taxpr.trace(jax.grad(unused_in_jit), names=True)(2.0)
+    assert str(noted.jaxpr) != str(plain.jaxpr)
+    careful = taxpr.trace(jax.grad(unused_in_jit), names=None)(2.0)
+    assert str(careful.jaxpr) == str(plain.jaxpr)
+    assert careful.variables() == []
+    assert taxpr.trace(unused_in_jit, names=None)(2.0).variables()

@@ -154,13 +154,13 @@ def observing():
     ]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(12)
 @programs
 def test_observing_injectors(fn):
     same_as_on_one_device(injected(fn, *observing()))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(8)
 @programs
 def test_changing_injectors(fn):
     changing = [
@@ -227,7 +227,7 @@ def test_collected_values(fn, max_steps):
         assert tuple(value.sharding.spec)[-2:] == ("i", "j")
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(12)
 @programs
 def test_planted_values(fn):
     def check(x, how):
@@ -390,6 +390,7 @@ def test_values_of_a_shard_map_are_planted():
     same_as_on_an_ordinary_mesh(check)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     "make", [taxpr.stats, taxpr.record, taxpr.check_finite, taxpr.count], ids=lambda k: k.name
 )

@@ -47,6 +47,7 @@ def around(check_vma):
     return lambda x: lax.scan(lambda c, w: (f(c, w), None), x, W)[0]
 
 
+@pytest.mark.spread(2)
 @checked
 def test_each_device_gets_what_it_gave(check_vma):
     f = sharded(inside, mesh("8"), P("i"), check_vma=check_vma)

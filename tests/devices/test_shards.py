@@ -124,7 +124,7 @@ def agrees(body, layout, policy, check_vma, *, eager=False):
             assert_close(ctx[leaf], merged(policy, start()[leaf], each, over, along))
 
 
-@pytest.mark.spread(5)
+@pytest.mark.spread(10)
 @checked
 @pytest.mark.parametrize("layout", ["4x2", "one of two"])
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
@@ -142,7 +142,7 @@ def test_each_policy_on_each_mesh(policy, layout, check_vma):
     agrees(scanned, layout, policy, check_vma)
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(("policy", "check_vma"), [("psum", True), ("stack", False)])
 def test_without_jit(policy, check_vma):
     agrees(flat, "8", policy, check_vma, eager=True)

@@ -56,7 +56,7 @@ def weights_in_a_branch(x, w):
 REDUCED = [shards, weights, weights_in_a_loop, weights_in_a_branch]
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("body", REDUCED, ids=lambda f: f.__name__)
 def test_reduced_operands(body):
     f = mapped(body, P("i", "j"))

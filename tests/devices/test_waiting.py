@@ -84,7 +84,7 @@ def test_what_reaches_it_through_the_context_is_refused():
         program.inject(through_ctx, jnp.float32(0), shards="psum")
 
 
-@pytest.mark.spread(5)
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("body", [loop, branch, in_a_scan, in_a_solve, already_apart])
 @pytest.mark.parametrize("check_vma", [False, True])
 def test_what_goes_on_alike_is_not(body, check_vma):

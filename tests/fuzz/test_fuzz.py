@@ -212,6 +212,7 @@ def reference_run(jaxpr, ctx, chosen, args, injector=changing):
 # ---- the checks --------------------------------------------------------------
 
 
+@pytest.mark.spread(6)
 @fuzz(share=0.6, chunks=6)
 def test_rewrites(choices):
     """Each rewrite, run by the reference: the same bits."""
@@ -339,6 +340,7 @@ def value_addresses(jaxpr, prefix=""):
                 yield from value_addresses(nested.stored, f"{prefix}{local}/{nested.label}/")
 
 
+@pytest.mark.spread(2)
 @fuzz(share=0.15, chunks=2)
 def test_compiled(choices):
     """JAX itself, eager and compiled; the identity changes no bit of a compiled program."""
@@ -371,6 +373,7 @@ def tolerance(drawn):
     return 5e-2 if "bfloat16" in drawn.source else 1e-4
 
 
+@pytest.mark.spread(2)
 @fuzz(share=0.1, chunks=2)
 def test_batched(choices):
     """`jax.vmap` of the injected program: each lane by itself, with its own context."""
@@ -405,6 +408,7 @@ NOT_BATCHED = ("closed_call", "custom_vmap")
 WITH_RULES = ("linear_solve", "custom_vmap")
 
 
+@pytest.mark.spread(2)
 @fuzz(share=0.1, chunks=2)
 def test_derivatives(choices):
     """Of outputs and context, with respect to both: those of the reference, run under JAX."""

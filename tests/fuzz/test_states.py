@@ -111,6 +111,7 @@ def check_bits(drawn, tolerance=0.0):
         assert_equal(place_of(values, place), states[place], tolerance)
 
 
+@pytest.mark.spread(4)
 @in_chunks(share=0.6)
 def test_the_bits_of_plain_python(rng):
     check_bits(Drawn(rng))
@@ -143,6 +144,7 @@ def test_all_kinds_occur_at_all_depths():
     assert all(counts[kind, depth] for kind in KINDS for depth in range(3))
 
 
+@pytest.mark.spread(4)
 @in_chunks(share=0.08)
 def test_compiled_and_mapped(rng):
     drawn = Drawn(rng)
@@ -157,6 +159,7 @@ def test_compiled_and_mapped(rng):
             assert_equal(place_of(values, place)[lane], states[place], 1e-5)
 
 
+@pytest.mark.spread(3)
 @in_chunks(share=0.08)
 def test_differentiated(rng):
     with enable_x64(True):

@@ -108,7 +108,7 @@ def expected(session, reads):
     return (run.outputs, dict(run.final_states)) if "states" in reads else run.outputs
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(40)
 @pytest.mark.parametrize("name", CASES)
 def test_it_runs_with_the_names_that_it_asks_for(name, sessions, alone):
     case, code = CASES[name], sessions[name].code()

@@ -102,12 +102,11 @@ def test_static_option_by_name_and_position(with_f):
     assert by_name.text() == session.text()
 
 
-def test_names_option_notes_the_variables_of_cells(with_f):
+def test_the_variables_of_cells_are_known(with_f):
     with_f.good("def g(x):\n    twice = x * 2\n    return jnp.sin(twice)")
-    session = with_f.good("%taxpr --names g(x)")
+    session = with_f.good("%taxpr g(x)")
     assert [(one.text, one.line) for one in session.program.variables()] == [("x", 1), ("twice", 2)]
-    assert with_f.good("%taxpr g(x)").program.variables() == []
-    session = with_f.good("%%taxpr --names\ndef h(x):\n    third = x / 3\n    return third\nh(x)")
+    session = with_f.good("%%taxpr\ndef h(x):\n    third = x / 3\n    return third\nh(x)")
     assert [one.text for one in session.program.variables()] == ["x", "third"]
 
 
