@@ -3,13 +3,17 @@
 They are in build/types/messages.d.ts, where tsc finds them as "./messages.js" (`tsconfig.json`).
 """
 
+import sys
 import types
 import typing
 from pathlib import Path
 
-from taxpr_jupyter._model import messages
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-FILE = Path(__file__).parents[1] / "build" / "types" / "messages.d.ts"
+from taxpr_jupyter._model import messages  # noqa: E402  (of this checkout)
+
+FILE = ROOT / "build" / "types" / "messages.d.ts"
 SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import anywidget
 import traitlets
@@ -15,6 +15,7 @@ from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._search.grammar import examples
 
 STATIC = pathlib.Path(__file__).parent / "static"
+VIEWS = get_args(get_type_hints(messages.Traits)["view"])
 
 if TYPE_CHECKING:
     T = TypeVar("T")
@@ -48,7 +49,7 @@ class Graph(anywidget.AnyWidget):
     note = traitlets.Unicode().tag(sync=True)
     call = traitlets.Unicode().tag(sync=True)
     counts = traitlets.Unicode().tag(sync=True)
-    view = traitlets.Unicode("picture").tag(sync=True)
+    view = traitlets.Enum(VIEWS, "picture").tag(sync=True)
     rows: Shown[messages.Rows | messages.Empty] = _dict()
     heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
@@ -81,6 +82,10 @@ class Graph(anywidget.AnyWidget):
             setattr(self, name, value)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Takes in what the browser changed."""
+        """Takes in what the browser changed; what a trait cannot be is refused, and told."""
         with self._guard:
-            super().set_state(sync_data)
+            try:
+                super().set_state(sync_data)
+            except traitlets.TraitError as error:  # which the kernel would only log
+                self.message = {"text": str(error), "error": True}
+                self.send_state([name for name in sync_data if name in self.keys])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.graph import Graph
@@ -17,11 +18,11 @@ class Messages:
     """Does what the browser asks for.
 
     Args:
-        parts: Each does what some messages ask for.
+        parts: Each does what some messages ask for, and returns whether it knew the message.
     """
 
     def __init__(
-        self, graph: Graph, jobs: Jobs, running: Running, *parts: Callable[[Message], None]
+        self, graph: Graph, jobs: Jobs, running: Running, *parts: Callable[[Message], bool]
     ) -> None:
         self._graph = graph
         self._jobs = jobs
@@ -65,8 +66,11 @@ class Messages:
             case {"do": "cancel"}:
                 self._jobs.cancel()
             case _:
-                for part in self._parts:
-                    part(message)
+                if not any(part(message) for part in self._parts):
+                    raise PanelError(
+                        f"No part of the panel takes the message {message!r}. A message is "
+                        "declared in _model/messages.py, and a part's `handle` takes it."
+                    )
 
 
 def _toggle(session: Session, address: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
 from taxpr_jupyter._view.background import Task
-from taxpr_jupyter._view.controls import InjectorControls
-from taxpr_jupyter._view.finding import FindView
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import LAYOUT, Jobs
-from taxpr_jupyter._view.states import StateFields
+from taxpr_jupyter._view.parts.controls import InjectorControls
+from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.states import StateFields
 
 
 class Showing:

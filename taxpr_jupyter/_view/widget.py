@@ -13,15 +13,15 @@ from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import interrupts
-from taxpr_jupyter._view.comparing import CompareView
-from taxpr_jupyter._view.controls import InjectorControls
-from taxpr_jupyter._view.finding import FindView
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import Jobs
 from taxpr_jupyter._view.messages import Messages
+from taxpr_jupyter._view.parts.comparing import CompareView
+from taxpr_jupyter._view.parts.controls import InjectorControls
+from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.states import StateFields
 from taxpr_jupyter._view.running import Running
 from taxpr_jupyter._view.showing import Showing
-from taxpr_jupyter._view.states import StateFields
 
 KEPT = ("selected", "place", "view", "live")  # when a cell is run again
 TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
@@ -130,12 +130,15 @@ class PanelView(ipywidgets.VBox):
         if not (change.name == "view" and self.showing.instead):
             self.session.view_state[change.name] = change.new
 
-    def _on_page(self, message: Message) -> None:
+    def _on_page(self, message: Message) -> bool:
         match message:
             case {"do": "shown"}:
                 self._count_pages(1)
             case {"do": "gone"}:
                 self._count_pages(-1)
+            case _:
+                return False
+        return True
 
     # As an output of a cell
 

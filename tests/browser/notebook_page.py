@@ -240,6 +240,18 @@ class Panel:
         transform = self.stage.locator("svg").evaluate("svg => svg.style.transform")
         return [float(number) for number in re.findall(r"-?[\d.]+(?:e-?\d+)?", transform)]
 
+    def tab_by_keys(self, name: str) -> Any:
+        """Goes to the left from the chosen tab to the one with this name, round the corner."""
+        tabs = self.root.get_by_role("tablist", name="View of the program").get_by_role("tab")
+        self.root.get_by_role("tab", selected=True).focus()
+        wanted = self.root.get_by_role("tab", name=name)
+        for _ in range(tabs.count()):
+            self.root.page.keyboard.press("ArrowLeft")
+            if wanted.get_attribute("aria-selected") == "true":
+                break
+        expect(wanted).to_be_focused()
+        return wanted
+
     def screenshot(self, path: Path) -> None:
         """Writes a picture of the panel."""
         path.parent.mkdir(exist_ok=True)

@@ -28,11 +28,7 @@ def test_before_and_after_are_side_by_side(page, opened):
     book, panel = opened
     book.run(2)
     expect(panel.node(kind="injected")).to_have_count(1)
-    tab = panel.root.get_by_role("tab", name="Compare")
-    panel.root.get_by_role("tab", selected=True).focus()
-    page.keyboard.press("End")  # by the keys alone
-    expect(tab).to_be_focused()
-    expect(tab).to_have_attribute("aria-selected", "true")
+    expect(panel.tab_by_keys("Compare")).to_have_attribute("aria-selected", "true")
     compare = panel.root.get_by_role("tabpanel", name="Compare")
     sides = [compare.locator(f"svg g.{side}") for side in ("before", "after")]
     for side in sides:

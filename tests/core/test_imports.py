@@ -103,4 +103,7 @@ def test_each_room_says_what_it_is_for_and_is_not_crowded(package):
         modules = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
         words = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
         assert words, folder
-        assert len(modules) <= MOST, f"{folder} has {len(modules)} modules"
+        assert len(modules) <= MOST, (
+            f"{folder.relative_to(ROOT)} has {len(modules)} modules, more than {MOST}: put those "
+            "that belong together into a room of their own, a folder with an __init__.py"
+        )

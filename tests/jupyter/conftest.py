@@ -5,7 +5,7 @@ import re
 import typing
 
 import pytest
-from declared import is_declared
+from declared import is_declared, why_not
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
@@ -63,12 +63,12 @@ def _panels_send_what_is_declared(monkeypatch):
     def checked(self, change):
         name, new = change["name"], change["new"]
         if name in TRAITS and not is_declared(new, TRAITS[name]):
-            wrong.append((name, new))
+            wrong.append(f"{name}: {why_not(new, TRAITS[name])}")
         notify(self, change)
 
     monkeypatch.setattr(Graph, "notify_change", checked)
     yield
-    assert not wrong
+    assert not wrong, "not as messages.Traits declares: " + "; ".join(wrong)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import panel
 from taxpr_jupyter._layout import layout
-from taxpr_jupyter._view import comparing
+from taxpr_jupyter._view.parts import comparing
 from taxpr_jupyter._view.widget import view_for
 
 SECONDS = 60

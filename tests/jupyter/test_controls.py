@@ -7,8 +7,8 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._view.controls import InjectorControls
-from taxpr_jupyter._view.params import ParamField, Scale, slider_range, slider_step
+from taxpr_jupyter._view.parts.controls import InjectorControls
+from taxpr_jupyter._view.parts.params import ParamField, Scale, slider_range, slider_step
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from taxpr_jupyter._states import adaptors
 from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.focus import Only
-from taxpr_jupyter._view.states import states_state
+from taxpr_jupyter._view.parts.states import states_state
 from taxpr_jupyter._view.widget import view_for
 
 XS = np.arange(1.0, 5.0, dtype=np.float32)

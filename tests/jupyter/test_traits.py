@@ -20,12 +20,14 @@ def sent():
 
 def test_each_trait_is_declared():
     own = set(Graph.class_traits(sync=True)) - set(Graph.__mro__[1].class_traits(sync=True))
-    assert own == set(typing.get_type_hints(messages.Traits))
+    declared = set(typing.get_type_hints(messages.Traits))
+    assert own == declared, f"in Graph or in messages.Traits alone: {sorted(own ^ declared)}"
 
 
 @pytest.mark.parametrize("do", sorted(set(sent())))
 def test_each_message_is_sent_and_handled(do):
     scripts = "".join(file.read_text("utf-8") for file in VIEW.glob("static/*.js"))
-    modules = "".join(file.read_text("utf-8") for file in VIEW.glob("*.py"))
-    assert re.search(rf'\bdo: [^,}}]*"{do}"', scripts)
-    assert re.search(rf'case {{"do": [^,}}]*"{do}"', modules)
+    modules = "".join(file.read_text("utf-8") for file in VIEW.rglob("*.py"))
+    sent, taken = rf'\bdo: [^,}}]*"{do}"', rf'case {{"do": [^,}}]*"{do}"'
+    assert re.search(sent, scripts), f"no module in _view/static sends {{do: {do!r}}}"
+    assert re.search(taken, modules), f"no `handle` in _view has a case for {{do: {do!r}}}"

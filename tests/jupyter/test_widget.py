@@ -168,10 +168,21 @@ def test_a_mistake_is_one_message_and_changes_nothing(session, view, remote):
 
 
 @pytest.mark.parametrize("content", [{}, {"do": "close"}, {"do": "__class__", "address": TANH}])
-def test_other_messages_do_nothing(session, view, content):
+def test_other_messages_do_nothing_and_are_told(session, view, content):
     view.graph._handle_custom_msg(content, [])
     assert session.tags == {}
     assert not session.closed
+    assert view.graph.message["error"]
+    assert f"No part of the panel takes the message {content!r}" in view.graph.message["text"]
+
+
+def test_a_view_that_there_is_not_is_refused(view):
+    view.graph.set_state({"view": "nonsense"})
+    assert view.graph.view == "picture"
+    assert view.graph.message["error"]
+    assert "'nonsense'" in view.graph.message["text"]
+    view.graph.set_state({"view": "text"})
+    assert view.graph.view == "text"
 
 
 def test_folding(session, view, remote):

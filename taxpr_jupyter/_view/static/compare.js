@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The program before and after the changes, side by side: a picture of its own, with what is
- * different counted above it. What is different is Python's to say (`taxpr_jupyter._view.comparing`).
+ * different counted above it. What is different is Python's to say (`taxpr_jupyter._view.parts.comparing`).
  *
  * Addresses mean other things on the two sides, so nothing here is selected in the session: an
  * element is shown with its partner, which is what `data-pair` names on the other side.

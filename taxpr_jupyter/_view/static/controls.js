@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The injector at the selected value, and its parameters. Which there are, and what a text or a
- * position of a slider means, is Python's to say (`taxpr_jupyter._view.controls`).
+ * position of a slider means, is Python's to say (`taxpr_jupyter._view.parts.controls`).
  *
  * What the user has set stays as it is until Python has handled it: an answer to something older
  * does not overwrite it.

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Search, and what is upstream and downstream of a value: fields, buttons and words. What is found is
- * Python's to say (`taxpr_jupyter._view.finding`); the picture shows it.
+ * Python's to say (`taxpr_jupyter._view.parts.finding`); the picture shows it.
  *
  * @import { Found, Message, Slice } from "./messages.js"
  */

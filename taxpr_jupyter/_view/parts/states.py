@@ -32,8 +32,8 @@ class StateFields:
         """Shows the states as they are now."""
         self._graph.states = states_state(self._session, self._refused)
 
-    def handle(self, message: Message) -> None:
-        """Does what the browser asks for, to the state or the array of this name."""
+    def handle(self, message: Message) -> bool:
+        """Does what the browser asks for, to the state or array of this name, if it is for this."""
         match message:
             case {"do": "state", "address": name, "value": value}:
                 self._set(name, value)
@@ -47,6 +47,9 @@ class StateFields:
                 self._session.unwatch_state(name)
             case {"do": "writeStates"}:
                 self._session.write_states()
+            case _:
+                return False
+        return True
 
     def _set(self, name: str, text: str) -> None:
         """Sets an initial value, or keeps the text with what is wrong with it."""

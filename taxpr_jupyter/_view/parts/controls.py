@@ -11,7 +11,7 @@ from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.messages import Controls, Message
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._view.params import CtxField, ParamField
+from taxpr_jupyter._view.parts.params import CtxField, ParamField
 
 
 class InjectorControls:
@@ -57,8 +57,8 @@ class InjectorControls:
             field.show(attached.values[name] if attached else None)
         self._show(self._state(attached) if self._address else {})
 
-    def handle(self, message: Message) -> None:
-        """Does what the browser asks for, at the address of a value or tag."""
+    def handle(self, message: Message) -> bool:
+        """Does what the browser asks for, at the address of a value or tag, if it is for this."""
         match message:
             case {"do": "place", "address": address}:
                 self._choose(address)
@@ -68,6 +68,9 @@ class InjectorControls:
                 self._set_value(address, param, text)
             case {"do": "value", "address": address, "param": param, "position": position}:
                 self._set_value(address, param, position)
+            case _:
+                return False
+        return True
 
     def _state(self, attached: Attached | None) -> Controls:
         choices = self._session.choices()

@@ -28,8 +28,8 @@ class FindView:
         self._traced: tuple[str, ...] = ()  # such as ("upstream", "3:mul")
         self._words = ""  # of what is shown alone
 
-    def handle(self, message: Message) -> None:
-        """Does what the browser asks for."""
+    def handle(self, message: Message) -> bool:
+        """Does what the browser asks for, if it is for this."""
         match message:
             case {"do": "find", "text": text, "step": step}:
                 self.find(text, step)
@@ -41,6 +41,9 @@ class FindView:
                 self.only()
             case {"do": "all"}:
                 self.all()
+            case _:
+                return False
+        return True
 
     def find(self, text: str, step: int) -> None:
         """Counts the hits; with a step other than 0 goes to the next or to the one before."""
