@@ -157,10 +157,13 @@ def takes_part(nested: taxpr.Nested) -> bool:
 def block_lines(nested: taxpr.Nested) -> list[str]:
     """The label of a nested jaxpr, `scan body ×5 reverse`, and longer facts about it."""
     words, facts = [nested.title], []
+    times = nested.facts.get("length", nested.trips)  # a scan has it as a fact, 1 too
+    if times is not None and (times != 1 or "length" in nested.facts):
+        words.append(f"×{times}")
     for name, value in nested.facts.items():
         if name == "length":
-            words.append(f"×{value}")
-        elif value is True and name not in _FACTS_IN_TITLE:
+            continue
+        if value is True and name not in _FACTS_IN_TITLE:
             words.append(name)
         elif name not in _FACTS_IN_TITLE:
             items = value if isinstance(value, tuple) else (value,)

@@ -415,7 +415,7 @@ def test_a_primitive_of_others_is_a_frame():
         return prim.bind(x, jaxpr=jax.make_jaxpr(jnp.sin)(x))[0]
 
     picture = build_picture(taxpr.trace(f)(1.0))
-    assert [c.lines[0] for c in picture.clusters] == ["twice_over body"]
+    assert [c.lines[0] for c in picture.clusters] == ["twice_over body ×2"]
     assert node(picture, "0:twice_over/body/0:sin").cluster == picture.clusters[0].id
     assert sources(picture, "0:twice_over/body/in0") == ["in0"]
 
