@@ -1,9 +1,10 @@
 """Writes what the pages of docs/reference say of each name where they are read as files.
 
-python tools/reference.py      with the newest JAX
+.envs/newest/bin/python tools/reference.py      with the newest JAX
 
-A page names objects in comments, one for each, which `make docs` replaces by their docstrings. What
-stands below a comment is written here: the call, the first sentence of the docstring, and a link
+A page names objects in comments such as `<!-- ::: taxpr.scale -->`, one for each, which `make docs`
+replaces by their docstrings. People write the comments; it says which are missing. What stands
+below a comment is written here: the call, the first sentence of the docstring, and a link
 to the module.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import taxpr
+import taxpr_jupyter
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMED = re.compile(r"^<!-- ::: (\S+)([^>]*?)-->\n(?:\* .*\n)?", re.MULTILINE)
@@ -54,9 +56,22 @@ def _parameters(found: Any) -> str:
     return re.sub(r"<class '(.*?)'>|<function (\S+) at .*?>", r"\1\2", str(inspect.Signature(bare)))
 
 
+PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
+
+
+def missing() -> list[str]:
+    """The public names for which no page has a comment."""
+    named = {m[1] for page in PAGES for m in NAMED.finditer(page.read_text(encoding="utf-8"))}
+    names = [f"{p.__name__}.{name}" for p in (taxpr, taxpr_jupyter) for name in p.__all__]
+    names += [f"taxpr.hops.{name}" for name in taxpr.hops.__all__ if name not in taxpr.__all__]
+    return sorted({*names, "taxpr.print"} - named)
+
+
 def main() -> None:
-    for path in sorted((ROOT / "docs" / "reference").glob("*.md")):
+    for path in PAGES:
         path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in missing():
+        print(f"No page has {name}: write `<!-- ::: {name} -->` into one, and run this again.")
 
 
 if __name__ == "__main__":

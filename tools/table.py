@@ -1,7 +1,9 @@
-"""Prints the README's table of higher-order primitives, from the table in `taxpr._hops.table`.
+"""Writes the README's table of higher-order primitives, from the table in `taxpr._hops.table`.
 
-python tools/table.py      with the newest JAX
+.envs/newest/bin/python tools/table.py      with the newest JAX
 """
+
+from pathlib import Path
 
 import jax.experimental.pallas  # noqa: F401  (its primitives enter the table once it is imported)
 
@@ -9,6 +11,9 @@ from taxpr import _compat
 from taxpr._errors import name_of
 from taxpr._hops.protocol import Hop
 from taxpr._hops.table import registered
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+BEGIN, END = "<!-- table of higher-order primitives -->", "<!-- end of table -->"
 
 
 def injects(hop: Hop) -> str:
@@ -35,5 +40,11 @@ def markdown() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows))
 
 
+def written(readme: str) -> str:
+    """The README with the table."""
+    before, _, rest = readme.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{rest.partition(END)[2]}"
+
+
 if __name__ == "__main__":
-    print(markdown())
+    README.write_text(written(README.read_text(encoding="utf-8")), encoding="utf-8")

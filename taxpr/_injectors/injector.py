@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import Params, PyTree
+from taxpr._compat import DType, Params, PyTree
 from taxpr._errors import InjectorError, TaxprError, name_of, say_where
 from taxpr._sites.site import Site
 
@@ -193,6 +193,21 @@ class Injector:
         ]
         return [self.report(jax.tree.unflatten(tree, one)) for one in of_each]
 
+    def _try_on_bool(self, name: str, dtype: DType, site: Site) -> None:
+        """Let the injector itself refuse a bool, if it does: then no value of a parameter helps."""
+        if not jnp.issubdtype(dtype, jnp.bool_):
+            return
+        values = {**self.values, name: False}
+        state = self.new_state(None if self.shared else site)
+
+        def run(token: PyTree) -> PyTree:
+            return self.fire(values, state, token, site.params)
+
+        try:
+            _compat.make_jaxpr(run)(site.avals)
+        except InjectorError as error:
+            raise InjectorError(f"{error} This is for the {site}.") from None
+
     def _leaf(self, name: str, value: PyTree, sites: Sequence[Site]) -> PyTree:
         """Convert a value to a leaf. Refuses an integer that an integer token cannot hold.
 
@@ -208,6 +223,7 @@ class Injector:
             held = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
             low, high = (held.min, held.max) if held else (0, 1)
             if not low <= value <= high:
+                self._try_on_bool(name, dtype, dtypes[dtype])
                 raise InjectorError(
                     f"{self.name}: {name}={value} does not fit the token, which is {dtype} and "
                     f"holds {low} to {high}. This is for the {dtypes[dtype]}."

@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 import inspect
+import re
 import zlib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ import pytest
 
 import taxpr
 from taxpr import tag
+from taxpr._injectors import edits, probes
 
 XS = jnp.asarray([1.0, -2.0, 3.0, 0.5])
 
@@ -455,6 +458,8 @@ def test_the_token_keeps_its_dtype(injector, dtype, expected):
         (taxpr.add(3e9), jnp.int32(3), "add: value=3000000000 does not fit the token"),
         (taxpr.add(1), jnp.bool_(True), "add: the token is a bool, on which there is no"),
         (taxpr.replace(2), jnp.bool_(True), "replace: value=2 does not fit .* holds 0 to 1"),
+        (taxpr.clip(0, 2), jnp.bool_(True), "clip: the token is a bool, on which .* for the tag"),
+        (taxpr.scale(3.0), jnp.bool_(True), "scale: the token is a bool, on which there is no"),
         (taxpr.noise(0), jnp.int32(3), "noise: the token is int32, and noise is a fraction"),
         (taxpr.noise(0), jax.random.key(0), "noise: the token is key<fry>, and noise is a"),
         (taxpr.noise(0, 1j), jnp.float32(3), "noise: stddev is complex64 and the token is float32"),
@@ -791,3 +796,19 @@ def test_statistics_and_checks_agree_on_complex_numbers():
         for one in report.values()
     ]
     assert found == [[1, 0, 0, 1]] * 2
+
+
+@pytest.mark.parametrize("room", [edits, probes])
+def test_a_ready_injector_is_named_wherever_they_are_listed(room):
+    """Also in the README; that the reference has it is tested with the pages."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    made = [name for name, one in vars(room).items() if isinstance(one, taxpr.InjectorKind)]
+    assert made
+    for where, names in {
+        "ready_injectors() in taxpr/injectors.py": taxpr.ready_injectors(),
+        "__all__ in taxpr/injectors.py": taxpr.injectors.__all__,
+        "the imports in taxpr/__init__.py": vars(taxpr),
+        "__all__ in taxpr/__init__.py": [*taxpr.__all__, "print"],
+        "the list of ready injectors in README.md": re.findall(r"`(\w+)`", readme),
+    }.items():
+        assert not {*made} - {*names}, f"name it in {where}"

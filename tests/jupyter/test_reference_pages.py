@@ -16,6 +16,8 @@ def test_a_page_has_a_line_for_each_name(page):
     reference = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(reference)
     text = page.read_text(encoding="utf-8")
-    assert text == reference.written(text), "`python tools/reference.py` writes them"
+    assert text == reference.written(text), (
+        "`.envs/newest/bin/python tools/reference.py` writes them"
+    )
     assert text.count("\n* [`") == text.count("<!-- ::: ") > 0
     assert reference.for_site(text).count("\n::: ") == text.count("<!-- ::: ")
