@@ -109,6 +109,7 @@ from taxpr._compat._own import (
     Series,
     Tangent,
     define,
+    has_jvp,
     instantiated,
     is_linear,
     symbolic_zero,

@@ -39,6 +39,11 @@ class ManyResults(Primitive):
         def bind(self, *args: ArrayLike, **params: Any) -> list[Array]: ...
 
 
+def has_jvp(primitive: Primitive) -> bool:
+    """Whether a primitive has a rule for derivatives."""
+    return primitive in ad.primitive_jvps
+
+
 def define(
     primitive: Primitive,
     *,

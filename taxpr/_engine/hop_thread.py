@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import jax
 
@@ -18,6 +18,7 @@ from taxpr._engine.in_rule import in_rule
 from taxpr._engine.plan import Plan, handler_at, handlers_of
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import Beside, Emits, Made, Nested, Options
+from taxpr._hops.rebuild import shown, types_of, wrong_entry
 from taxpr._hops.silent import silent
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._sites.site import described
@@ -31,6 +32,8 @@ class ThreadedJaxpr:
 
     # New keys of emissions by old ones; None keeps all.
     keys: Mapping[str, str] | None = None
+    # The equation whose rule calls it and the label that it asked for, if the calls are checked.
+    asked: tuple[JaxprEqn, str] | None = None
 
     def __init__(
         self, jaxpr: ClosedJaxpr, n_ctx: int, emits_tree: TreeDef, touched: bool, address: Address
@@ -43,8 +46,37 @@ class ThreadedJaxpr:
         self._n_ctx = n_ctx
         self._emits_tree = emits_tree
 
-    def __call__(self, ctx: Sequence[Array], args: Sequence[Array]) -> Made:
+    def __call__(
+        self, ctx: Sequence[Array], args: Sequence[Array] | None = None, *more: object
+    ) -> Made:
+        if self.asked is not None:
+            self._check_call(ctx, args, *more)
+        assert args is not None, "checked, or ours"
         return self.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*ctx, *args))
+
+    def _check_call(self, *given: object) -> None:
+        assert self.asked is not None, "only then"
+        eqn, label = self.asked
+        lists = [x for x in given if _is_list(x)]
+        if len(given) != 2 or len(lists) != 2:
+            kinds = ", ".join("nothing" if x is None else type(x).__name__ for x in given)
+            raise wrong_entry(
+                eqn,
+                f"thread({label!r}) was called with {kinds}, and expects (ctx, args), two lists of "
+                "arrays",
+            )
+        avals, n_ctx = self.jaxpr.in_avals, self._n_ctx
+        for what, values, own in (
+            ("ctx", lists[0], avals[:n_ctx]),
+            ("args", lists[1], avals[n_ctx:]),
+        ):
+            found = avals_of(values)
+            if types_of(found) != types_of(own):
+                raise wrong_entry(
+                    eqn,
+                    f"thread({label!r}) was called with {what} {shown(found)}, and expects "
+                    f"{shown(own)}",
+                )
 
     def unpack(self, flat: Sequence[T]) -> tuple[list[T], list[T], Emits]:
         n_emitted = self._emits_tree.num_leaves
@@ -53,6 +85,12 @@ class ThreadedJaxpr:
         if self.keys is not None:
             emits = {self.keys[key]: value for key, value in emits.items() if key in self.keys}
         return list(flat[n_out : n_out + self._n_ctx]), list(flat[:n_out]), emits
+
+    def asked_by(self, eqn: JaxprEqn, label: str) -> ThreadedJaxpr:
+        """The same, with checked calls."""
+        new = copy.copy(self)
+        new.asked = eqn, label
+        return new
 
     def with_keys(self, keys: Mapping[str, str]) -> ThreadedJaxpr:
         """The same, with other keys of its emissions. Those without a new key are dropped."""
@@ -69,9 +107,15 @@ class ThreadedJaxpr:
         return self.unpack(self.jaxpr.out_avals)[2]
 
 
-# Threads a jaxpr, given its plan, the context's avals by index, its label, its address, and whether
-# it may run more than once.
-Build = Callable[[StoredJaxpr, Plan, Mapping[int, Aval], Address, Address, bool], ThreadedJaxpr]
+# Threads a jaxpr, given its plan, the context's avals by index, its label, its address, whether it
+# may run more than once, and whether the rule that runs it is checked.
+Build = Callable[
+    [StoredJaxpr, Plan, Mapping[int, Aval], Address, Address, bool, bool], ThreadedJaxpr
+]
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Array]]:
+    return isinstance(value, (list, tuple))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,6 +130,7 @@ class HopThread:
     used: tuple[int, ...]
     address: Address
     avals: list[Aval]
+    checked: bool = False  # the rule is that of another library
 
     @functools.cached_property
     def _nested(self) -> dict[str, Nested]:
@@ -118,10 +163,17 @@ class HopThread:
         return frozenset(index for handler in self._handlers for index in handler.seen)
 
     def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> ThreadedJaxpr:
-        nested = self._nested.get(label) or self._rules[label]
+        nested = self._nested.get(label) or self._rules.get(label)
+        if nested is None:
+            labels = ", ".join(map(repr, (*self._nested, *self._rules)))
+            raise wrong_entry(
+                self.eqn, f"inject asked for thread({label!r}), and nested gave the labels {labels}"
+            )
         avals = self.avals if ctx is None else avals_of(ctx)
         plan = self.plans.get(label, {})
-        return self._built(label, nested.stored, plan, avals, _may_repeat(nested))
+        repeated = _may_repeat(nested)
+        threaded = self._built(label, nested.stored, plan, avals, repeated, self.checked)
+        return threaded.asked_by(self.eqn, label) if self.checked else threaded
 
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
         found = in_rule(self.eqn, self.plans, label, jaxpr, self.address)
@@ -140,10 +192,11 @@ class HopThread:
         plan: Plan,
         avals: Sequence[Aval],
         repeated: bool = False,
+        probed: bool = False,
     ) -> ThreadedJaxpr:
         by_index = dict(zip(self.used, avals, strict=True))
         below = self.address / label
-        return self.build(jaxpr, plan, by_index, Address(label), below, repeated)
+        return self.build(jaxpr, plan, by_index, Address(label), below, repeated, probed)
 
 
 def _may_repeat(nested: Nested) -> bool:

@@ -14,6 +14,7 @@ import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -35,7 +36,7 @@ from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._engine.plan import Plan, plan_key, plan_of
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Made, Options
-from taxpr._hops.table import inject_rule
+from taxpr._hops.table import inject_rule, is_brought
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
 from taxpr._primitives.tag import is_differentiated
@@ -132,17 +133,21 @@ class _Threader:
         label: Address,
         address: Address,
         repeated: bool = False,
+        probed: bool = False,
     ) -> ThreadedJaxpr:
         """Thread some leaves of the context through a jaxpr; ``ctx_avals`` has them by index.
 
         ``address`` is used in messages; if two places share a jaxpr, it is the first one's. With
         ``repeated`` the resulting context varies at least over the mesh axes of the initial one.
+        With ``probed`` it emits a number, too, by which the rule that runs it is checked.
         """
         mesh = _compat.mesh_here()
-        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated, mesh)
+        key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated, probed, mesh)
         if key not in self._done:
             self._alive.append((stored, plan))
-            self._done[key] = self._build(stored, plan, ctx_avals, label, address, repeated, mesh)
+            self._done[key] = self._build(
+                stored, plan, ctx_avals, label, address, repeated, probed, mesh
+            )
         return self._done[key]
 
     def _build(
@@ -153,6 +158,7 @@ class _Threader:
         label: Address,
         address: Address,
         repeated: bool,
+        probed: bool,
         outside: Mesh,
     ) -> ThreadedJaxpr:
         inner = _compat.open_jaxpr(stored)
@@ -212,6 +218,9 @@ class _Threader:
             for key, value in jax.tree.unflatten(tree, leaves).items():
                 emits[label / local / key] = value
         splice.keep(inner.eqns[done:])
+        if probed and plan:
+            [one_run] = splice.inline(_compat.make_jaxpr(lambda: jnp.int32(0))(), [])
+            emits[label] = Emission([one_run], None)
         for index, aval in ctx_avals.items() if repeated else ():
             if ctx[index].aval is aval:
                 continue
@@ -228,18 +237,18 @@ class _Threader:
     def _hop(
         self, eqn: JaxprEqn, plans: Mapping[str, Plan], used: tuple[int, ...], address: Address
     ) -> Callable[..., Made]:
-        rule = inject_rule(eqn)
+        rule, checked = inject_rule(eqn), is_brought(eqn)
         assert rule is not None, "refused before"
 
         def run(*flat: Array) -> Made:
             now, operands = list(flat[: len(used)]), list(flat[len(used) :])
             threaded = HopThread(
-                self._options, self.jaxpr, eqn, plans, used, address, avals_of(now)
+                self._options, self.jaxpr, eqn, plans, used, address, avals_of(now), checked
             )
             now = settled(threaded, now)
             threaded = dataclasses.replace(threaded, avals=avals_of(now))
             ctx, outs, emits = rule(eqn, now, operands, threaded)
-            return list(ctx), list(outs), emits
+            return list(ctx), list(outs), {k: v for k, v in emits.items() if k not in plans}
 
         return run
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,8 +15,12 @@ import jax
 from taxpr import _compat
 from taxpr._compat import Array, Aval, JaxprEqn
 from taxpr._errors import ArgumentError, name_of
-from taxpr._hops.protocol import Emits, Hop, Inject, Made, Nested, Thread
-from taxpr._hops.table import bring, nested_jaxprs
+from taxpr._hops.check_emits import check_emits
+from taxpr._hops.own_derivative import keep_derivative
+from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded
+from taxpr._hops.rebuild import shown, types_of, wrong_entry
+from taxpr._hops.table import bring, has_rules, nested_jaxprs
+from taxpr._hops.traced import Traced
 
 
 def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
@@ -72,13 +76,14 @@ def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
         )
     if (hop.inject is None) == (hop.refusal is None):
         raise ArgumentError(
-            f"register_hop: the entry of {name} has {'both' if hop.inject else 'neither'} an "
-            "inject and a refusal. Say how a context goes through the primitive, or why it cannot."
+            f"register_hop: the entry of {name} has "
+            + ("both an inject and" if hop.inject else "neither an inject nor")
+            + " a refusal. Say how a context goes through the primitive, or why it cannot."
         )
     checked = dataclasses.replace(
         hop,
-        nested=functools.partial(_nested, hop.nested),
-        inject=hop.inject and functools.partial(_injected, hop.inject),
+        nested=functools.partial(_nested, hop),
+        inject=hop.inject and functools.partial(_injected, hop),
     )
     if not bring(primitive, checked):
         raise ArgumentError(f"register_hop: {name} has an entry of taxpr's own, which stays.")
@@ -86,23 +91,32 @@ def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
 
 # ---- checks of `Hop.nested` --------------------------------------------------
 
+_ROLES = {
+    "inputs": ("const", "carry", "x", "ref", "arg"),
+    "results": ("carry", "y", "out", "predicate"),
+}
 
-def _nested(nested: Callable[[JaxprEqn], Sequence[Nested]], eqn: JaxprEqn) -> tuple[Nested, ...]:
-    found = tuple(nested(eqn))
+
+def _nested(hop: Hop, eqn: JaxprEqn) -> tuple[Nested, ...]:
+    given = hop.nested(eqn)
+    if isinstance(given, Nested) or not isinstance(given, Iterable):
+        kind = type(given).__name__
+        raise wrong_entry(eqn, f"nested gave a {kind}, not a list of taxpr.Nested")
+    found = tuple(given)
     for one in found:
-        for wrong in _misfits(eqn, one):
-            raise ArgumentError(_said(eqn, f"nested gave {getattr(one, 'label', one)!r}, {wrong}"))
+        for wrong in _misfits(hop, eqn, one):
+            raise wrong_entry(eqn, f"nested gave {getattr(one, 'label', one)!r}, {wrong}")
     labels = [one.label for one in found]
     if len({*labels}) < len(labels):
-        raise ArgumentError(_said(eqn, f"nested gave the labels {', '.join(labels)}, two the same"))
+        raise wrong_entry(eqn, f"nested gave the labels {', '.join(labels)}, two the same")
     return found
 
 
-def _misfits(eqn: JaxprEqn, one: Nested) -> Iterator[str]:
+def _misfits(hop: Hop, eqn: JaxprEqn, one: Nested) -> Iterator[str]:
     """The faults of one result of ``nested``; each check assumes that those before found none."""
     if not isinstance(one, Nested):
         yield "which is no Nested"
-    if not one.label or "/" in one.label:
+    if not isinstance(one.label, str) or not one.label or "/" in one.label:
         yield "and a label is a part of an address: some text without a slash"
     if not _compat.is_jaxpr(one.stored):
         yield f"and what is stored is a {type(one.stored).__name__}, not a jaxpr"
@@ -119,9 +133,26 @@ def _misfits(eqn: JaxprEqn, one: Nested) -> Iterator[str]:
             )
         if any(k is not None and not 0 <= k < len(of) for k in ends):
             yield f"and the equation has no {what} {list(ends)}: it has {len(of)}"
+        known = _ROLES[what]
+        for role in roles:
+            if role not in known:
+                yield f"and {what} have the role {role!r}, not one of {', '.join(map(repr, known))}"
     n_out, n_in = len(one.jaxpr.outvars), len(one.jaxpr.invars)
     if any(not (0 <= out < n_out and 0 <= into < n_in) for out, into in one.back):
         yield f"and back={one.back} names results and inputs that its jaxpr does not have"
+    for out, into in one.back:
+        roles, of = (one.out_roles[out], one.in_roles[into]), (one.jaxpr.outvars, one.jaxpr.invars)
+        avals = [_compat.aval_of(atoms[k]) for atoms, k in zip(of, (out, into), strict=True)]
+        types = [aval.str_short() for aval in avals]
+        if not {*roles} <= {"carry", "arg", "out"}:
+            yield f"and back={one.back} leads from a {roles[0]} to a {roles[1]}, not to a carry"
+        if types_of(avals[:1]) != types_of(avals[1:]):
+            yield f"and back={one.back} leads from {types[0]} to {types[1]}"
+    for k, role in enumerate(one.out_roles):
+        if role == "carry" and k not in dict(one.back):
+            yield f"and back={one.back} does not say where the carry of result {k} goes"
+    if hop.inject and not (hop.loops or one.trips == 1 or one.idle or one.refusal):
+        yield f"and it runs trips={one.trips} times, but the entry has no loops=True"
 
 
 def _leads_to(eqn: JaxprEqn, one: Nested) -> bool:
@@ -137,50 +168,83 @@ def _leads_to(eqn: JaxprEqn, one: Nested) -> bool:
 # ---- checks of `Hop.inject` --------------------------------------------------
 
 
+_AS_IF_OWN = (
+    " (taxpr keeps it as {name} is in jax.interpreters.ad.primitive_jvps. If it is that of what "
+    "the rule in the entry runs, the entry says own_derivative=False.)"
+)
+
+
 def _injected(
-    inject: Inject, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+    hop: Hop, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
+) -> Made:
+    """Call the rule, check what it returns, and keep a derivative of its own."""
+    by_itself = hop.rules is not None or isinstance(hop.inject, Traced)
+    if by_itself or thread.options.custom_rules == "drop" or not has_rules(eqn):
+        return _checked(hop, eqn, ctx, operands, thread)
+    n_ctx = len(ctx)
+
+    def run(*flat: Array) -> Made:
+        new, outs, emits = _checked(hop, eqn, list(flat[:n_ctx]), list(flat[n_ctx:]), thread)
+        return outs, new, emits
+
+    avals = [jax.typeof(x) for x in (*ctx, *operands)]
+    jaxpr, shapes = _compat.make_jaxpr_and_shapes(run)(*avals)
+    tree = jax.tree.structure(shapes)
+
+    def unpack(flat: Sequence[Array]) -> Made:
+        outs, new, emits = jax.tree.unflatten(tree, flat)
+        return new, outs, emits
+
+    hint = _AS_IF_OWN.format(name=eqn.primitive.name) if hop.own_derivative is None else ""
+    whole = _compat.hoisted(jaxpr)
+    return keep_derivative(eqn, ctx, operands, thread, whole, unpack, hint=hint)
+
+
+def _checked(
+    hop: Hop, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Call the rule, check its results, and restore the weak types of the original results."""
-    returned = inject(eqn, list(ctx), list(operands), thread)
+    assert hop.inject is not None, "else it is refused before"
+    returned = hop.inject(eqn, list(ctx), list(operands), thread)
     if not (isinstance(returned, (tuple, list)) and len(returned) == 3):
-        raise ArgumentError(
-            _said(eqn, f"inject returned a {type(returned).__name__}, not (ctx, results, emits)")
+        raise wrong_entry(
+            eqn, f"inject returned a {type(returned).__name__}, not (ctx, results, emits)"
         )
     now, results, emits = returned
     new_ctx = _of_types(eqn, "ctx", now, [jax.typeof(x) for x in ctx])
     new_results = _of_types(eqn, "results", results, [_compat.aval_of(var) for var in eqn.outvars])
-    _check_emits(eqn, emits, thread)
+    for one in nested_jaxprs(eqn):
+        threaded = thread(one.label)
+        if threaded.touched:
+            _check_ctx(eqn, one, threaded, ctx, now)
+            check_emits(hop, eqn, one, threaded.emitted(), emits)
     return new_ctx, new_results, emits
+
+
+def _check_ctx(
+    eqn: JaxprEqn, one: Nested, threaded: Threaded, ctx: Sequence[Array], now: Sequence[Array]
+) -> None:
+    inner = _compat.open_jaxpr(threaded.jaxpr)
+    new, _, _ = threaded.unpack(inner.outvars)
+    changes = [a is not b for a, b in zip(inner.invars, new, strict=False)]
+    same = [a is b for a, b in zip(ctx, now, strict=True)]
+    if any(map(all, zip(changes, same, strict=True))) and not (one.conditional or one.trips == 0):
+        raise wrong_entry(
+            eqn,
+            f"inject returned the ctx that it was given, and {one.label!r} changes it: return the "
+            f"ctx that the last call of thread({one.label!r}) gave",
+        )
 
 
 def _of_types(
     eqn: JaxprEqn, what: str, values: Sequence[Array], avals: Sequence[Aval]
 ) -> list[Array]:
     found = [jax.typeof(x) for x in values]
-    if [(x.shape, x.dtype) for x in found] != [(aval.shape, aval.dtype) for aval in avals]:
-        shown = ", ".join(x.str_short() for x in found) or "nothing"
-        expected = ", ".join(aval.str_short() for aval in avals) or "nothing"
-        raise ArgumentError(_said(eqn, f"inject returned {what} {shown}, and expected {expected}"))
+    if types_of(found) != types_of(avals):
+        raise wrong_entry(
+            eqn, f"inject returned {what} {shown(found)}, and expected {shown(avals)}"
+        )
     return [
         _compat.with_weak_type(x, getattr(aval, "weak_type", False))
         for x, aval in zip(values, avals, strict=True)
     ]
-
-
-def _check_emits(eqn: JaxprEqn, emits: Emits, thread: Thread) -> None:
-    expected = {key for one in nested_jaxprs(eqn) for key in thread(one.label).emitted()}
-    found = emits if isinstance(emits, dict) else {}
-    if lost := sorted(expected - found.keys()):
-        raise ArgumentError(
-            _said(
-                eqn,
-                f"inject lost what is collected at {', '.join(lost)}: return what each call of "
-                "thread(label) hands out, all in one dict",
-            )
-        )
-
-
-def _said(eqn: JaxprEqn, what: str) -> str:
-    source = _compat.source_of(eqn)
-    where = f", at {source}" if source else ""
-    return f"register_hop: the entry of {eqn.primitive.name}{where}: {what}."

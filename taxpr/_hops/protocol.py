@@ -18,8 +18,10 @@ from taxpr._compat import (
     PyTree,
     StoredJaxpr,
     consts_of,
+    is_jaxpr,
     open_jaxpr,
 )
+from taxpr._errors import ArgumentError
 
 # Where an equation stores a jaxpr, from its params on.
 ParamPath = tuple[str | int, ...]
@@ -45,8 +47,8 @@ class Nested:
         results: For each outvar the index of the result that it feeds, or None.
         out_roles: For each outvar its role: ``"carry"``, ``"y"``, ``"out"``, ``"predicate"``.
         back: Pairs (outvar, invar) that feed back into the next iteration.
-        trips: How often it runs each time the equation runs; None when that is
-            known only at run time. Of a scan it may be a symbolic dimension of `jax.export`.
+        trips: How often it runs each time the equation runs, as pictures show; None when that
+            is known only at run time. Of a scan it may be a symbolic dimension of `jax.export`.
         reverse: Whether its iterations run from the last to the first.
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.
@@ -54,7 +56,7 @@ class Nested:
             place of the function itself when the program is differentiated.
         idle: Whether it never runs in this program, only in one that a derivative or a
             transpose makes of it.
-        facts: Short facts for people, such as ``{"length": 5}``.
+        facts: Short facts for people, such as ``{"reverse": True}``, which pictures show.
         refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
             the equation; None where it does not.
         rebuilt: Of a hidden one ``(eqn, jaxpr) -> eqn``: the equation with another jaxpr in its
@@ -272,12 +274,17 @@ class Hop:
         nested: The jaxprs of an equation.
         inject: The rule that threads a context through an equation; None if that is refused.
         refusal: Why it is refused; None if it is not.
-        loops: Whether it is a loop. Its last jaxpr runs at the end of each iteration. Values
-            collected in it have a leading axis, as in a scan, or if `Nested.trips` is None as in a
-            while loop.
-        own_derivative: Whether it has its own derivative, which injection keeps. With
-            ``custom_rules="drop"`` the derivative is that of the function that it runs.
-        rules: The jaxprs of its derivative rules, which an equation holds as functions.
+        loops: Whether it is a loop. Its last jaxpr runs at the end of each iteration. ``inject``
+            must stack what each run emits on a leading axis, `Nested.trips` long, as
+            `jax.lax.scan` does. If ``trips`` is None it combines them by `later`, as in a while
+            loop.
+        own_derivative: Whether the primitive has a derivative other than that of what ``inject``
+            runs. If True, taxpr keeps it, at the injected results, or refuses a derivative by
+            name; with ``custom_rules="drop"`` the derivative is that of what ``inject`` runs. If
+            False, it is always that of what ``inject`` runs. None, the default, is True if the
+            primitive is in `jax.interpreters.ad.primitive_jvps`, else False.
+        rules: The jaxprs of its derivative rules, which an equation holds as functions. With it,
+            ``inject`` must keep the derivative itself.
         with_rules: ``(eqn, change) -> eqn`` with all jaxprs of its rules changed.
         drops: The param or rule that injection drops, in words; None if it keeps everything.
 
@@ -287,15 +294,15 @@ class Hop:
         >>> def inject(eqn, ctx, operands, thread):  # the jaxpr runs once
         ...     return thread("body")(ctx, operands)
         >>> entry = Hop(nested=lambda eqn: [called(eqn, "jaxpr")], inject=inject)
-        >>> entry.loops, entry.own_derivative
-        (False, False)
+        >>> print(entry.loops, entry.own_derivative)
+        False None
     """
 
     nested: Callable[[JaxprEqn], Sequence[Nested]]
     inject: Inject | None = None
     refusal: str | None = None
     loops: bool = False
-    own_derivative: bool = False
+    own_derivative: bool | None = None
     rules: Callable[[JaxprEqn], tuple[Nested, ...]] | None = None
     with_rules: Callable[[JaxprEqn, Change], JaxprEqn] | None = None
     drops: str | None = None
@@ -309,9 +316,12 @@ def called(
     Args:
         eqn: The equation.
         *param: The path to the jaxpr in ``eqn.params``.
-        label: Its part of an address.
+        label: Its part of an address, and what ``thread`` is called with.
         first_operand: The operand that feeds its first input; the others follow.
         **more: Other fields of `Nested`.
+
+    Raises:
+        ArgumentError: If there is no jaxpr at ``param``.
 
     Example:
         >>> import jax
@@ -322,8 +332,17 @@ def called(
         (0,)
     """
     stored: Any = eqn.params
-    for key in param:
-        stored = stored[key]
+    try:
+        for key in param:
+            stored = stored[key]
+    except (LookupError, TypeError):
+        stored = None
+    if not is_jaxpr(stored):
+        path = "".join(f"[{key!r}]" for key in param)
+        raise ArgumentError(
+            f"called: {eqn.primitive.name} has no jaxpr at eqn.params{path}. Its params are "
+            f"{', '.join(eqn.params)}."
+        )
     title = f"{eqn.primitive.name} {label}"
     return dataclasses.replace(
         plain(label, title, param, stored, first_operand=first_operand), **more

@@ -10,13 +10,30 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array
-from taxpr._errors import RefusedError
-from taxpr._hops.protocol import Emission, Thread, Threaded
+from taxpr._compat import Array, Aval
+from taxpr._errors import ArgumentError, RefusedError
+from taxpr._hops.protocol import Emission, Thread
 from taxpr._hops.table import nested_jaxprs, replace_nested
 from taxpr._jaxprs.splice import without
 from taxpr._jaxprs.zeros import zeros_of
 from taxpr._primitives.tag import is_tag
+
+
+def wrong_entry(eqn: _compat.JaxprEqn, what: str) -> ArgumentError:
+    """The error for what is wrong in the entry of another library."""
+    source = _compat.source_of(eqn)
+    where = f", at {source}" if source else ""
+    return ArgumentError(f"register_hop: the entry of {eqn.primitive.name}{where}: {what}.")
+
+
+def types_of(avals: Sequence[Aval]) -> list[tuple[object, object]]:
+    """Shapes and dtypes, to be compared."""
+    return [(getattr(a, "shape", None), getattr(a, "dtype", None)) for a in avals]
+
+
+def shown(avals: Sequence[Aval]) -> str:
+    """The types for people."""
+    return ", ".join(aval.str_short() for aval in avals) or "nothing"
 
 
 def tags_in(thread: Thread, label: str) -> str:
@@ -25,13 +42,13 @@ def tags_in(thread: Thread, label: str) -> str:
     return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
 
 
-def refuse_refs(what: str, thread: Thread, threaded: Threaded, eqn: _compat.JaxprEqn) -> None:
-    """Raise if an injector in ``threaded`` closes over a Ref.
+def refuse_refs(what: str, thread: Thread, consts: Sequence[Array], eqn: _compat.JaxprEqn) -> None:
+    """Raise if an injector closes over a Ref, which is then among the hoisted consts.
 
     JAX cannot trace a custom_linear_solve whose solve writes to a Ref, nor compile such a
     custom_jvp. For a custom_vjp it would be possible, but is not implemented.
     """
-    if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in threaded.hoisted[1]):
+    if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in consts):
         source = _compat.source_of(eqn)
         raise RefusedError(
             f"inject: an injector at a tag in {thread.address}{_compat.source_note(source)}"

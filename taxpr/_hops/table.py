@@ -206,7 +206,15 @@ def is_loop(eqn: JaxprEqn) -> bool:
 def has_rules(eqn: JaxprEqn) -> bool:
     """Whether an equation has a derivative rule of its own, which only ``"drop"`` replaces."""
     hop = _entry(eqn)
-    return hop is not None and hop.own_derivative
+    if hop is None or hop.own_derivative is not None:
+        return hop is not None and bool(hop.own_derivative)
+    # Where one of our entries says nothing, the rule is that of what runs.
+    return is_brought(eqn) and _compat.has_jvp(eqn.primitive)
+
+
+def is_brought(eqn: JaxprEqn) -> bool:
+    """Whether the entry of an equation is another library's, which is checked."""
+    return _compat.kind_of(eqn) in _TABLE.brought
 
 
 def inject_rule(eqn: JaxprEqn) -> Inject | None:

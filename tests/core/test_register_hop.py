@@ -1,6 +1,7 @@
 """Entries of the table that others bring, for primitives that taxpr does not know."""
 
 import concurrent.futures
+import dataclasses
 import sys
 import threading
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from checks import assert_close, check_types
-from jax.interpreters import mlir
+from jax.interpreters import ad, mlir
 from reference import Reference
 
 import taxpr
@@ -319,6 +320,80 @@ def test_a_derivative_of_its_own_is_not_asked_at_its_tags():
     assert float(taxpr.grad_at(f, "h", custom_rules="drop")(2.0)["h"]) == 12.0
 
 
+def sevenfold(own, rebound=True, **entry):
+    """Runs its jaxpr, which multiplies by 3; its derivative is 7, at its result 21 * result."""
+    prim = fresh("sevenfold")
+
+    def jvp(primals, tangents, **params):
+        [y] = prim.bind(*primals, **params) if rebound else [3 * primals[0]]
+        return [y], [7.0 * tangents[0] * (y if rebound else 1)]
+
+    ad.primitive_jvps[prim] = jvp
+    taxpr.register_hop(prim, dataclasses.replace(called_once(**entry), own_derivative=own))
+    return taxpr.trace(lambda x: prim.bind(x, jaxpr=body_of(x))[0])(2.0)
+
+
+def body_of(x):
+    return jax.make_jaxpr(lambda x: [taxpr.tag(x * 3, name="h")])(x)
+
+
+@pytest.mark.parametrize("own", [True, None])
+def test_what_looks_keeps_a_derivative_of_its_own(own):
+    program = sevenfold(own)
+    assert float(jax.grad(program)(2.0)) == 42.0
+    collected = program.collect()
+    counted = program.inject(taxpr.count())
+    for run in (collected, jax.jit(collected), lambda x: counted(counted.ctx, x)):
+        assert float(jax.grad(lambda x, run=run: run(x)[0])(2.0)) == 42.0
+        assert float(jax.jvp(lambda x, run=run: run(x)[0], (2.0,), (1.0,))[1]) == 42.0
+        assert jax.vmap(jax.grad(lambda x, run=run: run(x)[0]))(jnp.ones(2)).tolist() == [21.0] * 2
+    assert float(collected(2.0)[1]["h"]) == 6.0
+    with pytest.raises(taxpr.RefusedError, match="rule for derivatives of sevenfold is kept"):
+        jax.grad(lambda x: collected(x)[1]["h"])(2.0)
+    dropped = program.collect(custom_rules="drop")
+    assert float(jax.grad(lambda x: dropped(x)[0])(2.0)) == 3.0
+    assert float(jax.grad(lambda x: dropped(x)[1]["h"])(2.0)) == 3.0
+
+
+@pytest.mark.parametrize("own", [True, None])
+def test_what_changes_keeps_a_derivative_of_its_own_at_the_new_result(own):
+    program = sevenfold(own)
+    doubled = program.inject(taxpr.scale(2.0))
+    out, slope = jax.value_and_grad(lambda x: doubled(doubled.ctx, x)[0])(2.0)
+    assert (float(out), float(slope)) == (12.0, 84.0)
+    said = r"sevenfold at 0:sevenfold \(\S+test_register_hop.py.* has a derivative of its own"
+    said += ".*ad.primitive_jvps" if own is None else ""
+    with pytest.raises(taxpr.RefusedError, match=said):
+        jax.grad(lambda ctx: doubled(ctx, 2.0)[0])(doubled.ctx)
+
+
+@pytest.mark.parametrize("own", [True, None])
+def test_a_rule_that_does_not_tell_its_results_is_kept_or_refused(own):
+    program = sevenfold(own, rebound=False)
+    collected, doubled = program.collect(), program.inject(taxpr.scale(2.0))
+    assert float(jax.grad(lambda x: collected(x)[0])(2.0)) == 7.0
+    assert float(doubled(doubled.ctx, 2.0)[0]) == 12.0
+    said = "cannot differentiate sevenfold at the injected results"
+    said += ".*own_derivative=False" if own is None else ""
+    with pytest.raises(taxpr.RefusedError, match=said):
+        jax.grad(lambda x: doubled(doubled.ctx, x)[0])(2.0)
+
+
+def test_an_entry_may_say_that_a_derivative_is_that_of_what_runs():
+    collected = sevenfold(False).collect()
+    assert float(jax.grad(lambda x: collected(x)[0])(2.0)) == 3.0
+    assert float(jax.grad(lambda x: collected(x)[1]["h"])(2.0)) == 3.0
+
+
+def test_a_rule_with_rules_keeps_the_derivative_by_itself():
+    prim = fresh("by_itself")
+    ad.primitive_jvps[prim] = lambda primals, tangents, **params: (prim.bind(*primals), tangents)
+    hop = dataclasses.replace(called_once(), own_derivative=True, rules=lambda eqn: ())
+    taxpr.register_hop(prim, hop)
+    collected = taxpr.collect(lambda x: prim.bind(x, jaxpr=body_of(x))[0])
+    assert float(jax.grad(lambda x: collected(x)[0])(2.0)) == 3.0
+
+
 # ---- the table ---------------------------------------------------------------
 
 
@@ -334,7 +409,11 @@ def program_of(prim):
     return taxpr.trace(f)(2.0)
 
 
-def called_once(inject=lambda eqn, ctx, operands, thread: thread("body")(ctx, operands), **more):
+def once(eqn, ctx, operands, thread):
+    return thread("body")(ctx, operands)
+
+
+def called_once(inject=once, **more):
     return Hop(nested=lambda eqn: [called(eqn, "jaxpr", **more)], inject=inject)
 
 
@@ -409,7 +488,7 @@ def test_entries_for_what_is_imported_meanwhile_are_added_once():
     [
         ("scan", called_once(), r"'scan' is a str. An entry is for a primitive, such as"),
         (own_p, {"nested": None}, r"the entry of own is a dict, not a taxpr.Hop"),
-        (own_p, Hop(nested=lambda eqn: []), r"of own has neither an inject and a refusal. Say how"),
+        (own_p, Hop(nested=lambda eqn: []), r"of own has neither an inject nor a refusal. Say how"),
         (jax.lax.scan_p, called_once(), r"scan has an entry of taxpr's own, which stays"),
     ],
 )
@@ -444,6 +523,196 @@ def test_a_wrong_nested_says_what_is_wrong(hop, text):
     taxpr.register_hop(prim, hop)
     with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + ".*" + text):
         program.tags()
+
+
+CARRY = {"back": ((0, 0),), "in_roles": ("carry",), "out_roles": ("carry",)}
+
+
+def looping(inject=once, trips=2, **more):
+    made = called_once(inject, **{**CARRY, "trips": trips, **more})
+    return dataclasses.replace(made, loops=True)
+
+
+@pytest.mark.parametrize(
+    ("hop", "text"),
+    [
+        (called_once(trips=2), "and it runs trips=2 times, but the entry has no loops=True"),
+        (called_once(in_roles=("cary",)), "have the role 'cary', not one of 'const', 'carry', 'x'"),
+        (called_once(out_roles=("carry",)), r"back=\(\) does not say where the carry of result 0"),
+        (looping(in_roles=("const",)), r"back=\(\(0, 0\),\) leads from a carry to a const"),
+        (looping(label=3), "nested gave 3, and a label is a part of an address"),
+        (Hop(lambda eqn: called(eqn, "jaxpr"), called_once().inject), "gave a Nested, not a list"),
+        (Hop(lambda eqn: None, called_once().inject), "nested gave a NoneType, not a list"),
+    ],
+)
+def test_a_nested_that_fits_nothing_says_so(hop, text):
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, hop)
+    with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + ".*" + text):
+        program.tags()
+
+
+def test_a_back_to_another_type_says_so():
+    prim = fresh()
+    jaxpr = jax.make_jaxpr(lambda x: [taxpr.tag(x, name="h") > 0])(2.0)
+    program = taxpr.trace(lambda x: prim.bind(x, jaxpr=jaxpr)[0])(2.0)
+    taxpr.register_hop(prim, looping())
+    with pytest.raises(taxpr.ArgumentError, match=r"back=.* from bool\[\] to float32\[\]"):
+        program.tags()
+
+
+@pytest.mark.parametrize("param", [("body",), ("jaxpr", 0), ("size",)])
+def test_a_param_that_is_not_there_says_what_is(param):
+    prim = jex.Primitive("fresh")
+    prim.multiple_results = True
+    prim.def_abstract_eval(lambda *avals, jaxpr, size: jaxpr.out_avals)
+    jaxpr = jax.make_jaxpr(lambda x: [x])(2.0)
+    [eqn] = taxpr.trace(lambda x: prim.bind(x, jaxpr=jaxpr, size=3)[0])(2.0).eqns
+    with pytest.raises(taxpr.ArgumentError, match=r"called: fresh has no jaxpr at .*jaxpr, size"):
+        called(eqn, *param)
+
+
+def asking(ask):
+    return lambda eqn, ctx, operands, thread: ask(thread, ctx, operands)
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (
+            lambda t, c, a: t("jaxpr")(c, a),
+            r"inject asked for thread\('jaxpr'\), .* label.* 'body'",
+        ),
+        (lambda t, c, a: t("body")(c, *a), r"thread\('body'\) was called .*\(ctx, args\)"),
+        (lambda t, c, a: t("body")(c, *a, *a), r"thread\('body'\) was called .*\(ctx, args\)"),
+        (lambda t, c, a: t("body")(a), r"thread\('body'\) was called .*\(ctx, args\)"),
+        (lambda t, c, a: t("body")(c, []), r".* called with args nothing, .*expects float32\[\]"),
+        (lambda t, c, a: t("body")(a, c), r".* called with ctx float32\[\], .*expects int32\[\]"),
+    ],
+)
+def test_a_rule_that_asks_for_what_is_not_there_says_so(ask, text):
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, called_once(asking(ask)))
+    with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + text):
+        program.inject(lambda n, token, params: (token, n + 1), 0)
+
+
+# ---- what a rule emits -----------------------------------------------------------
+
+
+def in_python(n):
+    def inject(eqn, ctx, operands, thread):
+        for _ in range(n):
+            ctx, operands, emits = thread("body")(ctx, operands)
+        return ctx, operands, emits
+
+    return inject
+
+
+def in_a_scan(n):
+    def inject(eqn, ctx, operands, thread):
+        def step(carry, _):
+            ctx, outs, emits = thread("body")(*carry)
+            return (ctx, outs), emits
+
+        (ctx, outs), emits = jax.lax.scan(step, (ctx, operands), None, length=n)
+        return ctx, outs, emits
+
+    return inject
+
+
+def old_ctx(eqn, ctx, operands, thread):
+    return ctx, *thread("body")(ctx, operands)[1:]
+
+
+USES = {
+    "collect": lambda p: p.collect(),
+    "plant": lambda p: p.plant({"h": 1.0}, at=0),
+    "inject": lambda p: p.inject(lambda n, token, params: (token, n + 1), 0),
+    "count": lambda p: p.inject(taxpr.count(per="iteration", max_steps=3)),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize(
+    ("inject", "trips", "text"),
+    [
+        (
+            in_python(2),
+            2,
+            r"emits of a single run of 'body', .* those of 2 stacked runs: nested says trips=2",
+        ),
+        (
+            in_a_scan(3),
+            2,
+            r"emits of 3 stacked runs of 'body', and expected those of 2 .* as jax.lax.scan",
+        ),
+        (
+            in_a_scan(2),
+            1,
+            r"emits of 2 stacked runs of 'body', .* those of 1 stacked run: nested says trips=1",
+        ),
+        (in_a_scan(2), None, r"no count of the runs of 'body' .*by later, from before_loop"),
+        (in_python(1), None, r"no count of the runs of 'body' .*by later, from before_loop"),
+        (lambda e, c, o, t: (*in_a_scan(2)(e, c, o, t)[:2], {}), 2, "inject lost what .*body"),
+    ],
+)
+def test_a_rule_that_loses_runs_says_so(inject, trips, text, use):
+    """Also where nothing is collected: what is planted or counted goes by the same iterations."""
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, looping(inject, trips))
+    with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + ".*" + text):
+        use(program)
+
+
+@pytest.mark.parametrize(
+    ("inject", "more", "text"),
+    [
+        (
+            in_a_scan(2),
+            {},
+            "emits of 2 stacked runs of 'body', .* of a single run.*loops=True",
+        ),
+        (in_python(1), {"conditional": True}, "no count of the runs of 'body'.*counted.*never"),
+        (old_ctx, {}, r"inject returned the ctx that it was given, and 'body' changes it"),
+    ],
+)
+def test_a_rule_of_no_loop_that_loses_runs_says_so(inject, more, text):
+    prim = fresh()
+    program = program_of(prim)
+    taxpr.register_hop(prim, called_once(inject, **more))
+    with pytest.raises(taxpr.ArgumentError, match=AT_THE_LINE + ".*" + text):
+        program.inject(lambda n, token, params: (token, n + 1), 0)
+
+
+def test_emits_that_are_changed_are_refused():
+    prim = fresh()
+    program = program_of(prim)
+
+    def inject(eqn, ctx, operands, thread):
+        ctx, outs, emits = thread("body")(ctx, operands)
+        return (
+            ctx,
+            outs,
+            {k: e._replace(value=[x[None] for x in e.value]) for k, e in emits.items()},
+        )
+
+    taxpr.register_hop(prim, called_once(inject))
+    with pytest.raises(taxpr.ArgumentError, match="emits of 1 stacked run of 'body'"):
+        program.collect()
+
+    def one_of_them(eqn, ctx, operands, thread):
+        ctx, outs, emits = thread("body")(ctx, operands)
+        emits["body/t0"] = emits["body/t0"]._replace(value=[jnp.ones(3, bool)])
+        return ctx, outs, emits
+
+    taxpr.register_hop(prim, called_once(one_of_them))
+    said = r"returned bool\[3\] for what is collected at body/t0, and expected float32\[\]"
+    with pytest.raises(taxpr.ArgumentError, match=said):
+        program.collect()
 
 
 @pytest.mark.parametrize(

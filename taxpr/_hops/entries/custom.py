@@ -76,7 +76,7 @@ class _Call:
     def __init__(self, eqn: _compat.JaxprEqn, label: str, n_ctx: int, thread: Thread):
         self.eqn, self.label, self.thread = eqn, label, thread
         self.inner = thread("call")
-        refuse_refs(_name(eqn), thread, self.inner, eqn)
+        refuse_refs(_name(eqn), thread, self.inner.hoisted[1], eqn)
         self.jaxpr, self.consts = self.inner.hoisted
         self.n_ctx = n_ctx
         self.n_lead = len(self.consts) + n_ctx + eqn.params["num_consts"]
@@ -84,7 +84,7 @@ class _Call:
         self.of_rule: Emits = {}
         if any(rule.label == label for rule in rule_jaxprs(eqn)):
             rule = thread(label)
-            refuse_refs(_name(eqn), thread, rule, eqn)
+            refuse_refs(_name(eqn), thread, rule.hoisted[1], eqn)
             self.of_rule = {k: counted(aval) for k, aval in rule.emitted().items()}
         self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
 

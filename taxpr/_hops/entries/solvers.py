@@ -95,7 +95,7 @@ def _inject_linear_solve(
     at_solve = lengths.matvec + lengths.vecmat
     if thread.options.custom_rules == "drop":
         return inner(ctx, [*operands[at_solve : at_solve + lengths.solve], *operands[n_consts:]])
-    refuse_refs("custom_linear_solve", thread, inner, eqn)
+    refuse_refs("custom_linear_solve", thread, inner.hoisted[1], eqn)
     jaxpr, own = inner.hoisted
     n_solution = len(operands) - n_consts
     params = untagged(eqn).params
@@ -172,7 +172,7 @@ def _inject_root(
     inner = thread("solve")
     if thread.options.custom_rules == "drop":
         return inner(ctx, operands[: len(eqn.params["_prim"].solve_jaxpr.invars)])
-    refuse_refs("custom_root", thread, inner, eqn)
+    refuse_refs("custom_root", thread, inner.hoisted[1], eqn)
     jaxpr, own = inner.hoisted
     old = eqn.params["_prim"]
     solve_consts, *others = jax.tree.unflatten(old.in_tree, operands)
