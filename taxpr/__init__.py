@@ -50,6 +50,7 @@ from taxpr._primitives.tag import is_tag, keep, tag, tag_avals, tag_params, tag_
 from taxpr._programs.edit import dissolve_tags, iter_tags
 from taxpr._programs.functions import find_tags, find_values, tag_at, trace
 from taxpr._programs.gradients import grad_at
+from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.transforms import collect, inject
 from taxpr._sites.criteria import line, maybe, scope
@@ -95,6 +96,7 @@ __all__ = [
     "InjectorError",
     "InjectorKind",
     "Last",
+    "Listing",
     "Masked",
     "Nested",
     "Param",
@@ -104,6 +106,7 @@ __all__ = [
     "Site",
     "Skipped",
     "Source",
+    "SourceLine",
     "StaleDerivativeWarning",
     "State",
     "StateError",

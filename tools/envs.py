@@ -110,7 +110,7 @@ JAX_0_7 = Env(
     every=CORE,
 )
 # What depends on the versions of IPython and ipywidgets, and pictures of all kinds of programs.
-OF_NOTEBOOKS = "build cell controls interrupt magic memory messages run saved session states widget"
+OF_NOTEBOOKS = "build cell controls interrupt magic saved session states widget"
 PANEL = f"{' '.join(f'tests/jupyter/test_{name}.py' for name in OF_NOTEBOOKS.split())} {TWO}"
 # Google Colab as it comes. Its jax is wired to its accelerators, so nothing may raise it.
 COLAB = Env(

@@ -70,7 +70,7 @@ def keep_derivative(
     text = text.format(
         name=name,
         address=thread.address,
-        source=f" ({source})" if source else "",
+        source=_compat.source_note(source),
         cure=_DROP if droppable else "Either ",
         hint=hint,
     )

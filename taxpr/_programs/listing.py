@@ -1,21 +1,25 @@
-"""The user's source, each line with what became of it."""
+"""The user's source, each line with what became of it: as data, and as text."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
-from taxpr._source.parsed import Parsed, functions_around, parsed_of
+from taxpr._sites.walk import numbered
+from taxpr._source.parsed import functions_around, parsed_of
 from taxpr._source.statements import statements_of
 from taxpr._variables.table import Variable
 
+_TRACER = str(pathlib.Path(__file__).with_name("functions.py"))
 _WIDEST = 72  # characters of source; the notes of longer lines stand right behind them
+_NAMED = 3  # functions without a source whose names are told
 
 
 class Found(NamedTuple):
@@ -25,106 +29,195 @@ class Found(NamedTuple):
         eqn: The equation.
         runs: How often it runs; None where nobody knows.
         derivative: Whether it computes a derivative, in a backward pass.
+        address: Its address.
     """
 
     eqn: Any
     runs: int | None
     derivative: bool
+    address: Address
 
 
 @dataclass
-class _Line:
-    """What became of a line of source."""
+class SourceLine:
+    """A line of the user's source, and what became of it.
 
-    eqns: list[Found] = field(default_factory=list[Found])
-    variables: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    Attributes:
+        number: The number of the line, from 1.
+        text: The line.
+        equations: The equations that it made, those of functions that it called left out, in
+            program order. What holds others, such as a loop, is not among them.
+        holding: What holds others: the loops, branches and jitted functions that it called.
+        variables: The variables that it bound, where the program was traced with names.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> def f(x):
+        ...     y = jnp.sin(x) * 2
+        ...     return y
+        >>> line = trace(f, names=True)(1.0).listing().parts[0].lines[1]
+        >>> line.number, len(line.equations), [one.address for one in line.variables]
+        (2, 2, ['1:mul.0'])
+    """
+
+    number: int
+    text: str
+    equations: list[Found] = field(default_factory=list[Found])
+    holding: list[Found] = field(default_factory=list[Found])
+    variables: list[Variable] = field(default_factory=list[Variable])
+
+    @property
+    def runs(self) -> int | None:
+        """How often all its equations run; None where this differs or nobody knows."""
+        runs = {found.runs for found in self.equations}
+        return runs.pop() if len(runs) == 1 else 1 if not runs else None
+
+    @property
+    def held(self) -> Mapping[str, Mapping[str, list[Variable]]]:
+        """The variables by name, and by where in it the value was."""
+        held: dict[str, dict[str, list[Variable]]] = {}
+        for one in self.variables:
+            held.setdefault(one.name, {}).setdefault(one.path, []).append(one)
+        return held
 
 
-def listing(
-    program: Any,
-    variables: Sequence[Variable],
-    notes: Callable[[list[Found]], str] | None,
-) -> str:
+class SourcePart(NamedTuple):
+    """A function or class of the user's, the outermost one, that a program went through.
+
+    Attributes:
+        file: The name of the file; of a cell in a notebook what Python calls it.
+        lines: Its lines.
+    """
+
+    file: str
+    lines: tuple[SourceLine, ...]
+
+
+class Listing(NamedTuple):
+    """The source of a program, as `Program.listing` gives it.
+
+    Attributes:
+        parts: The functions of each file, both in the order in which they were called.
+        unknown: The equations from code of which the source is not known, or that is not the
+            user's.
+        without_source: The names of the user's functions among that code.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> def f(x):
+        ...     return jnp.sin(x) * 2
+        >>> [part] = trace(f)(1.0).listing().parts
+        >>> part.lines[1].text, [found.address for found in part.lines[1].equations]
+        ('    return jnp.sin(x) * 2', ['0:sin', '1:mul'])
+    """
+
+    parts: tuple[SourcePart, ...]
+    unknown: tuple[Found, ...]
+    without_source: tuple[str, ...]
+
+    def text(self, notes: Callable[[list[Found]], str] | None = None) -> str:
+        """All of it as text; see `Program.source`."""
+        files: dict[str, list[str]] = {}
+        for part in self.parts:
+            files.setdefault(part.file, []).append(_part_text(part, notes))
+        text = [
+            "\n".join([f"# {pathlib.PurePath(file).name}", "\n\n".join(parts)])
+            for file, parts in files.items()
+        ]
+        return "\n\n".join([*text, f"# {self.rest}"] if self.unknown else text)
+
+    @property
+    def rest(self) -> str:
+        """What there is besides the lines, in a sentence; empty if there is nothing."""
+        if not self.unknown:
+            return ""
+        names = ", ".join(self.without_source[:_NAMED])
+        names += " …" if len(self.without_source) > _NAMED else ""
+        words = f"{_counted(len(self.unknown))} from code of which the source is not known"
+        return f"{words}: {names}" if names else words
+
+
+def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     """The functions of the user's that a program went through, line by line.
 
     Args:
         program: A program.
         variables: Its variables, where they are known.
-        notes: Says more about the equations of a line.
     """
-    regions: dict[str, tuple[Parsed, set[int]]] = {}
-    lines: dict[tuple[str, int], _Line] = {}
-    unknown = 0
+    made: dict[tuple[str, int], list[Found]] = {}
+    holding: dict[tuple[str, int], list[Found]] = {}
+    unknown: list[Found] = []
+    without: dict[str, None] = {}
     codes: dict[int, CodeType] = {}
-    for found in _equations(program, 1, False):
+    for found, is_leaf in _equations(program, Address(), 1, False):
+        frames = _inside(_compat.frames_of(found.eqn)[0])
+        if not codes.keys() >= set(map(id, frames)):  # there may be a hundred, mostly JAX's
+            codes.update({id(code): code for code in reversed(frames) if id(code) not in codes})
         statements = statements_of(found.eqn)
-        for code in _compat.frames_of(found.eqn)[0]:
-            codes.setdefault(id(code), code)
         statement = next((one for one in statements if one.text), None)
-        if statement is None:
-            unknown += 1
-        else:
-            lines.setdefault((statement.file, statement.line), _Line()).eqns.append(found)
+        if statement is None and is_leaf:
+            unknown.append(found)
+            without.update(dict.fromkeys(one.function for one in statements[:1]))
+        elif statement is not None:
+            lines = made if is_leaf else holding
+            lines.setdefault((statement.file, statement.line), []).append(found)
+    held: dict[tuple[str, int], list[Variable]] = {}
     for one in variables:
-        line = lines.setdefault((one.file, one.line), _Line())
-        line.variables.setdefault(one.name, {}).setdefault(one.path, _type(one.aval))
-    files = {file for file, _ in lines}
-    for code in reversed(codes.values()):
-        if code.co_filename in files and code.co_name != "<module>":
-            parsed = parsed_of(code)
-            if parsed:
-                _, shown = regions.setdefault(code.co_filename, (parsed, set()))
-                shown.update(functions_around(parsed, code))
-    text = [
-        _file(file, parsed, sorted(shown), lines, notes)
-        for file, (parsed, shown) in regions.items()
-    ]
-    if unknown:
-        text.append(f"# {unknown:,} equations come from code of which the source is not known")
-    return "\n\n".join(text)
+        held.setdefault((one.file, one.line), []).append(one)
+    parts: dict[str, dict[int, SourcePart]] = {}
+    files = {file for file, _ in (*made, *held)}
+    for code in codes.values():
+        file = code.co_filename
+        if file not in files or code.co_name == "<module>":
+            continue
+        if parsed := parsed_of(code):
+            shown = functions_around(parsed, code)
+            if shown and shown.start not in parts.setdefault(file, {}):
+                of_part = [
+                    SourceLine(
+                        number,
+                        parsed.lines[number - 1].rstrip(),
+                        made.pop((file, number), []),
+                        holding.get((file, number), []),
+                        held.get((file, number), []),
+                    )
+                    for number in shown
+                ]
+                parts[file][shown.start] = SourcePart(file, tuple(of_part))
+    unknown += [found for rest in made.values() for found in rest]
+    every = tuple(part for of_file in parts.values() for part in of_file.values())
+    return Listing(every, tuple(unknown), tuple(without))
 
 
-def _file(
-    file: str,
-    parsed: Parsed,
-    shown: list[int],
-    lines: dict[tuple[str, int], _Line],
-    notes: Callable[[list[Found]], str] | None,
-) -> str:
-    width = min(_WIDEST, max(len(parsed.lines[number - 1]) for number in shown))
-    number_width = len(str(shown[-1]))
-    rows = [f"# {pathlib.PurePath(file).name}"]
-    last = shown[0]
-    for number in shown:
-        if number > last + 1:
-            rows.append("")
-        last = number
-        source = parsed.lines[number - 1].rstrip()
-        said = _said(lines.get((file, number)), notes)
-        row = f"{number:>{number_width}}  "
-        row += f"{source:<{width}}  # {said}" if said else source
+def _part_text(part: SourcePart, notes: Callable[[list[Found]], str] | None) -> str:
+    width = min(_WIDEST, max(len(line.text) for line in part.lines))
+    number_width = len(str(part.lines[-1].number))
+    rows: list[str] = []
+    for line in part.lines:
+        said = _said(line, notes)
+        row = f"{line.number:>{number_width}}  "
+        row += f"{line.text:<{width}}  # {said}" if said else line.text
         rows.append(row.rstrip())
     return "\n".join(rows)
 
 
-def _said(line: _Line | None, notes: Callable[[list[Found]], str] | None) -> str:
-    if line is None:
-        return ""
-    own = [found for found in line.eqns if not found.derivative]
-    derived = len(line.eqns) - len(own)
-    runs = {found.runs for found in line.eqns}
+def _said(line: SourceLine, notes: Callable[[list[Found]], str] | None) -> str:
+    own = [found for found in line.equations if not found.derivative]
+    derived = len(line.equations) - len(own)
     words = [
-        f"{name}: {len(types)} arrays" if len(types) > 1 else f"{name}{path}: {aval}"
-        for name, types in line.variables.items()
-        for path, aval in [*types.items()][:1]
+        f"{name}: {len(held)} arrays" if len(held) > 1 else f"{name}{path}: {_type(one.aval)}"
+        for name, held in line.held.items()
+        for path, (one, *_) in [*held.items()][:1]
     ]
     if own and not words and not derived:  # else JAX may have left its last equation out
         words.append(", ".join(_type(var.aval) for var in own[-1].eqn.outvars[:2]))
     words += [_counted(len(own))] if own else []
     words += [f"∂ {derived}"] if derived else []
-    if len(runs) == 1 and (once := runs.pop()) != 1:
-        words.append("in a loop" if once is None else f"×{once}")
-    words += [notes(line.eqns)] if notes and line.eqns else []
+    if len({found.runs for found in line.equations}) == 1 and line.runs != 1:
+        words.append("in a loop" if line.runs is None else f"×{line.runs}")
+    words += [notes(line.equations)] if notes and line.equations else []
     return " · ".join(filter(None, words))
 
 
@@ -136,15 +229,23 @@ def _counted(number: int) -> str:
     return f"{number:,} equation{'s' if number != 1 else ''}"
 
 
-def _equations(jaxpr: Any, runs: int | None, derivative: bool) -> Iterator[Found]:
-    for eqn in jaxpr.eqns:
+def _equations(
+    jaxpr: Any, home: Address, runs: int | None, derivative: bool
+) -> Iterator[tuple[Found, bool]]:
+    """The equations, and whether they hold no others."""
+    for local, eqn in numbered(jaxpr):
         if is_tag(eqn):
             continue
         own = (derivative or _compat.is_transposed(eqn)) and not _compat.is_recomputed(eqn)
         nested = nested_jaxprs(eqn)
-        if not nested:
-            yield Found(eqn, runs, own)
+        yield Found(eqn, runs, own, home / local), not nested
         for one in nested:
             trips = one.trips if isinstance(one.trips, int) else None
             inside = None if runs is None or trips is None else runs * trips
-            yield from _equations(one.jaxpr, inside, own)
+            yield from _equations(one.jaxpr, home / local / one.label, inside, own)
+
+
+def _inside(frames: Sequence[CodeType]) -> Sequence[CodeType]:
+    """The functions that ran while the program was traced, without those that had it traced."""
+    around = (k for k, code in enumerate(frames) if code.co_filename == _TRACER)
+    return frames[: next(around, len(frames))]

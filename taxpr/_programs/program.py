@@ -30,13 +30,15 @@ from taxpr._jaxprs.prune import pruned
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
-from taxpr._programs.listing import Found, listing
+from taxpr._programs.listing import Found, Listing, listing
 from taxpr._programs.named import tagged, with_addresses
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
 from taxpr._sites.walk import find_sites
+from taxpr._variables.select import Var as VarSelector
+from taxpr._variables.select import meaning
 from taxpr._variables.table import Variable, Variables
 
 if TYPE_CHECKING:
@@ -233,6 +235,27 @@ class Program:
         """
         return list(self.named.table) if self.named else []
 
+    def var_of(self, address: str) -> VarSelector | None:
+        """The shortest `var` that selects the value at an address, and nothing else.
+
+        Args:
+            address: Of a value, such as ``"3:sin.0"``.
+
+        Returns:
+            The selector; None if no variable is known that held the value.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> def f(x):
+            ...     for _ in range(2):
+            ...         x = jnp.sin(x)
+            ...     return x
+            >>> trace(f, names=True)(1.0).var_of("1:sin.0")
+            var('x', occurrence=2)
+        """
+        return meaning(self.variables(), address)
+
     def source(self, notes: Callable[[list[Found]], str] | None = None) -> str:
         """The source of the user's functions that the program went through, with notes.
 
@@ -256,7 +279,23 @@ class Program:
             2      y = jnp.sin(x) * 2  # y: f32[] · 2 equations
             3      return y
         """
-        return listing(self, self.variables(), notes)
+        return self.listing().text(notes)
+
+    def listing(self) -> Listing:
+        """The source of the user's functions that the program went through, as data.
+
+        Example:
+            >>> import jax
+            >>> from taxpr import trace
+            >>> def f(xs):
+            ...     return jax.lax.map(lambda x: x * x, xs)
+            >>> [part] = trace(f, names=True)(jax.numpy.ones(3)).listing().parts
+            >>> for line in part.lines:
+            ...     print(line.number, [str(one) for one in line.variables], line.runs)
+            1 ['f.xs 0'] 1
+            2 ['<lambda>.x 0'] 3
+        """
+        return listing(self, self.variables())
 
     def tags(self, where: Selector = None) -> list[Site]:
         """The tags, in program order.

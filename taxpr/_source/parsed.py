@@ -10,10 +10,13 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import re
 import warnings
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
+
+_CELL_MAGIC = re.compile(r"\A(\s*)%%.*")  # as `%%taxpr`, which runs the lines below it as Python
 
 
 class Position(NamedTuple):
@@ -49,8 +52,9 @@ class Parsed:
     def __init__(self, text: str, file: str) -> None:
         with warnings.catch_warnings():  # those of its author came when it was imported
             warnings.simplefilter("ignore")
-            self.tree = ast.parse(text, file)
-            whole = compile(text, file, "exec", dont_inherit=True)
+            python = _CELL_MAGIC.sub(r"\1", text)
+            self.tree = ast.parse(python, file)
+            whole = compile(python, file, "exec", dont_inherit=True)
         self.lines = text.split("\n")  # as Python counts: a form feed ends no line
         self._codes: dict[tuple[str, int], list[CodeType]] = {}
         for code in _codes_in(whole):

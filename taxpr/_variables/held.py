@@ -6,6 +6,7 @@ They are held by weak references, so that nothing lives longer than without.
 from __future__ import annotations
 
 import functools
+import operator
 import types
 import weakref
 from collections.abc import Callable, Iterator, ValuesView
@@ -44,7 +45,7 @@ class Held:
         at: References to the tracers, by path.
     """
 
-    __slots__ = ("_itself", "_leaves", "_structure", "at")
+    __slots__ = ("_flatten", "_itself", "_leaves", "_structure", "at")
 
     def __init__(self, value: Any) -> None:
         self.at: dict[str, Callable[[], Any]] = {}
@@ -52,8 +53,9 @@ class Held:
         if _is_tracer(value):
             self._itself = self.at[""] = weakref.ref(value)
             return
-        contents = _contents(value)
-        leaves, self._structure = _flat(contents)
+        contents, leaves, self._structure = _contents(value, _flat)
+        # A large tree is looked at before each line: without a function of Python for each leaf.
+        self._flatten = _flat if any(map(_is_iterator, leaves)) else jax.tree_util.tree_flatten
         if len(leaves) > _MOST:
             self._itself = lambda: value
             leaves = []
@@ -69,8 +71,13 @@ class Held:
         """Whether a value has the same tracers at the same places."""
         if self._itself is not None:
             return self._itself() is value
-        leaves, structure = _flat(_contents(value))
-        return structure == self._structure and all(map(_is_same, self._leaves, leaves))
+        _, leaves, structure = _contents(value, self._flatten)
+        if structure != self._structure:
+            return False
+        held = [None if one is None else one() for one in self._leaves]
+        if all(map(operator.is_, held, leaves)):
+            return True
+        return all(map(_is_same, self._leaves, leaves))
 
     def unlike(self, before: Held | None) -> Iterator[tuple[str, Any]]:
         """The tracers that were not held before, with their paths."""
@@ -80,15 +87,18 @@ class Held:
                 yield path, tracer
 
 
-def _contents(value: Any) -> Any:
-    """The attributes of an object by name; another value, such as a PyTree, itself."""
-    leaves, _ = _flat(value)
+def _contents(
+    value: Any, flatten: Callable[[Any], tuple[list[Any], Any]]
+) -> tuple[Any, list[Any], Any]:
+    """The attributes of an object by name, a PyTree itself; its leaves and structure."""
+    leaves, structure = flatten(value)
     if len(leaves) != 1 or leaves[0] is not value:
-        return value
+        return value, leaves, structure
     try:
-        return dict(object.__getattribute__(value, "__dict__"))
+        attributes = dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError, ValueError):
-        return ()
+        return (), [], None
+    return attributes, *flatten(attributes)
 
 
 def _flat(contents: Any) -> tuple[list[Any], Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -91,6 +92,24 @@ def chosen(variables: Sequence[Variable], where: Var, may_be_empty: bool) -> lis
             f"{_listed(owners.values())}. Say which: {_which(found)}."
         )
     return found
+
+
+def meaning(variables: Sequence[Variable], address: str) -> Var | None:
+    """The shortest selector that means the value at an address alone; None if there is none."""
+    for one in variables:
+        if one.address != address:
+            continue
+        number, line = {"occurrence": one.occurrence}, {"line": one.line}
+        texts = one.text, one.short, f"{one.function.replace('.<locals>', '')}.{one.text}"
+        for given, text in itertools.product(({}, number, line, {**number, **line}), texts):
+            where = Var(text, **given)
+            try:
+                found = chosen(variables, where, may_be_empty=True)
+            except SelectorError:  # of several functions
+                continue
+            if found and all(other.address == address for other in found):
+                return where
+    return None
 
 
 def _which(found: Sequence[Variable]) -> str:

@@ -109,7 +109,9 @@ class Variables:
         These are of derivatives: where JAX takes one it drops what nobody uses, but for what a
         mark reads.
         """
-        if not _is_differentiated(self.jaxpr):
+        if _hands_unused(self.jaxpr):
+            return True
+        if not (self._clean.reads_unused and _is_differentiated(self.jaxpr)):
             return False
         kept = _Cleaned().of(_compat.without_dead(self._marked))
         return size(kept) != size(_compat.without_dead(self.jaxpr))
@@ -122,6 +124,21 @@ def size(jaxpr: Any) -> int:
     return len(inner.eqns) + len(inner.invars) + len(inner.outvars) + sum(map(size, nested))
 
 
+def _hands_unused(jaxpr: Any) -> bool:
+    """Whether a backward pass hands values to a jaxpr that does not use them."""
+    return any(
+        _has_unused(one.jaxpr) if _compat.is_transposed(eqn) else _hands_unused(one.jaxpr)
+        for eqn in _compat.open_jaxpr(jaxpr).eqns
+        for one in nested_jaxprs(eqn)
+    )
+
+
+def _has_unused(jaxpr: Any) -> bool:
+    inner = _compat.open_jaxpr(jaxpr)
+    used = {id(atom) for eqn in inner.eqns for atom in eqn.invars}
+    return not used.union(map(id, inner.outvars)).issuperset(map(id, inner.invars))
+
+
 def _is_differentiated(jaxpr: Any) -> bool:
     return any(
         "jvp" in _compat.transformations_of(eqn)
@@ -131,10 +148,16 @@ def _is_differentiated(jaxpr: Any) -> bool:
 
 
 class _Cleaned:
-    """Jaxprs with marks and without; those that share a nested jaxpr share it afterwards."""
+    """Jaxprs with marks and without; those that share a nested jaxpr share it afterwards.
+
+    Attributes:
+        reads_unused: Whether a mark reads a value that no equation and no result is made of, or
+            may do so, as in a loop, which hands on what only its next iteration reads.
+    """
 
     def __init__(self) -> None:
         self._done: dict[int, tuple[Any, Any, bool]] = {}
+        self.reads_unused = False
 
     def of(self, jaxpr: Any) -> Any:
         """The jaxpr without its marks; itself where it has none."""
@@ -149,17 +172,23 @@ class _Cleaned:
     def _cleaned(self, jaxpr: Any) -> tuple[Any, bool]:
         inner, changed = _compat.open_jaxpr(jaxpr), False
         eqns: list[Any] = []
+        read: set[int] = set()
+        used = set(map(id, inner.outvars))
         for eqn in inner.eqns:
             if eqn.primitive is mark_p:
                 changed = True
+                read.update(map(id, eqn.invars))
                 continue
+            used.update(map(id, eqn.invars))
             nested = [
                 one for one in nested_jaxprs(eqn) if one.replaceable and self.marked(one.stored)
             ]
             if nested:
                 changed = True
+                self.reads_unused = self.reads_unused or is_loop(eqn)
                 eqn = replace_nested(eqn, {one.label: self.of(one.stored) for one in nested})
             eqns.append(eqn)
+        self.reads_unused = self.reads_unused or not read <= used
         return (_compat.rebuilt(jaxpr, eqns=eqns), True) if changed else (jaxpr, False)
 
 

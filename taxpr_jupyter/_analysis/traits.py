@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.extend.core.primitives as p
+import jax.numpy as jnp
 
 import taxpr
+from taxpr_jupyter._text.short import aval_text
 
 _EFFECTS = {
     "AccumEffect": "adds to a Ref",
@@ -31,7 +34,7 @@ class Trait:
     """Something special about an equation or value.
 
     Attributes:
-        mark: The class of its node: "batched", "donated", "effect" or "sharded".
+        mark: The class of its node: "batched", "donated", "effect", "precision" or "sharded".
         sign: The text on the label.
         words: The text in the tooltip.
     """
@@ -46,6 +49,8 @@ def traits(eqn: Any) -> Iterator[Trait]:
     # The name stack begins anew in a nested jaxpr, so a vmap around it is not seen there.
     if "vmap" in taxpr.transformations_of(eqn):
         yield Trait("batched", "vmap", "batched by vmap")
+    if change := _precision(eqn):
+        yield Trait("precision", "→".join(change), f"changes precision: {' to '.join(change)}")
     if effects := _effects(eqn):
         yield Trait("effect", "effect", f"effect: {'; '.join(effects)}")
     if specs := _specs(eqn):
@@ -87,6 +92,17 @@ def spec_text(sharding: Any) -> str:
     said = [f"{word}={{{', '.join(map(repr, names))}}}" for word, names in words.items() if names]
     split = said or any(entry is not None for entry in entries)
     return f"P({', '.join([*map(repr, entries), *said])})" if split else ""
+
+
+def _precision(eqn: Any) -> tuple[str, str] | None:
+    """The two types of a conversion between numbers of other precision; not to integers."""
+    if eqn.primitive is not p.convert_element_type_p:
+        return None
+    avals = [eqn.invars[0].aval, eqn.outvars[0].aval]
+    if not all(jnp.issubdtype(aval.dtype, jnp.inexact) for aval in avals):
+        return None
+    old, new = (aval_text(aval).partition("[")[0] for aval in avals)
+    return (old, new) if old != new else None
 
 
 def _effects(eqn: Any) -> list[str]:

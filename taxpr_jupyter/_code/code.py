@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from taxpr_jupyter._code.config import config_now
@@ -76,6 +77,7 @@ def code_of(
     source: Source,
     added: Mapping[str, Mapping[str, Any]],
     sites: Sequence[SiteRow],
+    held: Mapping[str, str] = MappingProxyType({}),
     states: StatesOf | None = None,
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
@@ -84,10 +86,11 @@ def code_of(
         source: The call.
         added: The params of the added tags, by value address.
         sites: All tags, with their injectors.
+        held: For values that a variable held a selector, such as ``var('scores')``.
         states: The states of the function, if it uses some.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
-    write = functools.partial(_body, source, added, sites, states, names)
+    write = functools.partial(_body, source, added, sites, held, states, names)
     attached = [site.injector.source for site in sites if site.injector]
     called = [*source.named.values(), *source.given.values()]
     names.choose_own(write(), [*called, *attached])
@@ -99,6 +102,7 @@ def _body(
     source: Source,
     added: Mapping[str, Mapping[str, Any]],
     sites: Sequence[SiteRow],
+    held: Mapping[str, str],
     states: StatesOf | None,
     names: Names,
 ) -> str:
@@ -107,12 +111,13 @@ def _body(
     assert isinstance(call, ast.Call)
     program, injected, out = (names.own(name) for name in ("program", "injected", "out"))
     lines = _given(source, names)
-    started, traced = _start(call, source, states, program, names)
+    started, traced = _start(call, source, states, program, names, any(map(held.get, added)))
     lines += started
     for address, params in added.items():
         need = functools.partial(names.named, base="value", what=f"of the tag at {address}")
         words = keywords(params, functools.partial(value_code, names=names, need=need))
-        lines.append(f"{program} = {program}.tag_at({address!r}, {words})")
+        where = f"{names.module('taxpr')}.{held[address]}" if address in held else repr(address)
+        lines.append(f"{program} = {program}.tag_at({where}, {words})")
     jit = f"{names.module('jax')}.jit"
     results = f"({out}, {names.own('states')})" if states else out
     if any(site.injector for site in sites):
@@ -141,12 +146,18 @@ def _given(source: Source, names: Names) -> list[str]:
 
 
 def _start(
-    call: ast.Call, source: Source, states: StatesOf | None, program: str, names: Names
+    call: ast.Call,
+    source: Source,
+    states: StatesOf | None,
+    program: str,
+    names: Names,
+    variables: bool,
 ) -> tuple[list[str], list[str]]:
-    """Lines that trace the call, and the arguments that are traced."""
+    """Lines that trace the call, with its variables if these are needed; the traced arguments."""
     fn, trace = ast.unparse(call.func), f"{names.module('taxpr')}.trace"
+    noted = ", names=True" if variables else ""
     if not states:
-        statics = ""
+        statics = noted
         if source.static_argnums:
             statics += f", static_argnums={source.static_argnums}"
         if source.static_argnames:
@@ -166,7 +177,7 @@ def _start(
         names,
     )
     every = [names.own("states"), *pure.args]
-    line = f"{program} = {trace}({names.own('pure')})({', '.join(every)})"
+    line = f"{program} = {trace}({names.own('pure')}{noted})({', '.join(every)})"
     return [*pure.lines, line], every
 
 

@@ -53,8 +53,8 @@ class _OfItem:
 
     @property
     def traits(self) -> list[Trait]:
-        """Its traits: effects of any equation, and other traits that all equations share."""
-        return [t for t in self.every if t.mark == "effect" or t in self.common]
+        """Its traits: what any equation has of effects and conversions, else what all share."""
+        return [t for t in self.every if t.mark in ("effect", "precision") or t in self.common]
 
 
 class Facts:

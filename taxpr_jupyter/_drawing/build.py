@@ -16,6 +16,7 @@ from taxpr_jupyter._drawing.program import Drawing
 from taxpr_jupyter._drawing.subgraph import Parts
 from taxpr_jupyter._lines.listing import Line, Lines
 from taxpr_jupyter._model.model import Counts, HeatKind, Picture
+from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.fold import BUDGET, MORE_THAN, Fold
@@ -49,7 +50,8 @@ class Builder:
 
     @functools.cached_property
     def _tooltips(self) -> Tooltips:
-        return Tooltips(taxpr.var_names(self.program), self.where)
+        held = Held(self.program).name
+        return Tooltips(taxpr.var_names(self.program), self.where, held)
 
     def picture(
         self,

@@ -158,6 +158,8 @@ class Drawing:
         self.drawn.add(address)
         kind: NodeKind = "eqn"
         marks, fold = (), None
+        # A statement names its target itself.
+        name = "" if item.title else self._tips.held(address.value(0))
         if taxpr.is_tag(eqn):
             kind = "injected" if address in self._injected else "tag"
             marks = ("added",) if address in self._added else ()
@@ -168,9 +170,10 @@ class Drawing:
             inside = self._fold.sizes.inside(eqn)
             self.foldable.add(address)
             self.folded[address] = inside.total
-            lines = labels.hop_lines(eqn, inside, item.title)
+            lines = labels.hop_lines(eqn, inside, item.title, name)
         else:
-            lines = labels.eqn_lines(eqn, item.title)
+            lines = labels.eqn_lines(eqn, item.title, name)
+            marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
         if block.loss and block.loss.eqn is eqn:

@@ -10,7 +10,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import taxpr
 from taxpr_jupyter._analysis.index import Index
@@ -25,6 +25,10 @@ from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._lines.listing import Line, Lines
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.focus import Only
+
+# An address, the key or name of a tag, or a selector of one value such as a `taxpr.var`.
+Place: TypeAlias = Any
+_SHOWN = 12  # values in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Edited:
     @functools.cached_property
     def inspector(self) -> Inspector:
         """Looks at the places of the program."""
-        return Inspector(self.program, self.index, self.sites)
+        return Inspector(self.program, self.index, self.sites, self.tagged.held)
 
     def injected(self) -> taxpr.Program:
         """The program with its tags and injectors.
@@ -150,7 +154,7 @@ class Edited:
         """Every equation as a line, regardless of folding; at most `limit` lines."""
         injected = {site.address for site in self.sites if site.injector}
         added = {site.address for site in self.sites if site.added}
-        names = Tooltips(self.tagged.letters)
+        names = Tooltips(self.tagged.letters, held=self.tagged.held.name)
         return list(Lines(names, injected=injected, added=added).all(self.program, limit))
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
@@ -166,7 +170,23 @@ class Edited:
         more = size.total + size.others - len(lines)
         return outline.rows(lines, self.sites, call=call, color=color, eqns=size.eqns, more=more)
 
-    def site(self, address: str) -> SiteRow | None:
+    def address_of(self, place: Place) -> str:
+        """The address of the one value that a selector means; a text stays as it is.
+
+        Raises:
+            taxpr.SelectorError: If it means no value.
+            PanelError: If it means several.
+        """
+        if isinstance(place, str):
+            return place
+        found = taxpr.find_values(self.program, place)
+        if len(found) > 1:
+            shown = [value.address for value in found[:_SHOWN]]
+            named = ", ".join(str(self.program.var_of(one) or one) for one in shown)
+            raise PanelError(f"{place} means {len(found)} values. Say which: {named}.")
+        return found[0].address
+
+    def site(self, address: Place) -> SiteRow | None:
         """The tag with this key, address or name; None if there is none.
 
         An address of the program is not looked up as a name.
@@ -174,6 +194,7 @@ class Edited:
         Raises:
             PanelError: If several tags have this name.
         """
+        address = self.address_of(address)
         for site in self.sites:
             if site.key == address:
                 return site
@@ -190,7 +211,7 @@ class Edited:
             raise PanelError(f"Several tags have the name {address!r}: say which, of {places}")
         return named[0] if named else None
 
-    def the_site(self, address: str) -> SiteRow:
+    def the_site(self, address: Place) -> SiteRow:
         """The tag with this key, address or name.
 
         Raises:
@@ -198,15 +219,17 @@ class Edited:
         """
         site = self.site(address)
         if site is None:
-            raise PanelError(f"There is no tag at {address!r}. {self._near(address)}")
+            near = self._near(self.address_of(address))
+            raise PanelError(f"There is no tag at {address!r}. {near}")
         return site
 
-    def untagged_value(self, address: str) -> str:
+    def untagged_value(self, address: Place) -> str:
         """The address of a value that has no tag yet.
 
         Raises:
             PanelError: If it has a tag, or there is no such value.
         """
+        address = self.address_of(address)
         site = self.site(address)
         if site is None:
             return self.index.one_value(address, self._near(address))
@@ -220,15 +243,17 @@ class Edited:
         titles = {site.title: site.name or site.address for site in self.sites}
         return f"Tags: {nearest(address, titles) or 'none'}"
 
-    def new_name(self, name: str | None) -> str:
-        """``name``, or the first free one of ``tag1``, ``tag2``, ….
+    def new_name(self, name: str | None, address: str = "") -> str:
+        """``name``, or a free one: the variable that held the value, or ``tag1``, ``tag2``, ….
 
         Raises:
             PanelError: If the name is taken.
         """
         taken = {site.name: site for site in self.sites}
         if name is None:
-            return next(n for k in itertools.count(1) if (n := f"tag{k}") not in taken)
+            held = self.tagged.held.name(address)
+            free = (f"{held or 'tag'}{k}" for k in itertools.count(2 if held else 1))
+            return held if held and held not in taken else next(n for n in free if n not in taken)
         if name in taken:
             raise PanelError(f"The name {name!r} is taken by the tag at {taken[name].address}")
         return name

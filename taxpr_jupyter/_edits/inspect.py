@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from taxpr_jupyter._analysis.index import Home, Index
 from taxpr_jupyter._analysis.stateful import state_leaves
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import aval_text, literal_text, shortened, visible
 from taxpr_jupyter._tracing.sources import source_line, source_text
 
@@ -25,7 +27,8 @@ class ValueRow:
 
     Attributes:
         address: Its address, which `Session.tag` takes.
-        text: Its letter and type, such as ``h:f32[3]``.
+        text: Its letter and type, such as ``h:f32[3]``, behind the variable that held it, if known:
+            ``scores · h:f32[3]``.
         tag: The tag that marks it, or None.
         refused: Why it cannot be tagged; None if it can.
     """
@@ -95,11 +98,15 @@ class Inspector:
         program: The program with the added tags.
         index: Its places.
         sites: Its tags.
+        held: Its variables of the source.
     """
 
-    def __init__(self, program: taxpr.Program, index: Index, sites: tuple[SiteRow, ...]) -> None:
+    def __init__(
+        self, program: taxpr.Program, index: Index, sites: tuple[SiteRow, ...], held: Held
+    ) -> None:
         self._program = program
         self._index = index
+        self._held = held
         self._letters = taxpr.var_names(program.jaxpr)
         self._costs = Costs()
         self._states = state_leaves(program)
@@ -131,7 +138,8 @@ class Inspector:
         return Inspection(
             address=address,
             kind="state" if address in self._states else kind or "eqn",
-            title=self._input_title(value, home) if kind else address,
+            title=self._input_title(value, home) if kind else self._held.name(address) or address,
+            params=self._variables(address),
             outputs=(self._text(variable),),
             values=self._values(address, home),
             refused=home.refused,
@@ -145,9 +153,9 @@ class Inspector:
         return Inspection(
             address=address,
             kind="tag" if site else "eqn",
-            title=f"tag {visible(site.name or '')}".strip() if site else eqn.primitive.name,
+            title=f"tag {visible(site.name or '')}".strip() if site else self._title(address, eqn),
             primitive=eqn.primitive.name,
-            params=() if site else tuple((k, _param(v)) for k, v in eqn.params.items()),
+            params=() if site else self._params(address, eqn),
             inputs=tuple(self._text(atom) for atom in eqn.invars),
             outputs=tuple(self._text(var) for var in eqn.outvars),
             source=source_text(source),
@@ -162,6 +170,25 @@ class Inspector:
             refused=home.refused,
             cost=() if site else self._costs.of_eqn(eqn).lines(eqn),
         )
+
+    @functools.cached_property
+    def _names(self) -> dict[Any, str]:
+        """The variable of the source for each value that one held."""
+        held = self._held
+        return {self._index.variable(address): held.name(address) for address in held.addresses}
+
+    def _title(self, address: str, eqn: Any) -> str:
+        name = self._names.get(eqn.outvars[0]) if len(eqn.outvars) == 1 else None
+        return f"{name} = {eqn.primitive.name}" if name else eqn.primitive.name
+
+    def _params(self, address: str, eqn: Any) -> tuple[tuple[str, str], ...]:
+        params = tuple((key, _param(value)) for key, value in eqn.params.items())
+        return (*self._variables(taxpr.Address(address).value(0)), *params)
+
+    def _variables(self, address: str) -> tuple[tuple[str, str], ...]:
+        """All variables that held a value, each with its line."""
+        texts = dict.fromkeys(f"{one.short} ({one.place})" for one in self._held.at(address))
+        return (("variable", visible(", ".join(texts))),) if texts else ()
 
     def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
         """The source line of the value that a tag marks."""
@@ -211,7 +238,8 @@ class Inspector:
         if taxpr.is_literal(atom):
             return literal_text(atom)
         letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "_")
-        return f"{letter}:{aval_text(atom.aval)}"
+        text = f"{letter}:{aval_text(atom.aval)}"
+        return f"{name} · {text}" if (name := self._names.get(atom)) else text
 
 
 def _call_of(site: SiteRow) -> str:

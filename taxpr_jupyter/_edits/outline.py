@@ -111,7 +111,8 @@ def _listed(line: Line) -> str:
         case _:
             name = line.name
     made = f"{' '.join(line.made)} = " if line.made else ""
-    return f"{made}{name} {' '.join(line.used)}".strip()
+    held = f"  # {line.held}" if line.held else ""
+    return f"{made}{name} {' '.join(line.used)}".strip() + held
 
 
 def tags_table(sites: Sequence[SiteRow], *, color: bool = False) -> str:

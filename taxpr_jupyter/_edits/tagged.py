@@ -12,6 +12,7 @@ from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._edits.sites import SiteRow, site_rows
 from taxpr_jupyter._search.find import Finder
+from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._tracing.sources import source_text
 
 
@@ -58,6 +59,11 @@ class Tagged:
     def letters(self) -> Mapping[Any, str]:
         """The names of the variables."""
         return taxpr.var_names(self.program)
+
+    @functools.cached_property
+    def held(self) -> Held:
+        """The variables of the source."""
+        return Held(self.program)
 
     @functools.cached_property
     def size(self) -> Size:

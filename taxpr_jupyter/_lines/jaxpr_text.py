@@ -187,4 +187,6 @@ def _eqn_spans(line: Line) -> Spans:
     spans += [Span(f" {' '.join(used)}", "value")] if used else []
     if len(used) < len(line.used):
         spans.append(Span(f" +{len(line.used) - len(used)}", "note"))
+    if line.held:
+        spans.append(Span(f"  # {line.held}", "note"))
     return spans

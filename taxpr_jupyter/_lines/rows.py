@@ -138,6 +138,7 @@ def _outline_spans(line: Line) -> Spans:
         used = " ".join(line.used)
         value = " → ".join(filter(None, (used, made)))
         spans += [Span(value, "value")] if value else []
+    spans += [Span(line.held, "note")] if line.held else []
     spans += [Span(line.note, "note")] if line.note else []
     spans += [Span(line.types, "type")] if line.types else []
     if line.kind == "injected":

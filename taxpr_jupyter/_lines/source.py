@@ -1,42 +1,276 @@
-"""Write the user's source, each line with its equations and its share of the FLOPs."""
+"""The user's source, each line with what became of it and its share of the costs."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import taxpr
-from taxpr_jupyter._analysis.costs import Costs
+import jax.numpy as jnp
+import numpy as np
 
-_LEAST = 0.01  # of all operations; smaller shares are not written
+import taxpr
+from taxpr_jupyter._analysis.collection import without_collection
+from taxpr_jupyter._analysis.costs import Costs
+from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model import messages
+from taxpr_jupyter._text.short import aval_text, visible
+
+LEAST = 0.01  # of all operations; lines with less are quiet
+MOST_LINES = 2000  # that a page gets
+MOST_PATHS = 12  # arrays of one variable on a line that are told one by one
+MOST_VALUES = 64  # of one variable on a line
+HOW_NAMES = (
+    "The variables are not known: the program was traced before, or beside a debugger, or its "
+    "derivative would keep more for them. trace(f, names=True) notes them even so."
+)
+NO_SHARES = "No shares of FLOPs and bytes: nobody knows how often a loop runs."
+
+File = Callable[[str], str]  # the name of a file for people
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceRow:
+    """A line of the user's source, and what became of it.
+
+    Attributes:
+        file: The file, or Python's name of a cell.
+        line: The line, its equations and variables.
+        flops: The share of its equations in the operations of the program, 0 to 1; None where
+            nobody knows.
+        bytes: The same, of the bytes that they move.
+        marks: What is special about it, in short words: that it costs most, or that it makes wider
+            floats.
+    """
+
+    file: str
+    line: taxpr.SourceLine
+    flops: float | None = None
+    bytes: float | None = None
+    marks: tuple[str, ...] = ()
+
+
+class SourceRows:
+    """The source of a program, with its costs.
+
+    Args:
+        program: The program as traced; with names its variables are known.
+
+    Attributes:
+        rows: The lines, function by function in the order of calls.
+        breaks: The numbers of the rows at which a function begins.
+        rest: What there is besides, in a sentence; may be empty.
+        note: What is not known of the lines, and how to get it; may be empty.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y
+        >>> source = SourceRows(taxpr.trace(f, names=True)(jnp.ones(3)))
+        >>> [(row.line.number, row.flops, row.marks) for row in source.rows if row.flops]
+        [(2, 1.0, ('most FLOPs', 'most bytes'))]
+    """
+
+    def __init__(self, program: taxpr.Program) -> None:
+        with without_collection():
+            self.listing = listing = program.listing()
+        costs = Costs()
+        whole = [_cost(costs, listing.unknown)]
+        rows: list[SourceRow] = []
+        self.breaks: list[int] = []
+        for part in listing.parts:
+            self.breaks.append(len(rows))
+            for line in part.lines:
+                whole.append(_cost(costs, line.equations))
+                rows.append(SourceRow(part.file, line, marks=_wider(line)))
+        flops, moved = (sum(one) for one in zip(*whole, strict=True))
+        shares = [
+            (_share(a, flops), _share(b, moved)) if row.line.equations else (None, None)
+            for row, (a, b) in zip(rows, whole[1:], strict=True)
+        ]
+        most = [_most([one[k] for one in shares]) for k in range(2)]
+        words = "most FLOPs", "most bytes"
+        self.rows = tuple(
+            dataclasses.replace(
+                row,
+                flops=a,
+                bytes=b,
+                marks=(*(words[k] for k in range(2) if most[k] == number), *row.marks),
+            )
+            for number, (row, (a, b)) in enumerate(zip(rows, shares, strict=True))
+        )
+        self.rest = listing.rest
+        notes = [] if program.variables() or not rows else [HOW_NAMES]
+        self.note = " ".join(notes + ([NO_SHARES] if math.isnan(flops) else []))
+
+    def text(self) -> str:
+        """What `Program.source` says, with the share of each line in the operations of all."""
+        flops = {id(row.line.equations): row.flops for row in self.rows}
+
+        def said(found: list[Any]) -> str:
+            share = flops.get(id(found)) or 0.0
+            return f"{share:.0%} of FLOPs" if share >= LEAST else ""
+
+        return self.listing.text(said)
+
+    def at(self, place: str) -> SourceRow:
+        """The line at a place such as ``"model.py:12"``.
+
+        Raises:
+            PanelError: There is no such line.
+        """
+        file, _, number = place.rpartition(":")
+        found = [row for row in self.rows if str(row.line.number) == number]
+        own = [row for row in found if row.file == file]
+        if rows := own or [row for row in found if row.file.endswith(f"/{file}")]:
+            return rows[0]
+        raise PanelError(f"The program went through no line {place!r}")
+
+    def state(self, file: File) -> messages.Source:
+        """What a browser shows of it.
+
+        Args:
+            file: Gives the name of a file for people.
+        """
+        parts: list[messages.SourcePart] = []
+        for number, row in enumerate(self.rows[:MOST_LINES]):
+            if number in self.breaks:
+                parts.append({"file": row.file, "title": visible(file(row.file)), "lines": []})
+            parts[-1]["lines"].append(_line_state(row))
+        return {
+            "note": self.note,
+            "rest": self.rest,
+            "more": max(0, len(self.rows) - MOST_LINES),
+            "parts": parts,
+        }
+
+
+class LinesOf:
+    """Finds the lines of source that made what an address stands for, or that hold it.
+
+    Args:
+        index: The places of the program, which may have tags by now.
+        source: The source of the program.
+    """
+
+    def __init__(self, index: Index, source: SourceRows) -> None:
+        self._index = index
+        pairs = [
+            (place, number)
+            for number, row in enumerate(source.rows)
+            for place in self._places(row.line)
+        ]
+        found = np.array(sorted(set(pairs)), int).reshape(-1, 2)
+        self._places_of, self._lines = found[:, 0], found[:, 1]
+
+    def of(self, address: str) -> list[int]:
+        """The numbers of the rows; none where nothing is at the address."""
+        try:
+            start, stop = self._index.span(address)
+        except PanelError:
+            return []
+        first, last = np.searchsorted(self._places_of, [start, stop])
+        if first == last and self._is_result_of_leaf(address):
+            return self.of(taxpr.Address(address).eqn)
+        return np.unique(self._lines[first:last]).tolist()
+
+    def _is_result_of_leaf(self, address: str) -> bool:
+        eqn = taxpr.Address(address).eqn
+        place = self._index.eqn(eqn)
+        return eqn != address and place is not None and place.is_leaf
+
+    def of_all(self, addresses: Iterable[str]) -> dict[str, list[int]]:
+        """The same of many, without those that have none."""
+        found = {address: self.of(address) for address in dict.fromkeys(addresses)}
+        return {address: lines for address, lines in found.items() if lines}
+
+    def _places(self, line: taxpr.SourceLine) -> Iterator[int]:
+        for found in (*line.equations, *line.holding):
+            if (place := self._index.eqn(found.address)) is not None:
+                yield place.number
+        for one in line.variables:
+            with contextlib.suppress(PanelError):
+                yield self._index.span(one.address)[0]
 
 
 def source_text(program: taxpr.Program) -> str:
-    """The text of `Program.source`, with each line's share of all operations.
+    """What `Program.source` says, with the share of each line in the operations of all.
 
-    There are no shares if the program has a loop of unknown length.
+    Without shares where a loop runs nobody knows how often.
 
     Args:
-        program: A program. If it was traced with names, the text has the variables.
+        program: A program; if it was traced with names, its lines tell its variables.
     """
-    costs = Costs()
-    lines: list[float] = []
+    return SourceRows(program).text()
 
-    def operations(found: Sequence[Any]) -> float:
-        runs = (math.nan if one.runs is None else one.runs for one in found)
-        each = (costs.of_eqn(one.eqn).operations for one in found)
-        return sum(a * b for a, b in zip(runs, each, strict=True))
 
-    def counted(found: Sequence[Any]) -> str:
-        lines.append(operations(found))
-        return ""
+def _cost(costs: Costs, found: Sequence[Any]) -> tuple[float, float]:
+    """Operations and bytes of all runs of equations; nan where nobody knows how often they run."""
+    flops = moved = 0.0
+    for one in found:
+        runs = math.nan if one.runs is None else one.runs
+        cost = costs.of_eqn(one.eqn)
+        flops, moved = flops + runs * cost.operations, moved + runs * cost.bytes
+    return flops, moved
 
-    program.source(counted)
-    whole = sum(lines)
 
-    def share(found: Sequence[Any]) -> str:
-        part = operations(found) / whole if whole else 0.0
-        return f"{part:.0%} of FLOPs" if part >= _LEAST else ""
+def _share(part: float, whole: float) -> float | None:
+    return None if math.isnan(whole) else part / whole if whole else 0.0
 
-    return program.source(share)
+
+def _most(shares: Sequence[float | None]) -> int | None:
+    """The number of the greatest share; None if there is none that is worth a word."""
+    known = [share or 0.0 for share in shares]
+    best = max(range(len(known)), key=known.__getitem__, default=None)
+    return best if best is not None and known[best] >= LEAST else None
+
+
+def _wider(line: taxpr.SourceLine) -> tuple[str, ...]:
+    """From which floats to which wider ones a line converts values."""
+    words: dict[str, None] = {}
+    for found in line.equations:
+        if found.eqn.primitive.name == "convert_element_type":
+            old, new = (getattr(found.eqn, end)[0].aval.dtype for end in ("invars", "outvars"))
+            floats = all(jnp.issubdtype(dtype, jnp.floating) for dtype in (old, new))
+            if floats and new.itemsize > old.itemsize:
+                words[f"{_short(old)}→{_short(new)}"] = None
+    return tuple(words)
+
+
+def _short(dtype: Any) -> str:
+    return dtype.name.replace("bfloat", "bf").replace("float", "f")
+
+
+def _line_state(row: SourceRow) -> messages.SourceLine:
+    line = row.line
+    derived = sum(found.derivative for found in line.equations)
+    looping = len({found.runs for found in line.equations}) == 1 and line.runs != 1
+    return {
+        "number": line.number,
+        "text": visible(line.text.expandtabs()),
+        "variables": [one for name, held in line.held.items() for one in _held(name, held)],
+        "equations": len(line.equations) - derived,
+        "derivative": derived,
+        "holds": bool(line.holding),
+        "runs": "" if not looping else "in a loop" if line.runs is None else f"×{line.runs:,}",
+        "flops": row.flops,
+        "bytes": row.bytes,
+        "marks": list(row.marks),
+    }
+
+
+def _held(name: str, held: Any) -> Iterator[messages.SourceVariable]:
+    """A variable, or the arrays in it one by one."""
+    for path, values in list(held.items())[:MOST_PATHS]:
+        types = list(dict.fromkeys(aval_text(one.aval) for one in values))
+        yield {
+            "name": visible(name + path),
+            "type": " | ".join(types[:2]) + (" | …" if len(types) > 2 else ""),
+            "addresses": [str(one.address) for one in values[:MOST_VALUES]],
+        }
+    if (more := len(held) - MOST_PATHS) > 0:
+        yield {"name": visible(name), "type": f"{more:,} more arrays", "addresses": []}

@@ -16,7 +16,10 @@ class Plain(TypedDict):
 
 
 class At(TypedDict):
-    """A request about an address, or about a name: of a state, an array, or a kind of heat."""
+    """A request about an address, or about a name: of a state, an array, or a kind of heat.
+
+    A line of source is called by its file and number: ``model.py:12``.
+    """
 
     do: Literal[
         "untag",
@@ -27,6 +30,8 @@ class At(TypedDict):
         "place",
         "upstream",
         "downstream",
+        "line",
+        "reveal",
         "keepState",
         "resetState",
         "watch",
@@ -287,9 +292,13 @@ class Found(TypedDict, total=False):
 
 
 class Slice(TypedDict, total=False):
-    """The lit part of the picture, if any; ``whole`` if all of the program is drawn."""
+    """The lit part of the picture, if any; ``whole`` if all of the program is drawn.
+
+    ``line`` is the line of source whose equations are lit.
+    """
 
     words: str
+    line: str
     elements: list[str]
     edges: list[int]
     only: bool
@@ -358,6 +367,49 @@ class States(TypedDict):
     states: list[State]
 
 
+class SourceVariable(TypedDict):
+    """A variable of a line, or a part of one; one address for each value that it held."""
+
+    name: str
+    type: str
+    addresses: list[str]
+
+
+class SourceLine(TypedDict):
+    """A line of source; ``holds`` if it made a loop or the like; shares are None if not known."""
+
+    number: int
+    text: str
+    variables: list[SourceVariable]
+    equations: int
+    derivative: int
+    holds: bool
+    runs: str
+    flops: float | None
+    bytes: float | None
+    marks: list[str]
+
+
+class SourcePart(TypedDict):
+    """A function, or a class."""
+
+    file: str
+    title: str
+    lines: list[SourceLine]
+
+
+class Source(TypedDict):
+    """The source of the user's functions; ``more`` lines are not sent.
+
+    Elsewhere lines are called by their numbers, from 0, through all parts.
+    """
+
+    note: str
+    rest: str
+    more: int
+    parts: list[SourcePart]
+
+
 class Place(TypedDict):
     """Where the user put the picture in its window; empty if they did not."""
 
@@ -375,7 +427,7 @@ class Traits(TypedDict):
     note: str
     call: str
     counts: str
-    view: Literal["picture", "text", "outline", "compare"]
+    view: Literal["picture", "source", "text", "outline", "compare"]
     rows: Rows | Empty
     heat: str
     marks: dict[str, str]
@@ -388,6 +440,9 @@ class Traits(TypedDict):
     found: Found
     slice: Slice
     comparison: Comparison
+    source: Source | Empty
+    source_of: dict[str, list[int]]  # the lines of each element of the picture
+    source_run: dict[str, str]  # what the last run says of lines, by their numbers
     states: States | Empty
     tags: list[Tag]
     message: Said | Empty
@@ -434,9 +489,10 @@ class Known(TypedDict):
 
 
 class Page(TypedDict):
-    """A picture; ``ends`` are the numbers of the nodes of each edge."""
+    """A picture: the numbers of the nodes of each edge, and the lines of source of each element."""
 
     ends: list[tuple[int, int]]
+    lines: dict[str, list[int]]
     counts: str
     svg: NotRequired[str]
     outer: NotRequired[str]
@@ -456,6 +512,7 @@ class PageData(TypedDict):
     pages: dict[str, Page]
     left: dict[str, Left]
     call: str
+    source: Source | Empty
     legend: Facts
     grammar: Grammar
     known: Known

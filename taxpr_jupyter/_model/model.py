@@ -97,9 +97,10 @@ class Node:
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
-            what it makes), "rest" (it stands for what the reader left out), "batched", "donated",
-            "effect", "sharded" (what its equation or value is), "written" (a state that is). In a
-            comparison also "same", "inside", "follows", "changed", "new", "gone".
+            what it makes), "rest" (it stands for what the reader left out), "plumbing" (it only
+            arranges values), "batched", "donated", "effect", "precision", "sharded" (what its
+            equation or value is), "written" (a state that is). In a comparison also "same",
+            "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
             a comparison the address of its partner in the other picture.

@@ -22,6 +22,8 @@ EDGE_FONT = 8  # points
 # Fonts whose characters are as wide as `_dot` reckons, or narrower.
 FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
 
+_SHAPES = ("rect", "path")
+
 FITS = "max-width:100%;height:auto"
 
 
@@ -63,13 +65,15 @@ def css(heated: bool) -> str:
     for kind, fill in theme.BACKWARD_FILLS.items():
         node = f".node.{kind}.backward"
         rules[f"{node} rect,{node} path"] = _colour("fill", f"backward-{kind}-fill", fill)
-    rules[".effect rect,.effect path"] = "stroke-width:2px"
-    rest = ".node.rest.rest rect,.node.rest.rest path"
-    rules[rest] = _colour("fill", "literal-fill", theme.REST_FILL) + _colour(
+    rules[".node.effect.effect rect,.node.effect.effect path"] = "stroke-width:2px"
+    rules[".node.plumbing.plumbing rect"] = f"fill-opacity:{theme.PLUMBING_OPACITY}"
+    rules[".node.precision.precision rect,.node.precision.precision path"] = (
+        f"stroke-width:{theme.PRECISION_BORDER}px;" + _colour("stroke", "control", theme.CONTROL)
+    )
+    left = ",".join(f".node.{mark}.{mark} {tag}" for mark in ("rest", "unused") for tag in _SHAPES)
+    rules[left] = _colour("fill", "literal-fill", theme.REST_FILL) + _colour(
         "stroke", "line", theme.LINE
     )
-    unused = ".node.unused.unused rect,.node.unused.unused path"
-    rules[unused] = rules[rest]
     rules[".node.unused text"] = _colour("fill", "muted", theme.MUTED)
     rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
     # As specific as those for marks, and after them: a cost has its colour on every node.

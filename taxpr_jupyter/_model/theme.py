@@ -60,6 +60,9 @@ LOOKS: Mapping[str, Look] = {
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
 }
 
+PLUMBING_OPACITY = 0.35  # of the fill of what only arranges values
+PLUMBING_FILL = "#f9fafb"  # the same where nothing is seen through it
+PRECISION_BORDER = 1.8  # points, of what changes how precise values are
 REST_FILL = "#f7f7f7"  # of what was left out, and of what nothing uses
 # What computes in the backward pass of a derivative; its groups are named, besides.
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
@@ -110,6 +113,10 @@ def look_of(node: Node) -> Look:
         return replace(look, shape="box", fill=REST_FILL, line=LINE)
     if "unused" in node.marks:
         return replace(look, fill=REST_FILL, line=LINE)
+    if "plumbing" in node.marks:
+        return replace(look, fill=PLUMBING_FILL, pad=(3, 1))
+    if "precision" in node.marks:
+        look = replace(look, line=CONTROL, border=PRECISION_BORDER)
     if "backward" in node.marks and node.kind in BACKWARD_FILLS:
         return replace(look, fill=BACKWARD_FILLS[node.kind])
     return look

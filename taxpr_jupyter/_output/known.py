@@ -9,7 +9,6 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-import taxpr
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._model.messages import Known
 from taxpr_jupyter._search.searched import Searched
@@ -18,18 +17,16 @@ from taxpr_jupyter._text.short import Where
 _COLUMNS = ("source", "scope", "name", "label", "variable")  # after the types
 
 
-def known_places(
-    program: taxpr.Program, where: Where, room: int, shown: Collection[str] = ()
-) -> Known:
+def known_places(index: Index, where: Where, room: int, shown: Collection[str] = ()) -> Known:
     """The texts of what is shown, and of as many other places as there is room for, in order.
 
     Args:
-        program: The program.
+        index: The places of the program.
         where: Writes a source.
         room: About how many bytes of JSON there may be.
         shown: Addresses of places.
     """
-    searched = Searched(Index(program), where)
+    searched = Searched(index, where)
     columns = {name: searched.columns[name]() for name in (*_COLUMNS, "tag", "primitive")}
     rows, letters = searched.rows, searched.letters
     numbers = {"": 0}

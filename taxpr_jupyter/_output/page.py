@@ -23,12 +23,14 @@ from typing import Any, Protocol
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import plain, to_dot
 from taxpr_jupyter._layout.layout import lay_out_all
+from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.legend import legend_rows
-from taxpr_jupyter._model.messages import PageData
+from taxpr_jupyter._model.messages import Empty, PageData, Source
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known_places
@@ -36,6 +38,7 @@ from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._tracing.sources import file_text
 
 LEVELS = 6  # how deep one can walk
 MAX_BYTES = 2_000_000
@@ -87,16 +90,25 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     first = drawing.picture
     shown = {one.fold or one.address for one in (*first.nodes, *first.clusters)}
     # Half of the room at most: a search is worth little in a file without pictures.
-    known = known_places(drawing.program, drawing.builder.where, (max_bytes - size) // 2, shown)
+    index = Index(drawing.program)
+    known = known_places(index, drawing.builder.where, (max_bytes - size) // 2, shown)
+    source, lines_of = _source(index, (max_bytes - size) // 4)
     data: PageData = {
-        "pages": {"": {"ends": _ends(drawing.picture), "counts": str(drawing.picture.counts)}},
+        "pages": {
+            "": {
+                "ends": _ends(drawing.picture),
+                "lines": lines_of(drawing.picture),
+                "counts": str(drawing.picture.counts),
+            }
+        },
         "left": {},
         "call": drawing.call,
+        "source": source,
         "legend": legend_rows(),
         "grammar": GRAMMAR,
         "known": known,
     }
-    size += len(_embedded(known))
+    size += len(_embedded(known)) + len(_embedded(source))
     until = time.monotonic() + drawing.timeout
 
     def room() -> bool:
@@ -116,6 +128,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
             "outer": inner.outer,
             "title": inner.title,
             "ends": _ends(inner.picture),
+            "lines": lines_of(inner.picture),
             "counts": _counts(inner.picture, tagged=drawing.picture.counts.tags > 0),
             "svg": shown,
         }
@@ -146,6 +159,20 @@ def _laid_out(
             raw = next(svgs).svg if inner.picture else None
             shown = raw and inner.picture and _STYLE.sub("", finish_svg(raw, inner.picture))
             yield inner, shown
+
+
+def _source(
+    index: Index, room: int
+) -> tuple[Source | Empty, Callable[[Picture], dict[str, list[int]]]]:
+    """The source if there is room for it, and what gives the lines of the elements of a picture."""
+    source = SourceRows(index.program)
+    state = source.state(file_text)
+    if len(_embedded(state)) > room:
+        return {}, lambda _: {}
+    lines = LinesOf(index, source)
+    return state, lambda picture: lines.of_all(
+        one.address for one in (*picture.nodes, *picture.clusters)
+    )
 
 
 def _ends(picture: Picture) -> list[tuple[int, int]]:

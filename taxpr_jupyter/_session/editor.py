@@ -7,6 +7,7 @@ from typing import Any
 
 from taxpr_jupyter._edits import attach as _attach
 from taxpr_jupyter._edits.attach import Attached, Choice
+from taxpr_jupyter._edits.edits import Place
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.store import Store, without
@@ -29,14 +30,16 @@ class Editor:
         with self._store.lock:
             return self._store.edited.sites
 
-    def tag(self, address: str, name: str | None = None, **params: Any) -> str:
+    def tag(self, address: Place, name: str | None = None, **params: Any) -> str:
         """Tags a value.
 
         A value that was tagged so before stays as it is: a cell may run again.
 
         Args:
-            address: Of the value, or of an equation with one result.
-            name: The tag's name; by default ``tag1``, ``tag2``, ….
+            address: Of the value, or of an equation with one result; or a selector of one value
+                such as `taxpr.var`.
+            name: The tag's name; by default the variable that held the value, or ``tag1``,
+                ``tag2``, ….
             **params: More params of the tag.
 
         Returns:
@@ -57,15 +60,15 @@ class Editor:
             if site is not None and site.added and site.params == {"name": name, **params}:
                 return site.key
             key = self._store.edited.untagged_value(address)
-            params = {"name": self._store.edited.new_name(name), **params}
+            params = {"name": self._store.edited.new_name(name, key), **params}
             self._store.put(tags={**self._store.edits.tags, key: params})
             return key
 
-    def untag(self, address: str) -> None:
+    def untag(self, address: Place) -> None:
         """Removes an added tag, with its injector.
 
         Args:
-            address: Of the tag or its value, or the tag's name.
+            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
 
         Raises:
             PanelError: If there is no such tag, or it is in the source.
@@ -77,11 +80,11 @@ class Editor:
                 tags=without(edits.tags, site.key), attached=without(edits.attached, site.key)
             )
 
-    def rename(self, address: str, name: str) -> None:
+    def rename(self, address: Place, name: str) -> None:
         """Gives an added tag another name.
 
         Args:
-            address: Of the tag or its value, or the tag's name.
+            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
             name: The new name.
 
         Raises:
@@ -93,7 +96,7 @@ class Editor:
                 params = {**site.params, "name": self._store.edited.new_name(name)}
                 self._store.put(tags={**self._store.edits.tags, site.key: params})
 
-    def attach(self, address: str, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
+    def attach(self, address: Place, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
         """Attaches an injector to a tag; a value without a tag is tagged first.
 
         The injector is tried out at once, without running anything. If it raises, or
@@ -101,7 +104,7 @@ class Editor:
         of, such as a derivative that stays as it was, is in `Attached.note`, too.
 
         Args:
-            address: Of a tag or a value, or a tag's name.
+            address: Of a tag or a value, or a tag's name; or a selector such as `taxpr.var`.
             injector: The name of a ready injector or of a function in the notebook, a
                 `taxpr.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
@@ -131,7 +134,8 @@ class Editor:
             edited, tag = self._store.edited, None
             site = edited.site(address)
             if site is None:
-                key, tag = edited.untagged_value(address), {"name": edited.new_name(None)}
+                key = edited.untagged_value(address)
+                tag = {"name": edited.new_name(None, key)}
                 edited = edited.changed(tags={**edited.edits.tags, key: tag})
                 site = edited.the_site(key)
             made = _attach.make(site.key, injector, ctx, values, self._store.namespace)
@@ -144,11 +148,11 @@ class Editor:
             warnings.warn(warning, stacklevel=3)  # the caller of the session
         return made
 
-    def detach(self, address: str) -> None:
+    def detach(self, address: Place) -> None:
         """Removes the injector of a tag; the tag stays.
 
         Args:
-            address: Of the tag or its value, or the tag's name.
+            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
 
         Raises:
             PanelError: If it has none.
@@ -157,14 +161,14 @@ class Editor:
             gone = self._injector(address).key
             self._store.put(attached=without(self._store.edits.attached, gone))
 
-    def set_value(self, address: str, param: str, value: Any) -> None:
+    def set_value(self, address: Place, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
 
         Except for integers and bools of a plain function: these are fixed when it is traced, so it
         is tried out again.
 
         Args:
-            address: Of the tag or its value, or the tag's name.
+            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
             param: The name of the parameter.
             value: Its value.
 
@@ -180,11 +184,11 @@ class Editor:
 
         self._trials.attach("values", place)
 
-    def set_ctx(self, address: str, ctx: Any) -> None:
+    def set_ctx(self, address: Place, ctx: Any) -> None:
         """Sets the first context of a function that is attached.
 
         Args:
-            address: Of the tag or its value, or the tag's name.
+            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
             ctx: A PyTree of arrays and numbers.
 
         Raises:
@@ -197,7 +201,7 @@ class Editor:
 
     # ---- within ------------------------------------------------------------------
 
-    def _added(self, address: str, verb: str) -> SiteRow:
+    def _added(self, address: Place, verb: str) -> SiteRow:
         site = self._store.edited.the_site(address)
         if not site.added:
             place = f" ({site.source})" if site.source else ""
@@ -206,7 +210,7 @@ class Editor:
             )
         return site
 
-    def _injector(self, address: str) -> Attached:
+    def _injector(self, address: Place) -> Attached:
         site = self._store.edited.the_site(address)
         if site.injector is None:
             raise PanelError(f"The tag {site.title} has no injector")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterable
 
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.slices import Slice, Slices
+from taxpr_jupyter._edits.edits import Place
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat
 from taxpr_jupyter._search.find import Hit
 from taxpr_jupyter._session.renderer import Renderer
@@ -27,16 +31,18 @@ class Navigator:
     def __init__(self, store: Store, renderer: Renderer) -> None:
         self._store = store
         self._renderer = renderer
+        self._reading = threading.RLock()
+        self._source: SourceRows | None = None
+        self._lines: tuple[Index, LinesOf] | None = None
 
-    def inspect(self, address: str) -> Inspection:
+    def inspect(self, address: Place) -> Inspection:
         """Look up an address of the picture, or the tag with this key; never raises.
 
         Args:
             address: Of a value, an equation, a group or a tag.
         """
         with self._store.lock:
-            inspector = self._store.edited.inspector
-            address = inspector.address_of(address)
+            inspector, address = self._store.edited.inspector, self._at(address)
             return _described(self._renderer.picture(), address, inspector.look(address))
 
     def find(self, text: str) -> list[Hit]:
@@ -65,7 +71,7 @@ class Navigator:
         with self._store.lock:
             return self._store.edited.tagged.finder.find(text)
 
-    def reveal(self, address: str) -> str:
+    def reveal(self, address: Place) -> str:
         """Unfolds all that is needed so that an address is in the picture.
 
         If the picture would then have more nodes than its budget, what was opened by the picture
@@ -90,7 +96,7 @@ class Navigator:
             element = self._renderer.picture().element_of(address)
             return element.address if element else address
 
-    def upstream(self, address: str) -> Slice:
+    def upstream(self, address: Place) -> Slice:
         """The backward slice of a value or equation: all that it depends on, through nested jaxprs.
 
         Args:
@@ -110,7 +116,7 @@ class Navigator:
         with self._store.lock:
             return self._slices.upstream(self._at(address))
 
-    def downstream(self, address: str) -> Slice:
+    def downstream(self, address: Place) -> Slice:
         """The forward slice: all that depends on a value or equation; see `upstream`.
 
         Args:
@@ -119,7 +125,7 @@ class Navigator:
         with self._store.lock:
             return self._slices.downstream(self._at(address))
 
-    def between(self, start: str, stop: str) -> Slice:
+    def between(self, start: Place, stop: Place) -> Slice:
         """All paths from one value or equation to another, empty where there is none.
 
         Args:
@@ -129,11 +135,60 @@ class Navigator:
         with self._store.lock:
             return self._slices.between(self._at(start), self._at(stop))
 
+    def source(self) -> SourceRows:
+        """The source of the user's functions that the program went through, line by line.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     return jnp.sin(x) + 1
+            >>> session = Session(f, (0.5,))
+            >>> [len(row.line.equations) for row in session.source().rows]
+            [0, 2]
+        """
+        with self._reading:
+            if self._source is None:
+                self._source = SourceRows(self._store.program)
+            return self._source
+
+    def line(self, place: str) -> Slice:
+        """The equations that a line of the source made.
+
+        Args:
+            place: The file and the number of the line, such as ``"model.py:12"``.
+
+        Raises:
+            PanelError: There is no such line, or it made none.
+        """
+        line = self.source().at(place).line
+        found = [*line.equations, *line.holding]
+        if not found:
+            raise PanelError(f"The line {place} made no equation")
+        with self._store.lock:
+            return self._slices.of(one.address for one in found)
+
+    def lines_of(self, addresses: Iterable[str]) -> dict[str, list[int]]:
+        """The lines of the source that made or hold what is at each address.
+
+        Args:
+            addresses: Of equations, values, inputs, nested jaxprs or groups.
+
+        Returns:
+            The numbers of rows of `source`, from 0; without the addresses that have none.
+        """
+        source, index = self.source(), self._store.edited.tagged.index
+        with self._reading:
+            if self._lines is None or self._lines[0] is not index:
+                self._lines = index, LinesOf(index, source)
+            lines = self._lines[1]
+        return lines.of_all(addresses)
+
     def show_only(
         self,
         addresses: Iterable[str] | Slice | None = None,
         *,
-        between: tuple[str, str] | None = None,
+        between: tuple[Place, Place] | None = None,
     ) -> None:
         """Draws a part of the program; of the rest, one folded node for each gap in a row.
 
@@ -166,7 +221,7 @@ class Navigator:
             if self._store.edits.only is not None:
                 self._store.put(unfolded=None, by_hand=frozenset(), only=None, note="")
 
-    def fold(self, address: str) -> None:
+    def fold(self, address: Place) -> None:
         """Draws an equation, or a group of equations, closed.
 
         Args:
@@ -177,7 +232,7 @@ class Navigator:
         """
         self._refold(address, opened=False)
 
-    def unfold(self, address: str) -> None:
+    def unfold(self, address: Place) -> None:
         """Draws an equation, or a group of equations, open.
 
         Args:
@@ -204,8 +259,9 @@ class Navigator:
     def _slices(self) -> Slices:
         return self._store.edited.tagged.slices
 
-    def _at(self, address: str) -> str:
-        return self._store.edited.inspector.address_of(address)
+    def _at(self, address: Place) -> str:
+        edited = self._store.edited
+        return edited.inspector.address_of(edited.address_of(address))
 
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._store.change("folding"):

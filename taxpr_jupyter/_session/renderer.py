@@ -159,7 +159,11 @@ class Renderer:
         with self._store.lock:
             edits = self._store.edits
             states = StatesOf(self._pure, edits.states) if self._pure else None
-            return code_of(self._source, edits.tags, self._store.edited.sites, states)
+            edited = self._store.edited
+            held = {address: edited.program.var_of(address) for address in edits.tags}
+            # Lines may be others where the code runs.
+            held = {key: repr(one) for key, one in held.items() if one and one.line is None}
+            return code_of(self._source, edits.tags, edited.sites, held, states)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.

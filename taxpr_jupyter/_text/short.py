@@ -114,9 +114,16 @@ class Tooltips:
     Args:
         letters: The letters.
         where: Writes a source, for example as "cell 3, line 4".
+        held: The variable of the source that held the value at an address, or "".
     """
 
-    def __init__(self, letters: Mapping[Any, str], where: Where | None = None):
+    def __init__(
+        self,
+        letters: Mapping[Any, str],
+        where: Where | None = None,
+        held: Callable[[str], str] = lambda address: "",
+    ):
+        self.held = held
         self._letters = letters
         self._where = where or file_and_line
         self._values: dict[int, tuple[Any, str]] = {}  # by id, with the atom to keep it alive
@@ -140,6 +147,8 @@ class Tooltips:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
         outs = " ".join(self.typed(var) for var in eqn.outvars)
         operands = " ".join(self._letter(atom) for atom in eqn.invars)
+        held = self.held(taxpr.Address(address).value(0)) if len(eqn.outvars) == 1 else ""
+        outs = f"{held} · {outs}" if held else outs
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
         if taxpr.is_tag(eqn):
             params = taxpr.tag_params(eqn)

@@ -22,6 +22,12 @@ def source_text(source: taxpr.Source | None) -> str:
     return f"{f'cell {cell}'.strip()}, line {source.line} in {source.function}"
 
 
+def file_text(file: str) -> str:
+    """``cell 3`` or ``model.py``."""
+    cell = _cell_number(file)
+    return pathlib.PurePath(file).name if cell is None else f"cell {cell}".strip()
+
+
 def source_line(source: taxpr.Source | None) -> str:
     """The text of the line; empty if it cannot be read."""
     return linecache.getline(source.file, source.line).strip() if source else ""

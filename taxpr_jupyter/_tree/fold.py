@@ -32,6 +32,8 @@ MORE_THAN = (
     "There are {nodes} nodes in the picture, more than the {budget} aimed at: it gets "
     "better to read when parts are folded."
 )
+# Equations of a function of JAX that is one box also in small programs: `relu` has three.
+_ONE_BOX = 3
 
 
 class Fold:
@@ -184,9 +186,15 @@ class Fold:
             return self._has_parts(item)
         if item.is_group:
             return item.kind not in ("more", "run")
-        if self._plain or len(self.root.items) == 1:
+        if len(self.root.items) == 1 or (self._plain and not self._is_one_box(item)):
             return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
         return _is_of_user(item.eqn)
+
+    def _is_one_box(self, item: Item) -> bool:
+        """Whether an equation is a call with little in it."""
+        nested = taxpr.nested_jaxprs(item.eqn)
+        is_call = len(nested) == 1 and nested[0].trips == 1
+        return is_call and self.of_item(item).total <= _ONE_BOX
 
     def _has_parts(self, item: Item) -> bool:
         """Whether there is more in a statement than equations: other functions, loops."""

@@ -31,6 +31,11 @@ _COMMUTATIVE = frozenset(
     }
 )
 
+_PLUMBING = frozenset(
+    {"broadcast_in_dim", "copy", "copy_p", "expand_dims", "pvary", "reshape", "squeeze"}
+    | {"stop_gradient"}
+)
+
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
 
@@ -49,14 +54,25 @@ def ordered(eqn: Any) -> bool:
     return values > 1 and eqn.primitive not in _COMMUTATIVE
 
 
-def eqn_lines(eqn: Any, title: str = "") -> list[str]:
+def eqn_lines(eqn: Any, title: str = "", name: str = "") -> list[str]:
     """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`.
 
     Args:
         eqn: The equation.
         title: The source of which it is all.
+        name: The variable that held its result.
     """
-    return [*source_lines(title), *operation_lines(eqn), *_result_lines(eqn)]
+    lines = [*operation_lines(eqn), *_result_lines(eqn, name)]
+    if not title and not name and len(lines) == 2 and is_plumbing(eqn):
+        return [" ".join(lines)]
+    return [*source_lines(title), *lines]
+
+
+def is_plumbing(eqn: Any) -> bool:
+    """Whether an equation only arranges values: their shape, or a type that is as precise."""
+    if eqn.primitive is p.convert_element_type_p:
+        return eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
+    return eqn.primitive.name in _PLUMBING
 
 
 def source_lines(text: str) -> list[str]:
@@ -75,12 +91,40 @@ def operation_lines(eqn: Any) -> list[str]:
     if any(taxpr.is_literal(atom) for atom in eqn.invars):
         atoms = (short.literal_text(a) if taxpr.is_literal(a) else "•" for a in eqn.invars)
         head = f"{head}({', '.join(atoms)})"
-    return [short.shortened(head, short.LINE), *_param_lines(eqn.params)]
+    is_convolution = eqn.primitive is p.conv_general_dilated_p
+    params = _convolution(eqn) if is_convolution else _param_lines(eqn.params)
+    return [short.shortened(head, short.LINE), *params]
 
 
-def _result_lines(eqn: Any) -> list[str]:
-    """The types of the results; no line where there are none."""
+def _convolution(eqn: Any) -> list[str]:
+    """The kernel and how it goes over its operand: `kernel 3×3 stride 2×2`, `padding 1`."""
+    params = eqn.params
+    kernel = [eqn.invars[1].aval.shape[k] for k in params["dimension_numbers"].rhs_spec[2:]]
+    first = f"kernel {_sides(kernel)}"
+    if set(params["window_strides"]) - {1}:
+        first += f" stride {_sides(params['window_strides'])}"
+    more = []
+    sides = {side for pair in params["padding"] for side in pair}
+    if sides - {0}:
+        pairs = ", ".join(f"{low}:{high}" for low, high in params["padding"])
+        more.append(f"padding {sides.pop() if len(sides) == 1 else pairs}")
+    for word, param in {"dilation": "rhs_dilation", "input dilation": "lhs_dilation"}.items():
+        if set(params[param]) - {1}:
+            more.append(f"{word} {_sides(params[param])}")
+    for word in ("feature_group_count", "batch_group_count"):
+        if params[word] > 1:
+            more.append(f"{word.partition('_')[0]} groups {params[word]}")
+    return [short.shortened(line, short.LINE) for line in (first, *more)]
+
+
+def _sides(sizes: Sequence[Any]) -> str:
+    return "×".join(map(str, sizes))
+
+
+def _result_lines(eqn: Any, name: str = "") -> list[str]:
+    """The types of the results, of one with its variable; no line where there are none."""
     text = short.avals_text([var.aval for var in eqn.outvars])
+    text = f"{name}: {text}" if name and len(eqn.outvars) == 1 else text
     return [short.shortened(text, short.LINE)] if text else []
 
 
@@ -185,13 +229,13 @@ def content(size: Size) -> str:
     return " · ".join(texts)
 
 
-def hop_lines(eqn: Any, size: Size, source: str = "") -> list[str]:
+def hop_lines(eqn: Any, size: Size, source: str = "", name: str = "") -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement."""
     title = short.shortened(hop_title(eqn), short.LINE)
     facts = [nested.facts for nested in taxpr.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn)]
+    return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn, name)]
 
 
 def group_lines(item: Item, size: Size, leaving: Sequence[Any]) -> list[str]:

@@ -13,7 +13,7 @@ from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 
-TRIAL, RUN, LAYOUT, COMPARING = KINDS = ("trial", "run", "layout", "comparing")
+KINDS = TRIAL, RUN, LAYOUT, COMPARING, READING = "trial", "run", "layout", "comparing", "reading"
 CANCELLING = "Cancelling."
 CANCELLED = "Cancelled."
 GONE = "The session of this panel is gone: run the cell again."

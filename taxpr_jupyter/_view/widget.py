@@ -19,6 +19,7 @@ from taxpr_jupyter._view.messages import Messages
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.sourcing import SourceView
 from taxpr_jupyter._view.parts.states import StateFields
 from taxpr_jupyter._view.running import Running
 from taxpr_jupyter._view.showing import Showing
@@ -58,6 +59,7 @@ class PanelView(ipywidgets.VBox):
         self._controls = controls
         fields = StateFields(known, graph, jobs)
         self._comparing = CompareView(known, graph, jobs)
+        self._sourcing = SourceView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
         parts = controls.handle, finding.handle, fields.handle, self._on_page
@@ -74,7 +76,8 @@ class PanelView(ipywidgets.VBox):
         self.showing.picture(session.svg())
         self.showing.program()
         self.showing.run()
-        self._comparing.look(graph.view == "compare")
+        self._look(graph.view)
+        graph.observe(self._sourcing.refresh, "svg")
 
     start_run = of("_running", Running.start)
     cancel = of("jobs", Jobs.cancel)
@@ -94,6 +97,7 @@ class PanelView(ipywidgets.VBox):
                 self.close()
             elif change == "run":
                 showing.run()
+                self._sourcing.ran()
                 self._running.another_ended()
             elif change == "error":
                 self.jobs.say(session.error or "", error=bool(session.error))
@@ -123,7 +127,11 @@ class PanelView(ipywidgets.VBox):
     def _on_view(self, change: Any) -> None:
         with self._lock:
             self.showing.viewed(change.new)
-            self._comparing.look(change.new == "compare")
+            self._look(change.new)
+
+    def _look(self, view: str) -> None:
+        self._comparing.look(view == "compare")
+        self._sourcing.look(view == "source")
 
     def _keep(self, change: Any) -> None:
         """A cell that is run again shows the same node at the same place."""

@@ -51,7 +51,7 @@ def test_axe_finds_nothing_in_the_panel(page, opened, theme):
     opened.attach("scale")
     opened.run(1)
     trouble["run"] = found(page, ".taxpr-panel")
-    for view in ("Text", "Outline", "Compare"):
+    for view in ("Source", "Text", "Outline", "Compare"):
         opened.root.get_by_role("tab", name=view).click()
         expect(opened.root.get_by_role("tab", name=view)).to_have_attribute("aria-selected", "true")
         trouble[view] = found(page, ".taxpr-panel")
@@ -68,6 +68,8 @@ def test_axe_finds_nothing_in_a_saved_page(page, tmp_path, scheme):
     expect(page.locator(".tx-stage svg g.node")).not_to_have_count(0)
     trouble = found(page, "body")
     page.locator(".tx-stage svg g.node").nth(1).click()
+    trouble += found(page, "body")
+    page.get_by_role("tab", name="Source").click()
     assert not (trouble + found(page, "body"))
 
 

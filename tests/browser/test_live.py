@@ -21,7 +21,7 @@ def test_a_slider_runs_while_live_is_on_and_a_restart_is_said(page, server, plac
         page.keyboard.press("ArrowLeft")
     expect(panel.field).to_have_value("0.3")
     chips = panel.results.locator(".tx-chip-injected")
-    expect(chips).to_have_text(["tag1: scale(factor=0.3)"])
+    expect(chips).to_have_text(["h: scale(factor=0.3)"])
     book.expect_python(2, {"factor": 0.3})
     orphan = panel.root.locator(".tx-orphan")
     expect(orphan).to_be_hidden()

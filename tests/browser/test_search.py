@@ -46,7 +46,7 @@ def _no_kernels_left():
 
 def found_in_page(page, program, searches):
     code = base64.b64encode(linked(STATIC / "search.js").encode()).decode()
-    known = known_places(program, file_and_line, sys.maxsize)
+    known = known_places(Index(program), file_and_line, sys.maxsize)
     page.goto("about:blank")
     return page.evaluate(
         FOUND, [f"data:text/javascript;base64,{code}", GRAMMAR, known, list(searches)]

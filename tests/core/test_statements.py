@@ -259,3 +259,48 @@ def test_a_listing_takes_notes_and_counts_what_has_no_source():
     text = taxpr.trace(f)(1.0).source(notes=lambda found: f"{len(found)} here")
     assert "# f32[] · 1 equation · 1 here" in text
     assert "of which the source is not known" in text
+
+
+def test_a_listing_is_data():
+    def loss(w, xs):
+        def step(c, x):
+            h = jnp.tanh(c * w + x)
+            return h, None
+
+        last, _ = jax.lax.scan(step, 0.0, xs)
+        return last**2
+
+    program = taxpr.trace(jax.grad(loss), names=True)(2.0, jnp.ones(4))
+    listing = program.listing()
+    lines = {line.text.strip(): line for part in listing.parts for line in part.lines}
+    by_address = dict(taxpr.iter_eqns(program))
+    found = [one for line in lines.values() for one in (*line.equations, *line.holding)]
+    assert all(by_address[one.address] is one.eqn for one in found)
+    leaves = [a for a, eqn in by_address.items() if not taxpr.nested_jaxprs(eqn)]
+    told = [one.address for line in lines.values() for one in line.equations]
+    assert sorted([*told, *(one.address for one in listing.unknown)]) == sorted(leaves)
+    tanh = lines["h = jnp.tanh(c * w + x)"]
+    assert tanh.runs == 4
+    assert {one.derivative for one in tanh.equations} == {True, False}
+    assert [str(one) for one in tanh.variables] == ["step.h 0"]
+    scans = lines["last, _ = jax.lax.scan(step, 0.0, xs)"].holding
+    assert {one.eqn.primitive.name for one in scans} == {"scan"}
+    assert program.source() == listing.text()
+
+
+def test_functions_are_listed_in_the_order_of_calls():
+    text = taxpr.trace(_outer)(1.0).source()
+    places = [text.index(f"def {name}(") for name in ("_outer", "_second", "_first")]
+    assert places == sorted(places)
+
+
+def _first(x):
+    return jnp.sin(x)
+
+
+def _second(x):
+    return jnp.cos(x)
+
+
+def _outer(x):
+    return _first(_second(x))

@@ -495,3 +495,23 @@ def test_a_program_is_traced_with_names_while_another_one_is():
         return inner(y)
 
     assert names_of(f, X) == [("x", 0), ("y", 0), ("x", 0), ("z", 0)]
+
+
+def test_each_value_has_a_selector_that_means_it_alone():
+    def step(x, y):
+        x = jnp.sin(x) + y
+        return x
+
+    def f(x, y):
+        for _ in range(3):
+            x = step(x, y)
+        return step(y, x)
+
+    program = taxpr.trace(f, names=True)(1.0, 2.0)
+    addresses = {one.address for one in program.variables()}
+    for address in addresses:
+        [value] = taxpr.find_values(program, program.var_of(address))
+        assert value.address == address
+    assert len(addresses) == 6
+    assert program.var_of("0:sin.0") is None
+    assert str(program.var_of("in1")) == "var('f.y')"

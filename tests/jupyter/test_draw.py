@@ -25,6 +25,7 @@ from drawn_programs import HOSTILE, PROGRAMS
 import taxpr
 from taxpr._sites.walk import iter_eqns
 from taxpr_jupyter import Drawing, PanelError, Session, compare, draw
+from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._drawing.scope import Scope
 from taxpr_jupyter._layout import engine, layout
 from taxpr_jupyter._model.stylesheet import for_converters
@@ -481,7 +482,7 @@ class TestPage:
         ]
         assert 0 < len(shown) < len(found)
         assert all(f'data-address="{address}"' in tight for address in shown)
-        some = known_places(drawing.program, drawing.builder.where, 200)
+        some = known_places(Index(drawing.program), drawing.builder.where, 200)
         assert 100 < len(json.dumps([some["texts"], some["places"]], separators=(",", ":"))) < 260
         assert some["total"] == len(eqns)
         for (prefix, part), (own, places) in zip(some["places"], known["places"], strict=False):

@@ -96,7 +96,7 @@ def test_a_session_has_one_view(session, view):
 
 def test_a_click_selects_and_inspects(remote):
     shown = remote.select(TANH)
-    assert shown["title"] == "tanh"
+    assert shown["title"] == "h = tanh"
     assert len(shown["inputs"]) == 1
     assert shown["values"][0]["address"] == f"{TANH}.0"
     assert "jnp.tanh(w @ h + x)" in shown["line"]
@@ -125,7 +125,7 @@ def test_a_value_is_tagged_and_untagged(session, view, remote):
 
 def test_without_a_name_the_session_makes_one_up(session, remote):
     remote.send("tag", f"{TANH}.0", name="")
-    assert session.tags == {f"{TANH}.0": {"name": "tag1"}}
+    assert session.tags == {f"{TANH}.0": {"name": "h"}}
 
 
 def test_changes_made_in_python_are_shown(session, view, remote):
@@ -375,14 +375,14 @@ def test_a_run(session, view, remote):
     assert session.last.ok
     shown = view.graph.results
     assert shown["title"] == "Run 1 on cpu:0"
-    assert shown["injectors"] == [{"address": f"{TANH}.0", "text": "tag1: scale(factor=0.5)"}]
+    assert shown["injectors"] == [{"address": f"{TANH}.0", "text": "h: scale(factor=0.5)"}]
     assert [row["name"] for row in shown["outputs"]] == ["out['total']", "out['h']"]
     assert not any(row["same"] for row in shown["outputs"])
-    assert {row["name"] for row in shown["records"]} == {"tag1", "sum"}
+    assert {row["name"] for row in shown["records"]} == {"h", "sum"}
     assert [phase for phase, _ in shown["times"]] == ["trace", "lower", "compile", "run"]
     assert view.graph.progress == {"running": False}
     assert not view.graph.stale
-    session.set_value("tag1", "factor", 0.25)
+    session.set_value("h", "factor", 0.25)
     assert view.graph.stale
 
 
@@ -451,7 +451,7 @@ def test_of_the_values_that_come_during_a_live_run_the_latest_wins(session, view
         (lambda session, key: session.tag("in0"), True),
         (lambda session, key: session.detach(key), True),
         (lambda session, key: session.fold("1:scan"), False),
-        (lambda session, key: session.tag(key, "tag1"), False),
+        (lambda session, key: session.tag(key, "h"), False),
     ],
 )
 def test_what_is_changed_during_a_run_makes_its_results_old(session, view, change, stale):
@@ -752,7 +752,7 @@ def test_the_next_session_of_a_cell_shows_the_same_node_and_place(session, view,
     try:
         assert view_for(new).graph.place == place
         assert view_for(new).graph.selected == TANH
-        assert view_for(new).graph.inspection["title"] == "tanh"
+        assert view_for(new).graph.inspection["title"] == "h = tanh"
     finally:
         view_for(new).close()
 

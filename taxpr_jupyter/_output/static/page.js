@@ -12,10 +12,12 @@
  *   stands for it; its line of the text; and whether the file knows all that is looked for
  */
 
-import { isTag, localOf } from "../../_view/static/address.js";
+import { eqnOf, isTag, localOf } from "../../_view/static/address.js";
 import { button, chip, closer, fill, folded, h, hint, line, searchField, spoken, zoomTools } from "../../_view/static/dom.js";
 import { drawLegend } from "../../_view/static/legend.js";
 import { parseSvg, Picture } from "../../_view/static/picture.js";
+import { SourceLines } from "../../_view/static/source.js";
+import { Tabs } from "../../_view/static/text.js";
 import { Mistake, Search, placeOf, placesOf } from "./search.js";
 
 const FEW = 12; // ends of a value that are listed at first
@@ -65,6 +67,9 @@ const picture = new Picture(
   },
   {},
 );
+
+const source = new SourceLines({ choose: fromSource, light: lightLine });
+source.follow(stage);
 
 /** @param {string} words */
 const say = (words) => {
@@ -116,6 +121,8 @@ function draw(address) {
     edge.append(line);
   }
   picture.fit(false);
+  source.know(page.lines);
+  lightLine(source.lit, false);
   drawPath(address);
   markLines(address);
   inspect();
@@ -188,8 +195,20 @@ function select(address) {
     for (const k of leaving) marks[addressOf(nodes[data.pages[shown].ends[k][0]])] = "producer";
   }
   picture.mark(marks);
+  source.select(address);
   markLines(address);
   inspect();
+}
+
+/** Lights what a line of the source makes, in the picture shown; "" is for none. @param {string} place */
+function lightLine(place, told = true) {
+  source.light(place);
+  const number = source.numberOf(place);
+  const lit = Object.entries(data.pages[shown].lines).filter(([, lines]) => lines.includes(number));
+  picture.light(place ? lit.map(([address]) => address) : null, []);
+  if (!told) return;
+  if (lit.length) picture.goTo(lit[0][0]);
+  say(!place ? "" : lit.length ? "Click the line again to see all." : "Nothing in this picture is made by this line.");
 }
 
 /** Marks what the text says of an address. @param {string} address */
@@ -450,6 +469,13 @@ function fromText(/** @type {string} */ address) {
   reach(here ? shown : (places[0]?.page ?? "-"), here ? address : (places[0]?.select ?? address));
 }
 
+/** A value that a variable of the source held, or the equation that makes it. @param {string} address */
+function fromSource(address) {
+  if (!address) return select("");
+  fromText(eqnOf(address));
+  if (around(address).leaving.length) select(address);
+}
+
 field.addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(search, TYPING);
@@ -477,6 +503,16 @@ stage.addEventListener("click", (event) => {
   if (value) select(value);
 });
 
+if ("parts" in data.source && data.source.parts.length) {
+  const tabs = new Tabs("Text or source of the program", (name) => tabs.show(name), [
+    { name: "text", title: "Text", panel: $(".tx-outline-text"), shown: () => {} },
+    { name: "source", title: "Source", panel: source.panel, shown: () => source.reveal() },
+  ]);
+  $(".tx-outline").prepend(tabs.list);
+  $(".tx-outline").append(source.panel);
+  source.show(data.source);
+  tabs.show("text");
+}
 const text = $(".tx-outline pre");
 text.setAttribute("role", "listbox");
 text.setAttribute("aria-label", "Program as text");

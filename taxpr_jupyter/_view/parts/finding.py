@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from taxpr import Address
 from taxpr_jupyter._analysis.slices import Slice
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.messages import Found, Message
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._tracing.sources import file_text
 
 
 class FindView:
@@ -33,10 +35,12 @@ class FindView:
         match message:
             case {"do": "find", "text": text, "step": step}:
                 self.find(text, step)
-            case {"do": "upstream" | "downstream" as what, "address": address}:
+            case {"do": "upstream" | "downstream" | "line" as what, "address": address}:
                 self.trace(what, address)
             case {"do": "between", "address": address, "to": to}:
                 self.trace("between", address, to)
+            case {"do": "reveal", "address": address}:
+                self.reveal(address)
             case {"do": "only"}:
                 self.only()
             case {"do": "all"}:
@@ -68,13 +72,20 @@ class FindView:
         self._show(found={**found, "at": self._at + 1, "turn": self._turn})
 
     def trace(self, what: str, *addresses: str) -> None:
-        """Lights what is upstream or downstream of a place, or between two."""
+        """Lights what is upstream or downstream of a place, between two, or of a line of source."""
         if what == "between" and not self._session.between(*addresses).addresses:
             addresses = addresses[::-1]  # the reader need not know which comes first
             if not self._session.between(*addresses).addresses:
                 raise PanelError("There is no path from {} to {}, or back".format(*addresses[::-1]))
         self._traced = (what, *addresses)
         self.refresh()
+
+    def reveal(self, address: str) -> None:
+        """Selects a value, or the equation that makes it alone, and opens what it is in."""
+        eqn = Address(address).eqn
+        alone = len(self._session.inspect(eqn).values) == 1
+        self._session.reveal(address)
+        self._show(selected=eqn if alone else address)
 
     def only(self) -> None:
         """Shows what is lit, and folds the rest."""
@@ -111,6 +122,7 @@ class FindView:
         self._show(
             slice={
                 "words": what[0].upper() + what[1:],
+                "line": "".join(self._traced[1:]) if "line" in self._traced[:1] else "",
                 "elements": elements,
                 "edges": edges,
                 "only": True,
@@ -128,6 +140,10 @@ class FindView:
         where = f"the paths from {' to '.join(addresses)}" if len(addresses) > 1 else ""
         where = where or f"what is {what} of {addresses[0]}"
         equations = sum(address.kind in ("eqn", "tag") for address in traced.addresses)
+        if what == "line":
+            file, _, number = addresses[0].rpartition(":")
+            where = f"what line {number} of {file_text(file)} makes"
+            equations = len(self._session.source().at(addresses[0]).line.equations) or equations
         star = "*" if traced.unsure else ""
         return f"{where}: {count_of(equations, 'equation')}{star}"
 

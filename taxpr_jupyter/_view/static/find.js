@@ -81,6 +81,12 @@ export class Find {
     this.field.focus({ preventScroll: true });
   }
 
+  /** Brings an element into sight, once the picture has it. @param {string} address */
+  bring(address) {
+    this.wanted = address;
+    this.#goOn();
+  }
+
   /** To be called when there is another picture. */
   shown() {
     if (this.refit) this.picture.fit(false);

@@ -19,6 +19,7 @@ import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, secti
 import { Find } from "./find.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
+import { SourceLines } from "./source.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
 
@@ -315,8 +316,18 @@ function render({ model, el }) {
   const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
   const outline = new Lines("Outline of the program", "tx-outline", onRow);
+  const source = new SourceLines({
+    choose: (address) => {
+      if (!address) return select("");
+      send({ do: "reveal", address });
+      find.bring(address);
+    },
+    light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
+  });
+  source.follow(stage);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
+    { name: "source", title: "Source", panel: source.panel, beside: stage, shown: () => source.reveal() },
     { name: "text", title: "Text", panel: text.panel, shown: () => text.reveal() },
     { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
     { name: "compare", title: "Compare", panel: compare.panel, shown: () => compare.shown() },
@@ -336,6 +347,7 @@ function render({ model, el }) {
       tools,
     ),
     stage,
+    source.panel,
     text.panel,
     outline.panel,
     compare.panel,
@@ -398,18 +410,22 @@ function render({ model, el }) {
     rows: (sent) => "view" in sent && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
-      heat.classList.toggle("tx-unseen", name !== "picture");
-      tools.classList.toggle("tx-unseen", !["picture", "compare"].includes(name));
+      heat.classList.toggle("tx-unseen", !["picture", "source"].includes(name));
+      tools.classList.toggle("tx-unseen", !["picture", "source", "compare"].includes(name));
       scale.textContent = `${Math.round(100 * seen().place.scale)}%`;
     },
     comparison: (comparison) => compare.show(comparison),
+    source: (shown) => "parts" in shown && source.show(shown),
+    source_of: (lines) => source.know(lines),
+    source_run: (said) => source.ran(said),
     found: (found) => find.found(found),
     slice: (slice) => {
       find.sliced(slice);
       for (const view of [text, outline]) view.light(slice.elements ?? null);
+      if (source.light(slice.line ?? "")) picture.goTo(slice.elements?.[0] ?? "");
     },
     selected: (address) => {
-      for (const view of [picture, text, outline]) view.select(address);
+      for (const view of [picture, source, text, outline]) view.select(address);
       inspect();
     },
     inspection: inspect,

@@ -10,7 +10,7 @@
  * @typedef {{ x: number, y: number, scale: number }} View where the picture is in the stage
  */
 
-import { isIn, outward } from "./address.js";
+import { eqnOf, isIn, outward } from "./address.js";
 import { h } from "./dom.js";
 
 const DRAG_PIXELS = 4; // a press that moves less is a click
@@ -159,7 +159,7 @@ export class Picture {
 
   /** Brings an element into sight. Returns whether the picture has it. */
   goTo(/** @type {string} */ address) {
-    const [item] = this.#find(address);
+    const [item] = this.#shown(address);
     const { clientWidth, clientHeight } = this.stage;
     if (item) this.#reveal(item, Math.min(clientWidth, clientHeight) / 4);
     return Boolean(item);
@@ -260,10 +260,13 @@ export class Picture {
     return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
   }
 
-  /** The elements of an address; of an open equation that has none, its boxes. */
+  /** The elements of an address, of a result those of its equation; of an open one its boxes. */
+  /** @returns {Element[]} */
   #shown(/** @type {string} */ address) {
     const drawn = this.#find(address);
     if (drawn.length || !address || !this.svg) return drawn;
+    const eqn = eqnOf(address);
+    if (eqn !== address) return this.#shown(eqn);
     return [...this.svg.querySelectorAll(`.cluster[data-fold="${CSS.escape(address)}"]`)];
   }
 

@@ -6,7 +6,8 @@
  * It knows nothing of Jupyter. All texts are hostile and enter the page as text nodes only.
  *
  * @import { Message, Row, Rows, Traits } from "./messages.js"
- * @typedef {{ name: Traits["view"], title: string, panel: HTMLElement, shown: () => void }} Tab
+ * @typedef {{ name: Traits["view"], title: string, panel: HTMLElement, shown: () => void,
+ *   beside?: HTMLElement }} Tab with the panel of another tab that is shown beside its own
  */
 
 import { outward } from "./address.js";
@@ -54,12 +55,13 @@ export class Tabs {
   }
 
   show(/** @type {string} */ name) {
+    const beside = this.tabs.find((tab) => tab.name === name)?.beside;
     this.tabs.forEach(({ name: own, panel, shown }, k) => {
       const chosen = own === name;
       this.buttons[k].setAttribute("aria-selected", String(chosen));
       this.buttons[k].setAttribute("tabindex", chosen ? "0" : "-1");
       // Not display: none, so that the picture keeps its size and with it the place of the others.
-      panel.classList.toggle("tx-unseen", !chosen);
+      panel.classList.toggle("tx-unseen", !chosen && panel !== beside);
       if (chosen) shown();
     });
   }

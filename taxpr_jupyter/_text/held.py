@@ -1,0 +1,49 @@
+"""The variables of the source, by the addresses of the values that they held."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+import taxpr
+from taxpr_jupyter._text.short import visible
+
+
+class Held:
+    """Looks up variables; the program's are read when the first is asked for.
+
+    Args:
+        program: A program; it may know no variables.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y * 2
+        >>> Held(taxpr.trace(f, names=True)(1.0)).name("0:sin.0")
+        'y'
+    """
+
+    def __init__(self, program: taxpr.Program) -> None:
+        self._program = program
+
+    @functools.cached_property
+    def _by_address(self) -> dict[str, list[taxpr.Variable]]:
+        found: dict[str, list[taxpr.Variable]] = {}
+        for one in self._program.variables():
+            found.setdefault(one.address, []).append(one)
+        return found
+
+    @property
+    def addresses(self) -> Iterable[str]:
+        """The addresses of all values that a variable held."""
+        return self._by_address.keys()
+
+    def at(self, address: str) -> Sequence[taxpr.Variable]:
+        """All that held the value, in the order in which they did; none where none is known."""
+        return self._by_address.get(address, ())
+
+    def name(self, address: str) -> str:
+        """The first of them as it is written, such as ``"params['w']"``; or ""."""
+        held = self.at(address)
+        return visible(held[0].text) if held else ""

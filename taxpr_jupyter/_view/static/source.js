@@ -1,0 +1,288 @@
+// @ts-check
+/**
+ * The user's source, each line with what became of it, beside the picture: a grid for the keyboard
+ * and for screen readers. What became of a line is Python's to say (`taxpr_jupyter._lines.source`).
+ *
+ * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
+ *
+ * @import { Source, SourceLine, SourceVariable } from "./messages.js"
+ * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine,
+ *   marks: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
+ */
+
+import { eqnOf, outward } from "./address.js";
+import { button, h, hint } from "./dom.js";
+
+const LEAST = 0.005; // of all; a smaller share has no bar
+const HOW = "Click a variable to select its value, a line to light what it makes.";
+
+/** @param {number} share */
+const percent = (share) => `${Math.round(100 * share)}%`;
+
+/** @param {number} number @param {string} word */
+const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+
+/** Which of these values is selected, alone or as the result of its equation; or -1. */
+const which = (/** @type {string[]} */ addresses, /** @type {string} */ selected) =>
+  addresses.findIndex((one) => one === selected || eqnOf(one) === selected);
+
+export class SourceLines {
+  /**
+   * @param {{ choose(address: string): void, light(place: string): void }} act What to call when a
+   *   variable, or a line, was chosen; with an empty text to undo that.
+   */
+  constructor(act) {
+    this.act = act;
+    this.selected = "";
+    this.pointed = "";
+    this.lit = "";
+    /** @type {Record<string, number[]>} */
+    this.lines = {};
+    /** @type {Record<string, string>} */
+    this.said = {};
+    /** @type {Row[]} */
+    this.rows = [];
+    this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
+    const key = (/** @type {string} */ word) => h("span", { class: `tx-key-${word}` }, h("i"), word);
+    this.key = h("p", { class: "tx-hint tx-key" }, HOW, h("span", {}, "share of ", key("FLOPs"), " ", key("bytes")));
+    this.grid = h("div", { class: "tx-grid", role: "grid", "aria-label": "Source of the program" });
+    this.tail = hint("", { class: "tx-hint tx-lines-note" });
+    this.panel = h("div", { class: "tx-source" }, this.key, this.note, this.grid, this.tail);
+    this.grid.addEventListener("click", (event) => this.#click(event));
+    this.grid.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** Lights the lines of what the pointer, or the focus, is on in a picture. @param {Element} stage */
+  follow(stage) {
+    const point = (/** @type {Event} */ event) => {
+      const item = event.target instanceof Element ? event.target.closest("[data-address]") : null;
+      const address = item?.getAttribute("data-address") ?? "";
+      if (address === this.pointed) return;
+      this.pointed = address;
+      this.#mark();
+      if (address) this.reveal();
+    };
+    for (const name of ["pointerover", "focusin"]) stage.addEventListener(name, point);
+    stage.addEventListener("pointerleave", () => {
+      this.pointed = "";
+      this.#mark();
+    });
+  }
+
+  /** @param {Source} source */
+  show({ note, rest, more, parts }) {
+    this.note.textContent = note;
+    this.tail.textContent = [
+      more ? `… ${counted(more, "more line")}: in Python, print(session.source().text()).` : "",
+      rest ? `${rest}.` : "",
+    ].filter(Boolean).join(" ");
+    this.rows = [];
+    const groups = parts.map(({ file, title, lines }, k) => {
+      const rows = lines.map((line) => this.#draw(line, file));
+      this.rows.push(...rows);
+      const head = k && parts[k - 1].file === file ? null : h("div", { class: "tx-file", "aria-hidden": "true" }, title);
+      const items = rows.map(({ item }) => item);
+      return h("div", { class: "tx-part", role: "rowgroup", "aria-label": title }, head, ...items);
+    });
+    this.grid.replaceChildren(...groups);
+    this.#makeReachable(this.rows[0]?.stops[0]);
+    this.ran(this.said);
+    this.#mark();
+    this.reveal();
+  }
+
+  /** Of which lines the elements of the picture are. @param {Record<string, number[]>} lines */
+  know(lines) {
+    this.lines = lines;
+    this.#mark();
+    this.reveal();
+  }
+
+  /** What the last run says of lines, by their numbers. @param {Record<string, string>} said */
+  ran(said) {
+    this.said = said;
+    this.rows.forEach(({ marks, line }, k) => {
+      const words = [...line.marks, ...(said[k] ? [said[k]] : [])];
+      marks.replaceChildren(...words.map((word) => h("b", { class: word === said[k] ? "tx-mark tx-bad" : "tx-mark" }, word)));
+    });
+  }
+
+  /** @param {string} address */
+  select(address) {
+    this.selected = address;
+    this.#mark();
+    this.reveal();
+  }
+
+  /** Marks the line whose nodes are lit. Returns whether it is another one. @param {string} place */
+  light(place) {
+    const other = place !== this.lit;
+    this.lit = place;
+    if (other) this.#mark();
+    return other && place !== "";
+  }
+
+  /** The number of a line. @param {string} place */
+  numberOf(place) {
+    return this.rows.findIndex((row) => row.place === place);
+  }
+
+  /** Brings a line of what is pointed at, or else selected, into sight, unless one is. */
+  reveal() {
+    const items = this.#linesOf(this.pointed || this.selected).map((k) => this.rows[k]?.item).filter(Boolean);
+    const sight = this.panel.getBoundingClientRect();
+    if (!items.length || !sight.height || this.panel.contains(document.activeElement)) return;
+    const boxes = items.map((item) => item.getBoundingClientRect());
+    if (boxes.some((box) => box.top >= sight.top && box.bottom <= sight.bottom)) return;
+    this.panel.scrollTop += boxes[0].top - sight.top - sight.height / 3;
+  }
+
+  /** The lines of an address, or of the nearest that it is in. @param {string} address */
+  #linesOf(address) {
+    for (const one of address ? [address, ...outward(eqnOf(address))] : []) {
+      const found = this.lines[one] ?? (one === address ? this.#holding(address) : []);
+      if (found.length) return found;
+    }
+    return [];
+  }
+
+  /** The lines with a variable that held this value. @param {string} address */
+  #holding(address) {
+    const has = (/** @type {Row} */ { line }) => line.variables.some(({ addresses }) => which(addresses, address) >= 0);
+    return this.rows.flatMap((row, k) => (has(row) ? [k] : []));
+  }
+
+  #mark() {
+    const own = new Set(this.#linesOf(this.selected));
+    const pointed = new Set(this.#linesOf(this.pointed));
+    this.rows.forEach(({ item, stops, place, line }, k) => {
+      item.setAttribute("aria-selected", String(own.has(k)));
+      item.classList.toggle("tx-pointed", pointed.has(k));
+      item.classList.toggle("tx-lit", place === this.lit);
+      if (place === this.lit) item.setAttribute("aria-current", "true");
+      else item.removeAttribute("aria-current");
+      line.variables.filter(({ addresses }) => addresses.length).forEach(({ addresses }, n) => {
+        const chosen = which(addresses, this.selected);
+        stops[n + 1].setAttribute("aria-pressed", String(chosen >= 0));
+        const words = chosen >= 0 && addresses.length > 1 ? ` ${chosen + 1} of ${addresses.length}` : "";
+        /** @type {Element} */ (stops[n + 1].lastElementChild).textContent = words;
+      });
+    });
+  }
+
+  /** @param {SourceLine} line @param {string} file @returns {Row} */
+  #draw(line, file) {
+    const place = `${file}:${line.number}`;
+    const lights = line.equations + line.derivative > 0 || line.holds;
+    const more = /** @type {Record<string, string>} */ (lights ? { title: "Click to light what it makes" } : {});
+    const code = h("div", { role: "gridcell", class: "tx-of-line", tabindex: "-1", "data-lm-suppress-shortcuts": "true", ...more }, line.text || " ");
+    code.style.setProperty("--indent", String(line.text.length - line.text.trimStart().length));
+    const variables = line.variables.map((one) => drawVariable(one));
+    const marks = h("span", { class: "tx-marks" });
+    const facts = h("div", { role: "gridcell", class: "tx-line-facts" }, marks, ...drawCounts(line));
+    const item = h(
+      "div",
+      { role: "row", class: lights ? "tx-source-row tx-lights" : "tx-source-row", "aria-selected": "false" },
+      h("div", { role: "rowheader", class: "tx-number" }, String(line.number)),
+      code,
+      // Together beside the line, or below it.
+      h("div", { role: "presentation", class: "tx-became" }, h("div", { role: "gridcell", class: "tx-variables" }, ...variables), facts),
+    );
+    const stops = [code, ...variables.filter((one) => one instanceof HTMLButtonElement)];
+    return { item, stops, place, line, marks };
+  }
+
+  #makeReachable(/** @type {HTMLElement | undefined} */ stop) {
+    for (const row of this.rows) for (const one of row.stops) one.setAttribute("tabindex", one === stop ? "0" : "-1");
+  }
+
+  /** @param {HTMLElement | undefined} stop */
+  #focus(stop) {
+    if (!stop) return;
+    this.#makeReachable(stop);
+    stop.focus({ preventScroll: true });
+    const [box, sight] = [stop.getBoundingClientRect(), this.panel.getBoundingClientRect()];
+    const above = Math.min(0, box.top - sight.top);
+    this.panel.scrollTop += above || Math.max(0, box.bottom - sight.bottom);
+  }
+
+  /** The row of an element, and which of its stops that is. @param {EventTarget | null} target */
+  #at(target) {
+    const item = target instanceof Element ? target.closest(".tx-source-row") : null;
+    const k = this.rows.findIndex((row) => row.item === item);
+    const stop = target instanceof Element ? this.rows[k]?.stops.findIndex((one) => one.contains(target)) : -1;
+    return { k, stop: stop ?? -1 };
+  }
+
+  #click(/** @type {MouseEvent} */ event) {
+    const { k, stop } = this.#at(event.target);
+    const row = this.rows[k];
+    // Who marks text with the mouse wants to copy it.
+    if (!row || !getSelection()?.isCollapsed) return;
+    this.#focus(row.stops[Math.max(0, stop)]);
+    this.#use(row, Math.max(0, stop));
+  }
+
+  /** @param {Row} row @param {number} stop */
+  #use({ line, place }, stop) {
+    if (stop === 0) {
+      if (line.equations + line.derivative || line.holds) this.act.light(place === this.lit ? "" : place);
+      return;
+    }
+    const { addresses } = line.variables.filter((one) => one.addresses.length)[stop - 1];
+    this.act.choose(addresses[(which(addresses, this.selected) + 1) % addresses.length]);
+  }
+
+  #key(/** @type {KeyboardEvent} */ event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { k, stop } = this.#at(event.target);
+    const row = this.rows[k];
+    if (!row) return;
+    const line = (/** @type {number} */ to) => this.#focus(this.rows[Math.min(Math.max(to, 0), this.rows.length - 1)].stops[0]);
+    const page = Math.max(1, Math.floor(this.panel.clientHeight / row.item.offsetHeight) - 1);
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowDown: () => line(k + 1),
+      ArrowUp: () => line(k - 1),
+      PageDown: () => line(k + page),
+      PageUp: () => line(k - page),
+      Home: () => line(0),
+      End: () => line(this.rows.length - 1),
+      ArrowRight: () => this.#focus(row.stops[stop + 1]),
+      ArrowLeft: () => this.#focus(row.stops[stop - 1]),
+      Enter: () => this.#use(row, stop),
+      " ": () => this.#use(row, stop),
+      Escape: () => this.act.choose(""),
+    };
+    if (!Object.hasOwn(keys, event.key) || (event.key === "Escape" && !this.selected)) return;
+    keys[event.key]();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+/** @param {SourceVariable} variable */
+function drawVariable({ name, type, addresses }) {
+  const values = addresses.length > 1 ? `: ${addresses.length} values, one with each click` : "";
+  const what = [h("b", {}, name), h("span", {}, `: ${type}`), h("small", {})];
+  if (!addresses.length) return h("span", { class: "tx-variable" }, ...what);
+  const more = { class: "tx-variable", tabindex: "-1", "aria-pressed": "false", title: `Select what ${name} held${values}` };
+  const item = button("", () => {}, more);
+  item.replaceChildren(...what);
+  return item;
+}
+
+/** @param {SourceLine} line */
+function drawCounts({ equations, derivative, runs, flops, bytes }) {
+  const words = [equations ? counted(equations, "equation") : "", derivative ? `∂ ${derivative.toLocaleString("en")}` : "", runs];
+  const shares = /** @type {[number | null, string][]} */ ([[flops, "FLOPs"], [bytes, "bytes"]]);
+  const told = shares.filter(([share]) => (share ?? 0) >= LEAST).map(([share, word]) => `${percent(share ?? 0)} of ${word}`);
+  const bars = h("span", { class: "tx-shares", role: "img", "aria-label": told.join(", "), title: told.join(", ") });
+  for (const [share] of shares) {
+    const bar = h("i", {});
+    bar.style.setProperty("--share", String((share ?? 0) >= LEAST ? share : 0));
+    bars.append(bar);
+  }
+  const title = derivative ? `∂: ${counted(derivative, "equation")} of its derivative` : "";
+  return [h("span", { title }, words.filter(Boolean).join(" · ")), told.length ? bars : null];
+}

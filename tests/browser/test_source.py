@@ -1,0 +1,311 @@
+"""The source tab, in a page that exchanges everything with a panel in this process."""
+
+import json
+import re
+import time
+from typing import get_type_hints
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD, MISSING
+from browser.notebook_page import expect
+from browser.test_accessibility import found
+
+import taxpr
+from taxpr_jupyter import Session, draw
+from taxpr_jupyter._model.messages import Traits
+from taxpr_jupyter._view.widget import view_for
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
+
+PAGE = """
+<style>body {{ margin: 8px; font: 13px sans-serif; color-scheme: light dark; }}</style>
+<style>{css}</style>
+<div class="taxpr-panel widget-vbox">
+<div class="taxpr-grid widget-vbox"><div id="el"></div></div>
+</div>
+"""
+START = """async ([code, state]) => {
+  const listeners = {};
+  let waiting = Promise.resolve();
+  const ask = (what, content) => {
+    waiting = waiting.then(async () => {
+      const now = await window.kernel(what, content);
+      const changed = Object.keys(now).filter(
+        (name) => JSON.stringify(now[name]) !== JSON.stringify(state[name]));
+      Object.assign(state, now);
+      for (const name of changed) for (const listener of listeners[name] ?? []) listener();
+    });
+  };
+  const model = {
+    get: (name) => state[name],
+    set: (name, value) => {
+      state[name] = value;
+      for (const listener of listeners[name] ?? []) listener();
+      ask("set", { [name]: value });
+    },
+    save_changes: () => {},
+    send: (message) => ask("send", message),
+    on: (event, listener) => (listeners[event.slice(7)] ??= []).push(listener),
+    off: () => {},
+  };
+  const module = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+  await module.default.render({ model, el: document.getElementById("el") });
+}"""
+
+
+@pytest.fixture(autouse=True)
+def _no_kernels_left():
+    """These tests need no server."""
+
+
+def attend(q, k, v):
+    scores = q @ k.T / jnp.sqrt(q.shape[-1])
+    weights = jax.nn.softmax(scores.astype(jnp.float32))
+    return weights.astype(q.dtype) @ v
+
+
+def loss(params, x):
+    def layer(h, w):
+        a = attend(h @ w["q"], h @ w["k"], h)
+        h = jnp.tanh(h + a @ w["o"])
+        return h, a.mean()
+
+    h, means = jax.lax.scan(layer, x, params)
+    total = (h.astype(jnp.float32) ** 2).mean()
+    return total + jnp.log(means.sum() - 9e4).astype(jnp.float32)
+
+
+def program():
+    w = jnp.full((3, 16, 16), 0.1, jnp.bfloat16)
+    return (dict.fromkeys("qko", w), jnp.ones((8, 16), jnp.bfloat16))
+
+
+def repeated(x):
+    for scale in (1.0, 2.0):
+        y = jnp.sin(x) * scale
+        x = y + x
+    return x
+
+
+class Shown:
+    """A panel in a page."""
+
+    def __init__(self, page, view):
+        self.page, self.view, self.session = page, view, view.session
+        self.root = page.locator(".taxpr-panel")
+        self.panel = page.get_by_role("tabpanel", name="Source")
+        self.inspected = page.locator(".tx-inspector .tx-address")
+
+    def line(self, text):
+        """The row with this text."""
+        return self.panel.get_by_role("row").filter(has=self.page.get_by_text(text, exact=True))
+
+    def code(self, text):
+        """The text itself."""
+        return self.panel.get_by_text(text, exact=True)
+
+    def node(self, address):
+        """The element of the picture."""
+        return self.page.locator(f'.tx-stage svg [data-address="{address}"]').first
+
+
+@pytest.fixture
+def shown(page):
+    opened = []
+
+    def show(fn=loss, args=None, names=True, scheme="light", size=(1250, 900)):
+        session = Session(fn, program() if args is None else args, names=names)
+        view = view_for(session)
+        opened.append(view)
+
+        def state():
+            traits = {name: getattr(view.graph, name) for name in get_type_hints(Traits)}
+            return json.loads(json.dumps(traits))
+
+        def kernel(what, content):
+            if what == "set":
+                view.graph.set_state(content)
+            else:
+                view.graph._handle_custom_msg(content, [])
+            assert view.wait(60)
+            give_up = time.monotonic() + 60
+            while view.jobs.tasks():
+                assert time.monotonic() < give_up
+                time.sleep(0.01)
+            with view.jobs.lock:
+                return state()
+
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.expose_function("kernel", kernel)
+        page.emulate_media(color_scheme=scheme)
+        page.set_content(PAGE.format(css=view.graph._css))
+        page.evaluate(START, [str(view.graph._esm), state()])
+        page.get_by_role("tab", name="Source").click()
+        return Shown(page, view)
+
+    troubles = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    yield show
+    for view in opened:
+        view.close()
+    assert not troubles
+
+
+TANH = 'h = jnp.tanh(h + a @ w["o"])'
+
+
+SOFTMAX = "weights = jax.nn.softmax(scores.astype(jnp.float32))"
+
+
+def test_lines_say_what_became_of_them(shown):
+    it = shown()
+    row = it.line(TANH)
+    expect(row).to_contain_text(re.compile(r"h: bf16\[8,16\].*\d equations · ×3"))
+    shares = re.compile(r"\d+% of FLOPs, \d+% of bytes")
+    expect(row.get_by_role("img")).to_have_accessible_name(shares)
+    expect(it.line(SOFTMAX)).to_contain_text("bf16→f32")
+    expect(it.panel.get_by_text("most FLOPs", exact=True)).to_have_count(1)
+    expect(it.panel.get_by_role("note")).to_be_empty()
+    it.root.screenshot(path=BUILD / "source-light.png")
+
+
+def test_a_variable_selects_its_value(shown):
+    it = shown()
+    it.session.fold("0:scan")
+    weights = it.panel.get_by_role("button", name="weights: f32[8,8]")
+    weights.click()
+    [address] = [one.address for one in it.session.program.variables() if one.name == "weights"]
+    expect(it.inspected).to_have_text(address.eqn)
+    expect(weights).to_have_attribute("aria-pressed", "true")
+    expect(it.line(SOFTMAX)).to_have_attribute("aria-selected", "true")
+    expect(it.page.locator(".tx-stage svg [aria-selected=true]")).not_to_have_count(0)
+    expect(it.page.locator(".tx-inspector")).to_contain_text(SOFTMAX)  # its source
+    it.page.get_by_role("textbox", name=re.compile("^Name of a tag")).fill("w")
+    it.page.keyboard.press("Enter")
+    expect(it.page.locator(".tx-inspector .tx-chip-tag")).to_have_text("w")
+    assert list(it.session.tags) == [address]
+    it.page.locator("select[aria-label=Injector]").select_option("scale")
+    expect(it.page.locator(".tx-stage svg .injected")).to_have_count(1)
+
+
+def test_a_click_goes_on_to_the_next_value_of_a_variable(shown):
+    it = shown(repeated, (jnp.ones(3),))
+    doubled = it.panel.get_by_role("button", name=re.compile("^y: f32"))
+    doubled.click()
+    expect(doubled).to_have_text("y: f32[3] 1 of 2")
+    doubled.click()
+    expect(doubled).to_have_text("y: f32[3] 2 of 2")
+    values = [one.address for one in it.session.program.variables() if one.name == "y"]
+    expect(it.inspected).to_have_text(values[1].eqn)
+
+
+def test_a_line_lights_its_nodes_and_those_that_hold_them(shown):
+    it = shown()
+    it.code(SOFTMAX).click()
+    expect(it.page.locator(".tx-slice")).to_contain_text("test_source.py makes: 10 equations")
+    lit = it.page.locator(".tx-stage .node[data-address]:not(.tx-pale)")
+    expect(lit).not_to_have_count(0)
+    expect(it.page.locator(".tx-stage .node.tx-pale")).not_to_have_count(0)
+    expect(it.line(SOFTMAX)).to_have_attribute("aria-current", "true")
+    it.root.screenshot(path=BUILD / "source-lit.png")
+    it.session.fold("0:scan")
+    it.code(TANH).click()
+    expect(it.line(TANH)).to_have_attribute("aria-current", "true")
+    expect(it.node("0:scan")).not_to_have_class(re.compile("tx-pale"))
+    it.code(TANH).click()
+    expect(it.page.locator(".tx-stage .tx-pale")).to_have_count(0)
+    it.code("h, means = jax.lax.scan(layer, x, params)").click()
+    expect(it.node("0:scan")).not_to_have_class(re.compile("tx-pale"))
+    expect(it.page.locator(".tx-stage .node.tx-pale")).not_to_have_count(0)
+
+
+def test_a_node_lights_its_lines(shown):
+    it = shown()
+    it.node("in0").hover()
+    expect(it.line("def loss(params, x):")).to_have_class(re.compile("tx-pointed"))
+    it.page.mouse.move(5, 5)
+    expect(it.panel.locator(".tx-pointed")).to_have_count(0)
+    it.page.locator(".tx-source").evaluate("one => one.style.maxHeight = '120px'")
+    it.page.get_by_role("tab", name="Text").click()
+    it.page.locator(".tx-text [role=treeitem]").filter(has_text="log").first.click()
+    it.page.get_by_role("tab", name="Source").click()
+    last = it.panel.locator("[aria-selected=true]")
+    expect(last).to_have_count(1)
+    expect(last).to_contain_text("return total + jnp.log")
+    expect(last).to_be_in_viewport(ratio=0.5)
+
+
+def test_by_keys(shown):
+    it = shown()
+    it.page.get_by_role("tab", name="Source").focus()
+    grid = it.panel.get_by_role("grid")
+    for _ in range(40):
+        it.page.keyboard.press("Tab")
+        if grid.evaluate("one => one.contains(document.activeElement)"):
+            break
+    focused = it.page.locator(":focus")
+    expect(focused).to_have_text("def loss(params, x):")
+    it.page.keyboard.press("ArrowRight")
+    it.page.keyboard.press("Enter")
+    expect(focused).to_have_attribute("aria-pressed", "true")
+    expect(it.inspected).to_have_text("in0")
+    it.page.keyboard.press("Escape")
+    expect(it.inspected).to_have_count(0)
+    for _ in range(3):
+        it.page.keyboard.press("ArrowDown")
+    expect(focused).to_have_text(TANH)
+    it.page.keyboard.press("Enter")
+    expect(it.page.locator(".tx-slice")).to_contain_text("makes: ")
+    it.page.keyboard.press("End")
+    expect(focused).to_have_text("return weights.astype(q.dtype) @ v")
+
+
+def test_axe_finds_nothing(shown):
+    it = shown(scheme="dark")
+    it.code(TANH).click()
+    it.panel.get_by_role("button", name="weights").click()
+    expect(it.inspected).to_have_count(1)
+    assert found(it.page, ".taxpr-panel") == []
+    it.root.screenshot(path=BUILD / "source-dark.png")
+
+
+def test_narrow_and_without_names(shown):
+    it = shown(size=(560, 1100), names=False)
+    it.code(TANH).click()
+    expect(it.panel.get_by_role("note")).to_contain_text("names=True")
+    expect(it.panel.locator(".tx-variable")).to_have_count(0)
+    expect(it.line(TANH)).to_have_attribute("aria-current", "true")
+    it.page.screenshot(path=BUILD / "source-narrow.png")
+    assert found(it.page, ".taxpr-panel") == []
+
+
+def test_after_a_run_lines_say_what_is_not_finite(shown):
+    it = shown()
+    it.page.get_by_role("button", name="Run", exact=True).click()
+    bad = it.panel.get_by_role("row").filter(has_text="not finite: 1 element")
+    expect(bad).to_have_count(1)
+    expect(bad).to_contain_text("return total + jnp.log")
+
+
+def test_a_saved_page_has_the_source(page, tmp_path):
+    file = tmp_path / "page.html"
+    draw(taxpr.trace(loss, names=True)(*program())).save(file)
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto(file.as_uri())
+    page.get_by_role("tab", name="Source").click()
+    panel = page.get_by_role("tabpanel", name="Source")
+    row = panel.get_by_role("row").filter(has=page.get_by_text(TANH, exact=True))
+    panel.get_by_text(TANH, exact=True).click()
+    expect(row).to_have_attribute("aria-current", "true")
+    expect(page.locator(".tx-stage .node.tx-pale")).not_to_have_count(0)
+    expect(page.locator(".tx-stage .node[data-address]:not(.tx-pale)")).not_to_have_count(0)
+    page.screenshot(path=BUILD / "source-page.png")
+    panel.get_by_text(TANH, exact=True).click()
+    expect(page.locator(".tx-stage .tx-pale")).to_have_count(0)
+    panel.get_by_role("button", name="x: bf16[8,16]").click()
+    expect(page.locator(".tx-inspector .tx-address")).to_have_text(re.compile("^in"))
+    expect(panel.locator("[aria-selected=true]")).to_contain_text("def loss(params, x):")
+    page.locator(".tx-stage svg g.node[data-fold]").first.hover()
+    expect(panel.locator(".tx-pointed")).not_to_have_count(0)
