@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taxpr._programs.edit import tag_where
@@ -68,7 +69,13 @@ def tagged(program: Any, where: Any) -> Tagged | None:
         text = names[found[one][0]] if len(found[one]) == 1 else one.text
         return Holding(text, frozenset(at[keys[variable]] for variable in found[one]))
 
-    return Tagged(dataclasses.replace(program, jaxpr=jaxpr), _replaced(where, held))
+    # The new tags count in addresses, so one of a tag that was there stands for the tag itself.
+    tags = find_sites(program.jaxpr)
+    names_of_tags = {site.name for site in tags}
+    sites: dict[str, Any] = {
+        site.address: site for site in tags if site.address not in names_of_tags
+    }
+    return Tagged(dataclasses.replace(program, jaxpr=jaxpr), _replaced(where, held, sites))
 
 
 def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bool]]:
@@ -81,17 +88,22 @@ def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bo
             yield from _variables(one, may_be_empty)
 
 
-def _replaced(where: Any, held: Callable[[Var, bool], Any], may_be_empty: bool = False) -> Any:
+def _replaced(
+    where: Any,
+    held: Callable[[Var, bool], Any],
+    sites: Mapping[str, Any] = MappingProxyType({}),
+    may_be_empty: bool = False,
+) -> Any:
     if isinstance(where, Var):
         return held(where, may_be_empty)
     if isinstance(where, Maybe):
-        return Maybe(_replaced(where.where, held, True))
+        return Maybe(_replaced(where.where, held, sites, True))
     if _is_several(where):
-        found = [_replaced(one, held, may_be_empty) for one in where]
+        found = [_replaced(one, held, sites, may_be_empty) for one in where]
         return tuple(found) if isinstance(where, tuple) else found
     if _is_mapping(where):
-        return {_replaced(key, held, may_be_empty): value for key, value in where.items()}
-    return where
+        return {_replaced(key, held, sites, may_be_empty): one for key, one in where.items()}
+    return sites.get(where, where) if isinstance(where, str) else where
 
 
 def _is_several(where: object) -> TypeIs[list[Any] | tuple[Any, ...]]:

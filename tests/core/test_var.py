@@ -515,3 +515,18 @@ def test_each_value_has_a_selector_that_means_it_alone():
     assert len(addresses) == 6
     assert program.var_of("0:sin.0") is None
     assert str(program.var_of("in1")) == "var('f.y')"
+
+
+def test_addresses_of_tags_beside_variables_are_those_of_the_program():
+    def f(x):
+        y = jnp.sin(x)
+        first = taxpr.tag(y * 2, name="p")
+        return taxpr.tag(first + 1, name="p")
+
+    program = taxpr.trace(f, names=True)(1.0)
+    at = {taxpr.var("y"): taxpr.replace(0.0)}
+    for more, expected in (({"t0": taxpr.add(10.0)}, 11), ({"t1": taxpr.scale(10.0)}, 10)):
+        injected = program.inject({**at, **more})
+        assert injected(injected.ctx, 1.0)[0] == expected
+    found = program.collect([taxpr.var("y"), "t1"])(0.0)[1]
+    assert set(map(float, found.values())) == {0.0, 1.0}
