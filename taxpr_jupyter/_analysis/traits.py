@@ -49,7 +49,7 @@ def traits(eqn: Any) -> Iterator[Trait]:
     # The name stack begins anew in a nested jaxpr, so a vmap around it is not seen there.
     if "vmap" in taxpr.transformations_of(eqn):
         yield Trait("batched", "vmap", "batched by vmap")
-    if change := _precision(eqn):
+    if change := precision_change(eqn):
         yield Trait("precision", "→".join(change), f"changes precision: {' to '.join(change)}")
     if effects := _effects(eqn):
         yield Trait("effect", "effect", f"effect: {'; '.join(effects)}")
@@ -94,8 +94,11 @@ def spec_text(sharding: Any) -> str:
     return f"P({', '.join([*map(repr, entries), *said])})" if split else ""
 
 
-def _precision(eqn: Any) -> tuple[str, str] | None:
-    """The two types of a conversion between numbers of other precision; not to integers."""
+def precision_change(eqn: Any) -> tuple[str, str] | None:
+    """The types before and after a conversion that changes precision, such as `f32` and `bf16`.
+
+    None for all other equations, also for conversions from or to integers.
+    """
     if eqn.primitive is not p.convert_element_type_p:
         return None
     avals = [eqn.invars[0].aval, eqn.outvars[0].aval]

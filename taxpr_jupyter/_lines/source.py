@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.traits import precision_change
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model import messages
 from taxpr_jupyter._text.short import aval_text, visible
@@ -66,8 +66,7 @@ class SourceRows:
         note: What is not known of the lines, and how to get it; may be empty.
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> def f(x):
+        >>>         >>> def f(x):
         ...     y = jnp.sin(x)
         ...     return y
         >>> source = SourceRows(taxpr.trace(f, names=True)(jnp.ones(3)))
@@ -233,16 +232,11 @@ def _wider(line: taxpr.SourceLine) -> tuple[str, ...]:
     """From which floats to which wider ones a line converts values."""
     words: dict[str, None] = {}
     for found in line.equations:
-        if found.eqn.primitive.name == "convert_element_type":
-            old, new = (getattr(found.eqn, end)[0].aval.dtype for end in ("invars", "outvars"))
-            floats = all(jnp.issubdtype(dtype, jnp.floating) for dtype in (old, new))
-            if floats and new.itemsize > old.itemsize:
-                words[f"{_short(old)}→{_short(new)}"] = None
+        if change := precision_change(found.eqn):
+            old, new = (atom.aval.dtype for atom in (*found.eqn.invars, *found.eqn.outvars))
+            if new.itemsize > old.itemsize:
+                words["→".join(change)] = None
     return tuple(words)
-
-
-def _short(dtype: Any) -> str:
-    return dtype.name.replace("bfloat", "bf").replace("float", "f")
 
 
 def _line_state(row: SourceRow) -> messages.SourceLine:

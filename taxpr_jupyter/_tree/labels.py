@@ -32,8 +32,7 @@ _COMMUTATIVE = frozenset(
 )
 
 _PLUMBING = frozenset(
-    {"broadcast_in_dim", "copy", "copy_p", "expand_dims", "pvary", "reshape", "squeeze"}
-    | {"stop_gradient"}
+    {"broadcast_in_dim", "copy", "copy_p", "pvary", "reshape", "squeeze"} | {"stop_gradient"}
 )
 
 # Facts about a nested jaxpr that its title says already.
