@@ -66,7 +66,7 @@ class SourceRows:
         note: What is not known of the lines, and how to get it; may be empty.
 
     Example:
-        >>>         >>> def f(x):
+        >>> def f(x):
         ...     y = jnp.sin(x)
         ...     return y
         >>> source = SourceRows(taxpr.trace(f, names=True)(jnp.ones(3)))
