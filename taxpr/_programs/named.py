@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from taxpr._programs.edit import tag_where
+from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Holding, Maybe, Selector
 from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var, chosen, labels
@@ -16,6 +17,7 @@ from taxpr._variables.table import Variable
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+P = TypeVar("P", bound=Traced)
 _VAR = "var"  # the param by which these tags are known
 
 
@@ -24,7 +26,7 @@ def has_variables(where: Any) -> bool:
     return any(True for _ in _variables(where))
 
 
-def with_addresses(program: Any, where: Any) -> Any:
+def with_addresses(program: Traced, where: Selector) -> Selector:
     """A selector of values in which the addresses of what they held stand for variables."""
 
     def held(one: Var, may_be_empty: bool) -> Any:
@@ -34,14 +36,14 @@ def with_addresses(program: Any, where: Any) -> Any:
     return _replaced(where, held)
 
 
-class Tagged(NamedTuple):
+class Tagged(NamedTuple, Generic[P]):
     """A program with tags at variables, and the selector of tags in which these stand for them."""
 
-    program: Any
+    program: P
     where: Any
 
 
-def tagged(program: Any, where: Any) -> Tagged | None:
+def tagged(program: P, where: Any) -> Tagged[P] | None:
     """The `Program` with tags at the variables in a selector; None where there are none."""
     wanted = dict(_variables(where))
     if not wanted:
@@ -83,7 +85,7 @@ def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bo
         yield where, may_be_empty
     elif isinstance(where, Maybe):
         yield from _variables(where.where, True)
-    elif _is_several(where) or _is_mapping(where):
+    elif _is_several(where) or is_mapping(where):
         for one in where:
             yield from _variables(one, may_be_empty)
 
@@ -101,7 +103,7 @@ def _replaced(
     if _is_several(where):
         found = [_replaced(one, held, sites, may_be_empty) for one in where]
         return tuple(found) if isinstance(where, tuple) else found
-    if _is_mapping(where):
+    if is_mapping(where):
         return {_replaced(key, held, sites, may_be_empty): one for key, one in where.items()}
     return sites.get(where, where) if isinstance(where, str) else where
 
@@ -110,5 +112,6 @@ def _is_several(where: object) -> TypeIs[list[Any] | tuple[Any, ...]]:
     return isinstance(where, (list, tuple))
 
 
-def _is_mapping(where: object) -> TypeIs[Mapping[Any, Any]]:
+def is_mapping(where: object) -> TypeIs[Mapping[Any, Any]]:
+    """Whether it is one, of any types."""
     return isinstance(where, Mapping)

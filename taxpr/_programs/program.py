@@ -2,62 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from taxpr import _compat
-from taxpr._address import Address
-from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
-from taxpr._engine.donation import donates
-from taxpr._engine.inject import ctx_aval, options_of, sites_of
-from taxpr._engine.thread import thread
-from taxpr._engine.underived import without_derivatives
-from taxpr._errors import ArgumentError, SelectorError
-from taxpr._hops.protocol import Options, Shards
-from taxpr._injectors.attach import Attached, as_injector, attach_function, attach_many, attach_one
+from taxpr._compat import Array, PyTree
+from taxpr._engine.inject import options_of, sites_of
+from taxpr._errors import ArgumentError
+from taxpr._hops.protocol import Shards
 from taxpr._injectors.collect import Collection, axes_of, collection
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.parameters import Parameter, with_values
 from taxpr._injectors.plant import plant
 from taxpr._jaxprs.prune import pruned
 from taxpr._jaxprs.trees import named_leaves
-from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.edit import dissolve_sites, tag_where
-from taxpr._programs.listing import Found, Listing, listing
-from taxpr._programs.named import tagged, with_addresses
+from taxpr._programs.injecting import (
+    NO_CTX,
+    attached_at,
+    check_ctx,
+    knowing_used,
+    names_of,
+    report_of,
+    strong_array,
+    threaded,
+)
+from taxpr._programs.named import is_mapping, tagged, with_addresses
+from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
 from taxpr._sites.walk import find_sites
-from taxpr._variables.select import Var as VarSelector
-from taxpr._variables.select import meaning
-from taxpr._variables.table import Variable, Variables
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-_SHOWN = 8  # types in a repr
-
-
-class _NotGiven:
-    def __repr__(self) -> str:
-        return "not given"
-
-
-# Where a context may be anything, None included.
-NO_CTX: Any = _NotGiven()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Program:
+class Program(Traced):
     """A traced function.
 
     It is immutable: every method that changes something returns another program. Two
@@ -86,217 +69,6 @@ class Program:
         {'y': Array([0., 0., 0.], dtype=float32)}
     """
 
-    jaxpr: ClosedJaxpr
-    in_tree: TreeDef
-    out_tree: TreeDef
-    in_names: tuple[str, ...]
-    out_names: tuple[str, ...]
-    name: str
-    arguments: Arguments | None = dataclasses.field(default=None, kw_only=True)
-    used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
-    skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
-    named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
-
-    @property
-    def eqns(self) -> Sequence[JaxprEqn]:
-        """The equations of the outermost jaxpr."""
-        return _compat.open_jaxpr(self.jaxpr).eqns
-
-    @property
-    def invars(self) -> Sequence[Var]:
-        """The variables of the flat inputs."""
-        return _compat.open_jaxpr(self.jaxpr).invars
-
-    @property
-    def outvars(self) -> Sequence[Atom]:
-        """The variables or literals of the flat outputs."""
-        return _compat.open_jaxpr(self.jaxpr).outvars
-
-    @property
-    def constvars(self) -> Sequence[Var]:
-        """The variables of the values that the function closed over."""
-        return _compat.open_jaxpr(self.jaxpr).constvars
-
-    @property
-    def consts(self) -> Sequence[Array]:
-        """The values that the function closed over."""
-        return _compat.consts_of(self.jaxpr)
-
-    @property
-    def in_avals(self) -> list[Aval]:
-        """The avals of the flat inputs."""
-        return [_compat.aval_of(var) for var in self.invars]
-
-    @property
-    def out_avals(self) -> list[Aval]:
-        """The avals of the flat outputs."""
-        return [_compat.aval_of(atom) for atom in self.outvars]
-
-    def __repr__(self) -> str:
-        tags = f"{len(find_sites(self.jaxpr))} tags"
-        if n := sum(len(one.addresses) for one in self.skipped):
-            tags += f", {n} skipped"
-        takes, gives = (
-            ", ".join([aval.str_short() for aval in avals[:_SHOWN]] + _more(len(avals)))
-            for avals in (self.in_avals, self.out_avals)
-        )
-        return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags}>"
-
-    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        """Run the program, without static arguments if it was traced with any.
-
-        Arguments may be given by position or by name, and missing ones take their defaults, as for
-        the function itself.
-
-        The equations run one by one, as those of a plain function. If the arguments are on a mesh
-        with explicit axes that `jax.set_mesh` has not set, the program is compiled, because only
-        the arguments have the devices.
-
-        Raises:
-            ArgumentError: If structure, shapes or dtypes are not those of the trace.
-        """
-        flat = self.flat(args, kwargs)
-        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
-        return jax.tree.unflatten(self.out_tree, run(*flat))
-
-    @functools.cached_property
-    def _compiled(self) -> Callable[..., list[Array]]:
-        return _compat.compiled_for_mesh(self.jaxpr)
-
-    def flat(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Array]:
-        """The flat inputs of a call with these arguments, checked and converted.
-
-        Args:
-            args: The positional arguments.
-            kwargs: The keyword arguments.
-
-        Raises:
-            ArgumentError: If tree, shapes or dtypes are not those of the trace.
-        """
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        if tree != self.in_tree and self.arguments is not None:
-            args, kwargs = self.arguments.arranged(self.name, args, kwargs)
-            leaves, tree = jax.tree.flatten((args, kwargs))
-            if tree != self.in_tree:
-                given = self.arguments.paths(args, kwargs)
-                raise ArgumentError(misfit(self.name, self.in_names, given))
-        if tree != self.in_tree:
-            raise ArgumentError(
-                f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
-                f"called with {tree}. Call it as it was traced, or trace it again."
-            )
-        out: list[Array] = []
-        for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
-            if isinstance(aval, _compat.AbstractRef):
-                out.append(_ref(self.name, name, leaf, aval))
-                continue
-            try:
-                array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
-            except (TypeError, ValueError):
-                raise ArgumentError(
-                    f"{self.name}: the argument {name} is a {type(leaf).__name__}, which is no "
-                    "array."
-                ) from None
-            if (array.shape, array.dtype) != (aval.shape, aval.dtype):
-                raise ArgumentError(
-                    f"{self.name} was traced with {name}: {aval.str_short()} and was called with "
-                    f"{jax.typeof(array).str_short()}. Convert it, or trace again."
-                )
-            array = _compat.with_weak_type(array, aval.weak_type)
-            donated = not isinstance(leaf, jax.Array) and self._donates
-            out.append(_off_device(array) if donated else array)
-        return out
-
-    @functools.cached_property
-    def _donates(self) -> bool:
-        return donates(self.jaxpr)
-
-    def variables(self) -> list[Variable]:
-        """The variables of the source and the values that they held, in order of execution.
-
-        They are known if the program was traced with ``names=True``: those of the user's functions
-        that ran, with each array that they held, alone or in a PyTree or an object. The list has
-        no variables of installed libraries.
-
-        Example:
-            >>> import jax
-            >>> from taxpr import trace
-            >>> def f(xs):
-            ...     def step(total, x):
-            ...         total = total + x
-            ...         return total, None
-            ...     return jax.lax.scan(step, 0.0, xs)[0]
-            >>> for one in trace(f, names=True)(jax.numpy.ones(3)).variables():
-            ...     print(one, "in line", one.line, "is", one.address)
-            f.xs 0 in line 1 is in0
-            step.total 0 in line 2 is 0:scan/body/in0
-            step.x 0 in line 2 is 0:scan/body/in1
-            step.total 1 in line 3 is 0:scan/body/1:add.0
-        """
-        return list(self.named.table) if self.named else []
-
-    def var_of(self, address: str) -> VarSelector | None:
-        """The shortest `var` that selects the value at an address, and nothing else.
-
-        Args:
-            address: Of a value, such as ``"3:sin.0"``.
-
-        Returns:
-            The selector; None if no variable is known that held the value.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr import trace
-            >>> def f(x):
-            ...     for _ in range(2):
-            ...         x = jnp.sin(x)
-            ...     return x
-            >>> trace(f, names=True)(1.0).var_of("1:sin.0")
-            var('x', occurrence=2)
-        """
-        return meaning(self.variables(), address)
-
-    def source(self, notes: Callable[[list[Found]], str] | None = None) -> str:
-        """The source of the user's functions that the program went through, with notes.
-
-        A line says the types of its variables, where the program was traced with ``names=True``,
-        else that of its last result where nothing is differentiated; how many equations it made;
-        after ``∂`` how many more compute its derivative; and how often they run in loops.
-
-        Args:
-            notes: Says more about a line, given its equations, each with ``eqn``, ``runs``, which
-                is None where nobody knows how often it runs, and ``derivative``.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr import trace
-            >>> def f(x):
-            ...     y = jnp.sin(x) * 2
-            ...     return y
-            >>> for line in trace(f, names=True)(1.0).source().splitlines()[1:]:
-            ...     print(line)
-            1  def f(x):               # x: f32[]
-            2      y = jnp.sin(x) * 2  # y: f32[] · 2 equations
-            3      return y
-        """
-        return self.listing().text(notes)
-
-    def listing(self) -> Listing:
-        """The source of the user's functions that the program went through, as data.
-
-        Example:
-            >>> import jax
-            >>> from taxpr import trace
-            >>> def f(xs):
-            ...     return jax.lax.map(lambda x: x * x, xs)
-            >>> [part] = trace(f, names=True)(jax.numpy.ones(3)).listing().parts
-            >>> for line in part.lines:
-            ...     print(line.number, [str(one) for one in line.variables], line.runs)
-            1 ['f.xs 0'] 1
-            2 ['<lambda>.x 0'] 3
-        """
-        return listing(self, self.variables())
-
     def tags(self, where: Selector = None) -> list[Site]:
         """The tags, in program order.
 
@@ -315,22 +87,8 @@ class Program:
         """
         sites = find_sites(self.jaxpr)
         where = with_addresses(self, where)
-        with self._knowing_used(where):
+        with knowing_used(self.used, [where]):
             return sites if where is None else select(sites, where)
-
-    @contextlib.contextmanager
-    def _knowing_used(self, *where: Selector) -> Generator[None, None, None]:
-        """A context for selecting tags: errors say which tags are used up already."""
-        try:
-            yield
-        except SelectorError as error:
-            gone = [repr(one) for one in where if isinstance(one, str) and one in self.used]
-            if not gone:
-                raise
-            raise SelectorError(
-                f"{error} The tag {', '.join(gone)} was used up by an injection before. Several "
-                "injectors run in turn where they are given as a list: [scale(3.0), record()]."
-            ) from None
 
     def tag_at(self, where: Selector, /, **params: Any) -> Program:
         """Add a tag to each selected value; returns a new program.
@@ -354,13 +112,6 @@ class Program:
         where = with_addresses(self, where)
         jaxpr, skipped = tag_where(self.jaxpr, where, params, self.addresses)
         return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        """The addresses of inputs and outputs by their names, unless the name is an address."""
-        named = [(name, f"out{k}") for k, name in enumerate(self.out_names)]
-        named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
-        return {name: address for name, address in named if not Address(name).kind}
 
     def dissolve(self, where: Selector = None) -> Program:
         """Remove tags; returns a new program.
@@ -439,80 +190,30 @@ class Program:
             return variables.program.inject(
                 injector, ctx, where=variables.where, custom_rules=custom_rules, shards=shards
             )
-        sites = sites_of(self.jaxpr, options)
-        if _is_mapping(injector):
-            if ctx is not NO_CTX or where is not None:
-                raise ArgumentError(
-                    "inject: with a mapping, neither ctx nor where is given. Its keys are the "
-                    "selectors, and a function gets a context by from_function(fn, ctx)."
-                )
-            if (variables := tagged(self, injector)) is not None:
-                return variables.program.inject(
-                    variables.where, custom_rules=custom_rules, shards=shards
-                )
-            with self._knowing_used(*injector):
-                return self._injected(attach_many(injector, sites, options), options)
-        if isinstance(ctx, str):
-            raise ArgumentError(
-                f"inject: the ctx is the str {ctx!r}. A selector is given by its keyword: "
-                f"where={ctx!r}."
+        if is_mapping(injector) and (variables := tagged(self, injector)) is not None:
+            return variables.program.inject(
+                variables.where, ctx, where=where, custom_rules=custom_rules, shards=shards
             )
-        ready = as_injector(injector)
-        # That there is nothing to select is an error also where all tags are meant.
-        with self._knowing_used(where):
-            chosen, over = select_to_inject(sites, where)
-        if not isinstance(injector, (Injector, Sequence)):
-            attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
-            return self._injected(attached._replace(skipped=over), options)
-        if ctx is not NO_CTX:
-            raise ArgumentError(
-                f"inject: {injector} has a context of its own; leave out ctx. In a list a "
-                "function gets one by from_function(fn, ctx)."
-            )
-        attached = attach_one(ready, chosen, options)
-        return self._injected(attached._replace(skipped=over), options)
-
-    def _injected(self, attached: Attached, options: Options) -> Injected:
-        chosen, counters, ctx, report, no_sums, read_only, parameters, skipped = attached
-        options = dataclasses.replace(
-            options,
-            no_sums=no_sums,
-            unchanged=read_only.union(counters.leaves),
-            read_only=read_only,
-        )
-        leaves, ctx_tree = jax.tree.flatten(ctx)
-        counting, ends = counters.installed(self.jaxpr)
-        avals = [*map(ctx_aval, leaves), *counters.avals]
-        threaded = thread(counting, [*chosen, *ends], avals, options)
-        jaxpr = counters.closed(without_derivatives(threaded, chosen, options))
+        with knowing_used(self.used, injector if is_mapping(injector) else [where]):
+            attached = attached_at(sites_of(self.jaxpr, options), injector, ctx, where, options)
         args_tree, kwargs_tree = self.in_tree.children()
-        names = tuple(name for name, _ in named_leaves("ctx", ctx))
+        names = tuple(name for name, _ in named_leaves("ctx", attached.ctx))
         args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
         kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
         out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
-
-        def said(final: PyTree) -> dict[str, Any]:
-            if jax.tree.structure(final) != ctx_tree:
-                raise ArgumentError(
-                    f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
-                    f"{self.name} has {ctx_tree}. Give the ctx that a run returned: "
-                    "out, ctx = injected(injected.ctx, ...)."
-                )
-            return report(final, ctx if options.shards == "stack" else None)
-
         return Injected(
-            jaxpr=jaxpr,
-            in_tree=jax.tree.structure(((jax.tree.unflatten(ctx_tree, leaves), *args), kwargs)),
-            out_tree=jax.tree.structure((out, jax.tree.unflatten(ctx_tree, leaves))),
+            jaxpr=threaded(self.jaxpr, attached, options),
+            in_tree=jax.tree.structure(((attached.ctx, *args), kwargs)),
+            out_tree=jax.tree.structure((out, attached.ctx)),
             in_names=names + self.in_names,
             out_names=self.out_names + names,
             name=self.name,
-            first_ctx=jax.tree.map(_strong_array, ctx),
-            report=said,
+            first_ctx=jax.tree.map(strong_array, attached.ctx),
+            report=report_of(self.name, attached, options),
             arguments=self.arguments and self.arguments.with_ctx(),
-            used=(*self.used, *_names_of(site for site, _ in chosen)),
-            skipped=merged(self.skipped, skipped),
-            parameters=parameters,
+            used=(*self.used, *names_of(site for site, _ in attached.chosen)),
+            skipped=merged(self.skipped, attached.skipped),
+            parameters=attached.parameters,
         )
 
     def plant(
@@ -553,7 +254,7 @@ class Program:
             >>> program.plant(clean)(5.0)
             Array(5., dtype=float32, weak_type=True)
         """
-        if not _is_mapping(values):
+        if not is_mapping(values):
             raise ArgumentError(
                 f"plant: the values are a {type(values).__name__}. Give a mapping from selectors "
                 "of tags to values, such as collect returns: plant({'h': values})."
@@ -643,7 +344,7 @@ class Program:
         options = options_of(custom_rules)
         if (variables := tagged(self, where)) is not None:
             return variables.program._collection(variables.where, max_steps, stack, custom_rules)
-        with self._knowing_used(where):
+        with knowing_used(self.used, [where]):
             sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)
         found = collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
         return found, skipped
@@ -796,75 +497,3 @@ class Injected(Program):
         """
         check_ctx(self.name, args, self.first_ctx, "injected(injected.ctx, ...)")
         return super().flat(args, kwargs)
-
-
-def _ref(program: str, name: str, leaf: Any, aval: Aval) -> Array:
-    """An argument that was a Ref when the program was traced."""
-    try:
-        found = jax.typeof(leaf)
-    except TypeError:
-        found = type(leaf).__name__
-    if found != aval:
-        raise ArgumentError(
-            f"{program} was traced with {name}: {aval.str_short()} and was called with "
-            f"{found if isinstance(found, str) else found.str_short()}. Give a Ref of that type, "
-            "or trace again."
-        )
-    return leaf
-
-
-def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None:
-    """Raise if the first argument does not have the structure of the context.
-
-    Args:
-        name: The name of the function.
-        args: The positional arguments of the call.
-        ctx: A context of the right structure.
-        call: How it is called, for the message.
-
-    Raises:
-        ArgumentError: If it has not.
-    """
-    given = jax.tree.structure(args[0]) if args else None
-    if given != jax.tree.structure(ctx):
-        raise ArgumentError(
-            f"{name} was injected, so that it takes its context first: {call}. "
-            + (
-                f"The first argument has the structure {given}, and the context has "
-                f"{jax.tree.structure(ctx)}."
-                if args
-                else ""
-            )
-        )
-
-
-def _more(n: int) -> list[str]:
-    return [f"… {n - _SHOWN} more"] if n > _SHOWN else []
-
-
-def _names_of(sites: Iterable[Site]) -> dict[str, None]:
-    """The names and addresses of the tags."""
-    keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
-    return dict.fromkeys(key for key in keys if isinstance(key, str))
-
-
-def _is_mapping(given: object) -> TypeIs[Mapping[Any, Any]]:
-    return isinstance(given, Mapping)
-
-
-def _strong_array(leaf: Any) -> Any:
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return leaf
-    return _compat.with_weak_type(jnp.asarray(leaf), False)
-
-
-def _off_device(array: Array) -> Any:
-    """The value as a NumPy array, so that each inner jit that donates it gets its own buffer.
-
-    The function itself would be called with a number or NumPy array here, too.
-    """
-    if _compat.is_tracer(array):
-        return array
-    if jax.typeof(array).weak_type:  # which an array of NumPy cannot have
-        return array if array.ndim else array.item()
-    return np.asarray(array)

@@ -16,8 +16,9 @@ from taxpr._hops.protocol import Shards
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, trace
+from taxpr._programs.injecting import NO_CTX, check_ctx
 from taxpr._programs.named import has_variables
-from taxpr._programs.program import NO_CTX, Injected, Program, check_ctx
+from taxpr._programs.program import Injected, Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
 

@@ -1,0 +1,160 @@
+"""What `Program.inject` consists of, apart from the program that it makes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._compat import Array, ArrayLike, ClosedJaxpr, PyTree
+from taxpr._engine.inject import ctx_aval
+from taxpr._engine.thread import thread
+from taxpr._engine.underived import without_derivatives
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._hops.protocol import Options
+from taxpr._injectors.attach import (
+    Attached,
+    Given,
+    as_injector,
+    attach_function,
+    attach_many,
+    attach_one,
+)
+from taxpr._injectors.injector import Injector
+from taxpr._programs.named import is_mapping
+from taxpr._sites.criteria import Selector
+from taxpr._sites.selectors import select_to_inject
+from taxpr._sites.site import Site
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"
+
+
+# Where a context may be anything, None included.
+NO_CTX: Any = _NotGiven()
+
+
+@contextlib.contextmanager
+def knowing_used(used: Sequence[str], selectors: Iterable[Selector]) -> Generator[None]:
+    """A context for selecting tags: errors say which tags are used up already."""
+    try:
+        yield
+    except SelectorError as error:
+        gone = [repr(one) for one in selectors if isinstance(one, str) and one in used]
+        if not gone:
+            raise
+        raise SelectorError(
+            f"{error} The tag {', '.join(gone)} was used up by an injection before. Several "
+            "injectors run in turn where they are given as a list: [scale(3.0), record()]."
+        ) from None
+
+
+def attached_at(
+    sites: Sequence[Site],
+    injector: Given | Mapping[Selector, Given],
+    ctx: PyTree,
+    where: Selector,
+    options: Options,
+) -> Attached:
+    """Attach what was given to `Program.inject`; ``sites`` are those that can be injected."""
+    if is_mapping(injector):
+        if ctx is not NO_CTX or where is not None:
+            raise ArgumentError(
+                "inject: with a mapping, neither ctx nor where is given. Its keys are the "
+                "selectors, and a function gets a context by from_function(fn, ctx)."
+            )
+        return attach_many(injector, sites, options)
+    if isinstance(ctx, str):
+        raise ArgumentError(
+            f"inject: the ctx is the str {ctx!r}. A selector is given by its keyword: "
+            f"where={ctx!r}."
+        )
+    ready = as_injector(injector)
+    # That there is nothing to select is an error also where all tags are meant.
+    chosen, over = select_to_inject(sites, where)
+    if not isinstance(injector, (Injector, Sequence)):
+        attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
+    elif ctx is not NO_CTX:
+        raise ArgumentError(
+            f"inject: {injector} has a context of its own; leave out ctx. In a list a "
+            "function gets one by from_function(fn, ctx)."
+        )
+    else:
+        attached = attach_one(ready, chosen, options)
+    return attached._replace(skipped=over)
+
+
+def threaded(jaxpr: ClosedJaxpr, attached: Attached, options: Options) -> ClosedJaxpr:
+    """The jaxpr with the context threaded through it, from its flat leaves and the inputs."""
+    counters, read_only = attached.counters, attached.read_only
+    options = dataclasses.replace(
+        options,
+        no_sums=attached.no_sums,
+        unchanged=read_only.union(counters.leaves),
+        read_only=read_only,
+    )
+    counting, ends = counters.installed(jaxpr)
+    avals = [*map(ctx_aval, jax.tree.leaves(attached.ctx)), *counters.avals]
+    result = thread(counting, [*attached.chosen, *ends], avals, options)
+    return counters.closed(without_derivatives(result, attached.chosen, options))
+
+
+def report_of(name: str, attached: Attached, options: Options) -> Callable[[PyTree], PyTree]:
+    """What `Injected.report` is."""
+    ctx, tree, told = attached.ctx, jax.tree.structure(attached.ctx), attached.report
+
+    def report(final: PyTree) -> PyTree:
+        if jax.tree.structure(final) != tree:
+            raise ArgumentError(
+                f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
+                f"{name} has {tree}. Give the ctx that a run returned: "
+                "out, ctx = injected(injected.ctx, ...)."
+            )
+        return told(final, ctx if options.shards == "stack" else None)
+
+    return report
+
+
+def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None:
+    """Raise if the first argument does not have the structure of the context.
+
+    Args:
+        name: The name of the function.
+        args: The positional arguments of the call.
+        ctx: A context of the right structure.
+        call: How it is called, for the message.
+
+    Raises:
+        ArgumentError: If it has not.
+    """
+    given = jax.tree.structure(args[0]) if args else None
+    if given != jax.tree.structure(ctx):
+        raise ArgumentError(
+            f"{name} was injected, so that it takes its context first: {call}. "
+            + (
+                f"The first argument has the structure {given}, and the context has "
+                f"{jax.tree.structure(ctx)}."
+                if args
+                else ""
+            )
+        )
+
+
+def names_of(sites: Iterable[Site]) -> dict[str, None]:
+    """The names and addresses of the tags."""
+    keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
+    return dict.fromkeys(key for key in keys if isinstance(key, str))
+
+
+def strong_array(leaf: ArrayLike) -> Array | jax.ShapeDtypeStruct:
+    """A leaf of a context as the array, or the type, that the program takes."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    return _compat.with_weak_type(jnp.asarray(leaf), False)

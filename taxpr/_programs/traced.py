@@ -1,0 +1,281 @@
+"""`Traced`: what a program is, how it is called, and what its source says of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
+from taxpr._engine.donation import donates
+from taxpr._errors import ArgumentError
+from taxpr._programs.arguments import Arguments, misfit
+from taxpr._programs.listing import Found, Listing, listing
+from taxpr._sites.skipped import Skipped
+from taxpr._sites.walk import find_sites
+from taxpr._variables.select import Var as VarSelector
+from taxpr._variables.select import meaning
+from taxpr._variables.table import Variable, Variables
+
+_SHOWN = 8  # types in a repr
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Traced:
+    """What a `Program` is: a jaxpr with the trees and names of its arguments and results."""
+
+    jaxpr: ClosedJaxpr
+    in_tree: TreeDef
+    out_tree: TreeDef
+    in_names: tuple[str, ...]
+    out_names: tuple[str, ...]
+    name: str
+    arguments: Arguments | None = dataclasses.field(default=None, kw_only=True)
+    used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+    skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
+    named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
+
+    @property
+    def eqns(self) -> Sequence[JaxprEqn]:
+        """The equations of the outermost jaxpr."""
+        return _compat.open_jaxpr(self.jaxpr).eqns
+
+    @property
+    def invars(self) -> Sequence[Var]:
+        """The variables of the flat inputs."""
+        return _compat.open_jaxpr(self.jaxpr).invars
+
+    @property
+    def outvars(self) -> Sequence[Atom]:
+        """The variables or literals of the flat outputs."""
+        return _compat.open_jaxpr(self.jaxpr).outvars
+
+    @property
+    def constvars(self) -> Sequence[Var]:
+        """The variables of the values that the function closed over."""
+        return _compat.open_jaxpr(self.jaxpr).constvars
+
+    @property
+    def consts(self) -> Sequence[Array]:
+        """The values that the function closed over."""
+        return _compat.consts_of(self.jaxpr)
+
+    @property
+    def in_avals(self) -> list[Aval]:
+        """The avals of the flat inputs."""
+        return [_compat.aval_of(var) for var in self.invars]
+
+    @property
+    def out_avals(self) -> list[Aval]:
+        """The avals of the flat outputs."""
+        return [_compat.aval_of(atom) for atom in self.outvars]
+
+    def __repr__(self) -> str:
+        tags = f"{len(find_sites(self.jaxpr))} tags"
+        if n := sum(len(one.addresses) for one in self.skipped):
+            tags += f", {n} skipped"
+        takes, gives = (
+            ", ".join([aval.str_short() for aval in avals[:_SHOWN]] + _more(len(avals)))
+            for avals in (self.in_avals, self.out_avals)
+        )
+        return f"<{type(self).__name__} {self.name}({takes}) -> {gives}; {tags}>"
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        """Run the program, without static arguments if it was traced with any.
+
+        Arguments may be given by position or by name, and missing ones take their defaults, as for
+        the function itself.
+
+        The equations run one by one, as those of a plain function. If the arguments are on a mesh
+        with explicit axes that `jax.set_mesh` has not set, the program is compiled, because only
+        the arguments have the devices.
+
+        Raises:
+            ArgumentError: If structure, shapes or dtypes are not those of the trace.
+        """
+        flat = self.flat(args, kwargs)
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return jax.tree.unflatten(self.out_tree, run(*flat))
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., list[Array]]:
+        return _compat.compiled_for_mesh(self.jaxpr)
+
+    def flat(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Array]:
+        """The flat inputs of a call with these arguments, checked and converted.
+
+        Args:
+            args: The positional arguments.
+            kwargs: The keyword arguments.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        if tree != self.in_tree and self.arguments is not None:
+            args, kwargs = self.arguments.arranged(self.name, args, kwargs)
+            leaves, tree = jax.tree.flatten((args, kwargs))
+            if tree != self.in_tree:
+                given = self.arguments.paths(args, kwargs)
+                raise ArgumentError(misfit(self.name, self.in_names, given))
+        if tree != self.in_tree:
+            raise ArgumentError(
+                f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
+                f"called with {tree}. Call it as it was traced, or trace it again."
+            )
+        out: list[Array] = []
+        for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
+            if isinstance(aval, _compat.AbstractRef):
+                out.append(_ref(self.name, name, leaf, aval))
+                continue
+            try:
+                array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+            except (TypeError, ValueError):
+                raise ArgumentError(
+                    f"{self.name}: the argument {name} is a {type(leaf).__name__}, which is no "
+                    "array."
+                ) from None
+            if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+                raise ArgumentError(
+                    f"{self.name} was traced with {name}: {aval.str_short()} and was called with "
+                    f"{jax.typeof(array).str_short()}. Convert it, or trace again."
+                )
+            array = _compat.with_weak_type(array, aval.weak_type)
+            donated = not isinstance(leaf, jax.Array) and self._donates
+            out.append(_off_device(array) if donated else array)
+        return out
+
+    @functools.cached_property
+    def _donates(self) -> bool:
+        return donates(self.jaxpr)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses of inputs and outputs by their names, unless the name is an address."""
+        named = [(name, f"out{k}") for k, name in enumerate(self.out_names)]
+        named += [(name, f"in{k}") for k, name in enumerate(self.in_names)]
+        return {name: address for name, address in named if not Address(name).kind}
+
+    def variables(self) -> list[Variable]:
+        """The variables of the source and the values that they held, in order of execution.
+
+        They are known if the program was traced with ``names=True``: those of the user's functions
+        that ran, with each array that they held, alone or in a PyTree or an object. The list has
+        no variables of installed libraries.
+
+        Example:
+            >>> import jax
+            >>> from taxpr import trace
+            >>> def f(xs):
+            ...     def step(total, x):
+            ...         total = total + x
+            ...         return total, None
+            ...     return jax.lax.scan(step, 0.0, xs)[0]
+            >>> for one in trace(f, names=True)(jax.numpy.ones(3)).variables():
+            ...     print(one, "in line", one.line, "is", one.address)
+            f.xs 0 in line 1 is in0
+            step.total 0 in line 2 is 0:scan/body/in0
+            step.x 0 in line 2 is 0:scan/body/in1
+            step.total 1 in line 3 is 0:scan/body/1:add.0
+        """
+        return list(self.named.table) if self.named else []
+
+    def var_of(self, address: str) -> VarSelector | None:
+        """The shortest `var` that selects the value at an address, and nothing else.
+
+        Args:
+            address: Of a value, such as ``"3:sin.0"``.
+
+        Returns:
+            The selector; None if no variable is known that held the value.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> def f(x):
+            ...     for _ in range(2):
+            ...         x = jnp.sin(x)
+            ...     return x
+            >>> trace(f, names=True)(1.0).var_of("1:sin.0")
+            var('x', occurrence=2)
+        """
+        return meaning(self.variables(), address)
+
+    def source(self, notes: Callable[[list[Found]], str] | None = None) -> str:
+        """The source of the user's functions that the program went through, with notes.
+
+        A line says the types of its variables, where the program was traced with ``names=True``,
+        else that of its last result where nothing is differentiated; how many equations it made;
+        after ``∂`` how many more compute its derivative; and how often they run in loops.
+
+        Args:
+            notes: Says more about a line, given its equations, each with ``eqn``, ``runs``, which
+                is None where nobody knows how often it runs, and ``derivative``.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> def f(x):
+            ...     y = jnp.sin(x) * 2
+            ...     return y
+            >>> for line in trace(f, names=True)(1.0).source().splitlines()[1:]:
+            ...     print(line)
+            1  def f(x):               # x: f32[]
+            2      y = jnp.sin(x) * 2  # y: f32[] · 2 equations
+            3      return y
+        """
+        return self.listing().text(notes)
+
+    def listing(self) -> Listing:
+        """The source of the user's functions that the program went through, as data.
+
+        Example:
+            >>> import jax
+            >>> from taxpr import trace
+            >>> def f(xs):
+            ...     return jax.lax.map(lambda x: x * x, xs)
+            >>> [part] = trace(f, names=True)(jax.numpy.ones(3)).listing().parts
+            >>> for line in part.lines:
+            ...     print(line.number, [str(one) for one in line.variables], line.runs)
+            1 ['f.xs 0'] 1
+            2 ['<lambda>.x 0'] 3
+        """
+        return listing(self, self.variables())
+
+
+def _ref(program: str, name: str, leaf: Any, aval: Aval) -> Array:
+    """An argument that was a Ref when the program was traced."""
+    try:
+        found = jax.typeof(leaf)
+    except TypeError:
+        found = type(leaf).__name__
+    if found != aval:
+        raise ArgumentError(
+            f"{program} was traced with {name}: {aval.str_short()} and was called with "
+            f"{found if isinstance(found, str) else found.str_short()}. Give a Ref of that type, "
+            "or trace again."
+        )
+    return leaf
+
+
+def _more(n: int) -> list[str]:
+    return [f"… {n - _SHOWN} more"] if n > _SHOWN else []
+
+
+def _off_device(array: Array) -> Any:
+    """The value as a NumPy array, so that each inner jit that donates it gets its own buffer.
+
+    The function itself would be called with a number or NumPy array here, too.
+    """
+    if _compat.is_tracer(array):
+        return array
+    if jax.typeof(array).weak_type:  # which an array of NumPy cannot have
+        return array if array.ndim else array.item()
+    return np.asarray(array)
