@@ -11,11 +11,10 @@ import contextlib
 import contextvars
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
-_TAKES: contextvars.ContextVar[Callable[[Warning], object] | None]
-_TAKES = contextvars.ContextVar("takes", default=None)
+_TAKES = contextvars.ContextVar["Callable[[Warning], object] | None"]("takes", default=None)
 
 
 class TaxprError(Exception):
@@ -80,7 +79,7 @@ class UnobservedWarning(UserWarning):
 
 
 @contextlib.contextmanager
-def warnings_to(take: Callable[[Warning], object]) -> Iterator[None]:
+def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None]:
     """Hands what taxpr warns of to a function, as long as this lasts, in this thread alone.
 
     `warnings.catch_warnings` does so for all threads, and where two of them overlap warnings are

@@ -4,6 +4,9 @@ No module outside of this package imports ``jax._src``. A comment at each differ
 changed and when. The code tests for features, not for version numbers.
 """
 
+# Its names are for the other modules.
+# pyright: reportUnusedImport=false
+
 from taxpr._compat._avals import (
     AbstractRef,
     aval_of,

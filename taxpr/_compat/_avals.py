@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 from jax._src.lax import lax as _lax
 from jax._src.state import types as _state_types
@@ -40,7 +39,8 @@ def key_impl(dtype: DType) -> str:
 
 def finite_range(dtype: DType) -> tuple[float, float]:
     """The least and the greatest finite number of a dtype of fractions."""
-    held = jnp.finfo(dtype)
+    untyped: Any = jnp
+    held = untyped.finfo(dtype)
     return float(held.min), float(held.max)
 
 
@@ -60,11 +60,11 @@ def with_weak_type(x: Array, weak: bool) -> Array:
         return x
     if not weak:
         return jax.lax.convert_element_type(x, jax.typeof(x).dtype)
-    return jax.lax.convert_element_type_p.bind(
-        x, new_dtype=jax.typeof(x).dtype, weak_type=True, sharding=None
-    )
+    convert_p: Any = jax.lax.convert_element_type_p
+    return convert_p.bind(x, new_dtype=jax.typeof(x).dtype, weak_type=True, sharding=None)
 
 
 def copied(x: Array) -> Array:
     """A copy of ``x`` in a buffer of its own."""
-    return _lax.copy_p.bind(x)
+    copy_p: Any = _lax.copy_p
+    return copy_p.bind(x)

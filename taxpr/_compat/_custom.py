@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -16,7 +16,9 @@ from jax._src.interpreters import ad as _ad
 from taxpr._compat._avals import aval_of, tangent_aval
 from taxpr._compat._jaxprs import CLOSED, ONE_JAXPR_CLASS, consts_of, open_jaxpr, rebuilt
 from taxpr._compat._primitives import custom_vjp_call_p
-from taxpr._compat._types import Array, Aval, ClosedJaxpr, JaxprEqn, Literal, Params
+from taxpr._compat._types import Array, Aval, ClosedJaxpr, JaxprEqn, Literal, Params, is_tuple
+
+_untyped: Any = _linear_util  # JAX declares no types there
 
 # JAX raises this when a value that a custom_vjp function closed over is differentiated.
 CustomVJPException = _ad.CustomVJPException
@@ -62,13 +64,13 @@ def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
 
 
 @contextlib.contextmanager
-def _lines_of_its_own() -> Iterator[None]:
+def _lines_of_its_own() -> Generator[None, None, None]:
     """Let newly traced equations have their own source lines.
 
     While JAX evaluates an equation, it gives the line of that equation to all that is traced. No
     public function ends this. The setting belongs to the current thread.
     """
-    info = _source_info_util._source_info_context
+    info = _source_info_util._source_info_context  # pyright: ignore[reportPrivateUsage]
     before = info.context
     names = _source_info_util.current_name_stack()
     info.context = _source_info_util.SourceInfo(None, names)
@@ -114,7 +116,7 @@ def jvp_params(params: Params, rule: Callable[..., Rule]) -> Params:
         return open_jaxpr(jaxpr), consts_of(jaxpr), list(out_zeros)
 
     info = params["jvp_jaxpr_fun"].debug_info
-    return {"jvp_jaxpr_fun": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
+    return {"jvp_jaxpr_fun": _untyped.wrap_init(_memoized(thunk), debug_info=info)}
 
 
 def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
@@ -125,7 +127,7 @@ def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
         return open_jaxpr(jaxpr), consts_of(jaxpr)
 
     info = params["fwd_jaxpr_thunk"].debug_info
-    return {"fwd_jaxpr_thunk": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
+    return {"fwd_jaxpr_thunk": _untyped.wrap_init(_memoized(thunk), debug_info=info)}
 
 
 def vjp_params(
@@ -157,14 +159,14 @@ def vjp_params(
         out = old_bwd.call_wrapped(*kept)
         zeros: list[Any] = [_ad_util.Zero(tangent_aval(aval)) for aval in more_in]
         # From 0.12 a backward rule also returns its logs.
-        if isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (list, tuple)):
+        if is_tuple(out) and len(out) == 2 and isinstance(out[0], (list, tuple)):
             return [*zeros, *out[0]], out[1]
         return [*zeros, *out]
 
     return {
         **fwd_params(params, rule),
         "out_trees": out_trees,
-        "bwd": _linear_util.wrap_init(bwd, debug_info=old_bwd.debug_info),
+        "bwd": _untyped.wrap_init(bwd, debug_info=old_bwd.debug_info),
     }
 
 
@@ -176,7 +178,7 @@ def bwd_params(params: Params, around: Callable[[], AbstractContextManager[None]
         with around():
             return old.call_wrapped(*residuals_and_cotangents)
 
-    return {"bwd": _linear_util.wrap_init(bwd, debug_info=old.debug_info)}
+    return {"bwd": _untyped.wrap_init(bwd, debug_info=old.debug_info)}
 
 
 def rule_names(eqn: JaxprEqn) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,17 @@ from jax._src import effects as _effects
 from jax._src import sharding_impls as _sharding_impls
 
 from taxpr._compat._primitives import call_hi_primitive_p, hijax_bases
-from taxpr._compat._types import Array, Atom, Effect, Effects, JaxprEqn, Params, Primitive, Var
+from taxpr._compat._types import (
+    Array,
+    Atom,
+    Effect,
+    Effects,
+    JaxprEqn,
+    Params,
+    Primitive,
+    Var,
+    is_tuple,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -24,7 +34,8 @@ Kind = Primitive | type
 def kind_of(eqn: JaxprEqn) -> Kind:
     """The primitive of an equation, or its class if it is a hijax one."""
     if eqn.primitive is call_hi_primitive_p:
-        return type(eqn.params["_prim"])
+        held: object = eqn.params[HIDING_PARAM]
+        return type(held)
     return eqn.primitive
 
 
@@ -82,10 +93,11 @@ def scan_options(eqn: JaxprEqn) -> Params:
 
 def bind(prim: Primitive, operands: Sequence[Array], params: Params) -> list[Array]:
     """Bind a primitive with the params of an equation. Always returns a list."""
-    bound = prim.get_bind_params(params)
+    binds: Any = prim
+    bound = binds.get_bind_params(params)
     # Up to 0.8 `get_bind_params` returns (subfuns, params), from 0.9 only params.
-    subfuns, bind_params = bound if isinstance(bound, tuple) else ([], bound)
-    out = prim.bind(*subfuns, *operands, **bind_params)
+    subfuns, bind_params = bound if is_tuple(bound) else ((), bound)
+    out = binds.bind(*subfuns, *operands, **bind_params)
     return list(out) if prim.multiple_results else [out]
 
 

@@ -42,15 +42,17 @@ ONE_JAXPR_CLASS = Jaxpr is CLOSED
 _SUMS_LACK_LITERALS = hasattr(_literals, "LiteralArray")
 
 
+_jax: Any = jax  # which declares no types for what is read of it here
+
 # Functions of JAX, with types. `jax.make_jaxpr` is here without and with the shapes of the results.
-make_jaxpr: Callable[[Callable[..., object]], Callable[..., ClosedJaxpr]] = jax.make_jaxpr
+make_jaxpr: Callable[[Callable[..., object]], Callable[..., ClosedJaxpr]] = _jax.make_jaxpr
 make_jaxpr_and_shapes: Callable[..., Callable[..., tuple[ClosedJaxpr, PyTree]]]
-make_jaxpr_and_shapes = functools.partial(jax.make_jaxpr, return_shape=True)
-grad: Callable[[Callable[..., object]], Callable[..., Any]] = jax.grad
-jit: Callable[[Callable[..., object]], jax.stages.Wrapped] = jax.jit
+make_jaxpr_and_shapes = functools.partial(_jax.make_jaxpr, return_shape=True)
+grad: Callable[[Callable[..., object]], Callable[..., Any]] = _jax.grad
+jit: Callable[[Callable[..., object]], jax.stages.Wrapped] = _jax.jit
 # `jax.jvp` of a function with a list of arrays.
-jvp: Callable[..., tuple[list[Array], list[Array]]] = jax.jvp
-optimization_barrier: Callable[[Array], Array] = jax.lax.optimization_barrier
+jvp: Callable[..., tuple[list[Array], list[Array]]] = _jax.jvp
+optimization_barrier: Callable[[Array], Array] = _jax.lax.optimization_barrier
 # `jax.tree.map` over the leaves of one tree, and over those of two.
 map_leaves: Callable[[Callable[[Array], object], PyTree], PyTree] = jax.tree.map
 map_pairs: Callable[[Callable[[Array, Array], object], PyTree, PyTree], PyTree] = jax.tree.map
@@ -58,7 +60,7 @@ map_pairs: Callable[[Callable[[Array, Array], object], PyTree, PyTree], PyTree] 
 
 def traced(function: Callable[..., object], *avals: PyTree) -> jax.stages.Traced:
     """A function as `jax.jit` traces it."""
-    return jax.jit(function).trace(*avals)
+    return _jax.jit(function).trace(*avals)
 
 
 def is_jaxpr(value: object) -> TypeIs[StoredJaxpr]:
@@ -98,6 +100,7 @@ def rebuilt(
     number does.
     """
     inner = open_jaxpr(jaxpr)
+    replaceable: Any = inner
     invars = list(inner.invars if invars is None else invars)
     outvars = list(inner.outvars if outvars is None else outvars)
     constvars = list(inner.constvars if constvars is None else constvars)
@@ -109,20 +112,20 @@ def rebuilt(
         debug = debug._replace(arg_names=names)
     if debug.result_paths is not None and len(debug.result_paths) != len(outvars):
         debug = debug._replace(result_paths=None)
+    untyped: Any = _pe
     parts: dict[str, Any] = {
         "constvars": constvars,
         "invars": invars,
         "outvars": outvars,
         "eqns": list(eqns),
-        "effects": _pe.make_jaxpr_effects(constvars, invars, outvars, eqns),
+        "effects": untyped.make_jaxpr_effects(constvars, invars, outvars, eqns),
         "debug_info": debug,
     }
     values = list(consts_of(jaxpr) if consts is None else consts)
     if ONE_JAXPR_CLASS:
         # `Jaxpr(constvars, ...)` without `consts=` loses them; `replace` does not.
-        one: Any = inner.replace(consts=values, **parts)
-        return one
-    new: Any = inner.replace(**parts)
+        return replaceable.replace(consts=values, **parts)
+    new = replaceable.replace(**parts)
     return CLOSED(new, values) if isinstance(jaxpr, CLOSED) else new
 
 
@@ -201,7 +204,8 @@ def fresh_var(aval: AbstractValue) -> Var:
 
 def jaxpr_as_fun(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a function of flat arguments that always returns arrays."""
-    run, outvars = _core.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
+    untyped: Any = _core
+    run, outvars = untyped.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
 
     def as_array(value: Any, aval: Any) -> Any:
         if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):

@@ -9,9 +9,10 @@ from jax._src import pretty_printer as _pp
 from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr
-from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var
+from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var, is_list, is_tuple
 
 # Replaces equations in the jaxpr that JAX's printer gets, see `_Sketch`.
+_untyped: Any = _core
 _sketched_p = Primitive("sketched")
 _NOWHERE = _source_info_util.new_source_info()
 # From 0.12 a primitive with jaxprs in an object registers here which ones the printer shows.
@@ -41,7 +42,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     names = sketch.contexts[0].var_names
     known: dict[int, Any] = {}  # keeps the jaxprs alive, so that their ids stay unique
     for eqn in sketch.hops:
-        for nested in _core.jaxprs_in_params(eqn.params):
+        for nested in _untyped.jaxprs_in_params(eqn.params):
             _give_names(nested, names, known)
     return {var: str(name) for var, name in names.items()}
 
@@ -55,7 +56,7 @@ def _give_names(jaxpr: Any, names: Any, known: dict[int, Any]) -> None:
         for var in eqn.outvars if eqn else (*jaxpr.constvars, *jaxpr.invars):
             if not isinstance(var, DropVar):
                 names[var]
-        for inner in _core.jaxprs_in_params(eqn.params) if eqn else ():
+        for inner in _untyped.jaxprs_in_params(eqn.params) if eqn else ():
             _give_names(inner, names, known)
 
 
@@ -81,7 +82,7 @@ class _Sketch:
         sketch = self._jaxpr(jaxpr)
         if any(eqn.primitive in _HIDING for eqn in self.hops):
             sketch = jaxpr  # a hidden jaxpr cannot be replaced, and may occur elsewhere, too
-        first = _core.JaxprEqn(
+        first = _untyped.JaxprEqn(
             [], [], _sketched_p, {"contexts": self.contexts}, set(), _NOWHERE, None
         )
         return sketch.replace(eqns=[first, *sketch.eqns])
@@ -99,7 +100,7 @@ class _Sketch:
 
     def _param(self, value: Any) -> Any:
         """The param, with sketches for the jaxprs that the printer finds in it."""
-        if isinstance(value, tuple) and any(map(is_jaxpr, value)):
+        if is_tuple(value) and any(map(is_jaxpr, value)):
             items = [self._param(item) if is_jaxpr(item) else item for item in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if not is_jaxpr(value):
@@ -116,7 +117,7 @@ def _prints_plainly(eqn: JaxprEqn) -> bool:
     if rule is not None and rule.__module__ != "jax._src.lax.lax":
         return False
     return not any(
-        is_jaxpr(value) or (isinstance(value, (tuple, list)) and any(map(is_jaxpr, value)))
+        is_jaxpr(value) or ((is_tuple(value) or is_list(value)) and any(map(is_jaxpr, value)))
         for value in eqn.params.values()
     )
 

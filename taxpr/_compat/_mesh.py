@@ -6,7 +6,7 @@ Also the effect of each collective on these axes, and the mesh under which an eq
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from jax._src import mesh as _mesh
 
 from taxpr._compat._jaxprs import is_literal
 from taxpr._compat._primitives import primitive
-from taxpr._compat._types import Array, Atom, Aval, Jaxpr, JaxprEqn, Mesh, Typed, Var
+from taxpr._compat._types import Array, Atom, Aval, Jaxpr, JaxprEqn, Mesh, Typed, Var, is_tuple
 
 
 def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
@@ -33,9 +33,11 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
     return {name: n for name, n in eqn.params["mesh"].shape.items() if name in manual}
 
 
+_lax: Any = jax.lax  # which declares no types for what is read of it here
+
 # Collectives of JAX, with types.
-psum: Callable[[Array, Sequence[str]], Array] = jax.lax.psum
-pmax: Callable[[Array, Sequence[str]], Array] = jax.lax.pmax
+psum: Callable[[Array, Sequence[str]], Array] = _lax.psum
+pmax: Callable[[Array, Sequence[str]], Array] = _lax.pmax
 
 
 def varying(x: Typed) -> frozenset[str]:
@@ -69,16 +71,23 @@ def _said_by_type(x: Typed, what: str) -> frozenset[str]:
     aval = type_of(x)
     # In a shard_map this is in `mat` from 0.10. Before, and elsewhere, it is in the sharding.
     spec = getattr(getattr(aval, "sharding", None), "spec", None)
-    return getattr(getattr(aval, "mat", None), what, frozenset()) | getattr(spec, what, frozenset())
+    mat = getattr(aval, "mat", None)
+    return frozenset([*getattr(mat, what, ()), *getattr(spec, what, ())])
+
+
+def pcast(x: Array, axes: Sequence[str], to: str) -> Array:
+    """Cast ``x`` to a value that is otherwise typed along some mesh axes. Not in jax 0.7."""
+    return _lax.pcast(x, axes, to=to)
 
 
 def pvary(x: Array, axes: Sequence[str]) -> Array:
     """Cast ``x`` to a value that varies over further mesh axes."""
     # A reduced value needs another cast. jax 0.7 has no such type.
     if cast := tuple(name for name in axes if name in reduced(x)):
-        x = jax.lax.pcast(x, cast, to="varying")
+        x = pcast(x, cast, to="varying")
     more = tuple(name for name in axes if name not in cast)
-    return _core.pvary(x, more) if more else x
+    untyped: Any = _core
+    return untyped.pvary(x, more) if more else x
 
 
 def mesh_here() -> Mesh:
@@ -112,7 +121,7 @@ def _mesh_of(atoms: Iterable[Atom]) -> Mesh | None:
 
 
 @contextlib.contextmanager
-def under(mesh: Mesh) -> Iterator[None]:
+def under(mesh: Mesh) -> Generator[None, None, None]:
     """Trace under ``mesh``, whatever mesh is set."""
     abstract: Any = mesh  # that of a type has no devices
     # JAX allows a mesh inside another one only if they have the same size, so leave that first.
@@ -121,8 +130,12 @@ def under(mesh: Mesh) -> Iterator[None]:
         yield
 
 
+# Whether JAX tracks the axes along which values vary.
+_checks = _config._check_vma  # pyright: ignore[reportPrivateUsage]
+
+
 @contextlib.contextmanager
-def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Iterator[None]:
+def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Generator[None, None, None]:
     """Restore the surroundings in which an equation was traced: mesh and axes of its shard_map.
 
     A rule of custom_jvp or custom_vjp is traced on first use and then cached. Traced outside of its
@@ -140,7 +153,7 @@ def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Iterator[None]:
         eqn.ctx.manager,
         under(mesh),
         _core.extend_axis_env_nd(manual),
-        _config._check_vma(checked or _config._check_vma.value),
+        _checks(checked or _checks.value),
     ):
         yield
 
@@ -204,6 +217,6 @@ def waits_for(eqn: JaxprEqn) -> frozenset[str]:
 
 def _axis_names(eqn: JaxprEqn) -> frozenset[str]:
     found = [eqn.params[key] for key in ("axes", "axis_name") if key in eqn.params]
-    names = [name for one in found for name in (one if isinstance(one, tuple) else (one,))]
+    names = [name for one in found for name in (one if is_tuple(one) else (one,))]
     # `axes` may also hold the numbers of positional axes.
     return frozenset(name for name in names if isinstance(name, str))

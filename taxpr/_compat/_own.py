@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
+import jax.custom_derivatives
+from jax.custom_derivatives import SymbolicZero
 from jax.interpreters import ad, batching, mlir
 
 from taxpr._compat._primitives import jet_rules
 from taxpr._compat._types import Array, ArrayLike, Primitive
+
+_ad: Any = ad
+_mlir: Any = mlir
+_rules_of: Any = jax.custom_derivatives
 
 # What `jax.jvp` and the like pass along: a symbolic zero where there is nothing to compute.
 Tangent = Array | ad.Zero
@@ -41,7 +46,7 @@ class ManyResults(Primitive):
 
 def has_jvp(primitive: Primitive) -> bool:
     """Whether a primitive has a rule for derivatives."""
-    return primitive in ad.primitive_jvps
+    return primitive in _ad.primitive_jvps
 
 
 def define(
@@ -70,15 +75,16 @@ def define(
         transpose: The cotangents of the operands, from those of the results and the operands.
         batch: ``(values, dims)`` to these of the results.
     """
+    untyped: Any = primitive
     many = primitive.multiple_results
-    primitive.def_impl(impl)
+    untyped.def_impl(impl)
     if effectful_types is not None:
-        primitive.def_effectful_abstract_eval(effectful_types)
+        untyped.def_effectful_abstract_eval(effectful_types)
     else:
-        primitive.def_abstract_eval(types or impl)
+        untyped.def_abstract_eval(types or impl)
     for table, rule in (
-        (ad.primitive_jvps, jvp),
-        (ad.primitive_transposes, transpose),
+        (_ad.primitive_jvps, jvp),
+        (_ad.primitive_transposes, transpose),
         (batching.primitive_batchers, batch),
         (jet_rules, jet),
     ):
@@ -89,21 +95,21 @@ def define(
         results = (forwards or impl)(*values, **params)
         return results if many else [results]
 
-    lowering = passing if forwards else mlir.lower_fun(impl, multiple_results=many)
+    lowering = passing if forwards else _mlir.lower_fun(impl, multiple_results=many)
     # Without a platform, so for all of them.
-    mlir.register_lowering(primitive, lowering)
+    _mlir.register_lowering(primitive, lowering)
 
 
 def instantiated(tangent: Tangent) -> Array:
     """The tangent, with zeros in place of a symbolic zero."""
-    return ad.instantiate_zeros(tangent)
+    return _ad.instantiate_zeros(tangent)
 
 
 def symbolic_zero(x: Array) -> SymbolicZero:
     """The zero tangent of a value."""
-    return zero_from_primal(x, symbolic_zeros=True)
+    return _rules_of.zero_from_primal(x, symbolic_zeros=True)
 
 
 def is_linear(operand: object) -> bool:
     """Whether a transpose rule is asked for the cotangent of an operand."""
-    return ad.is_undefined_primal(operand)
+    return _ad.is_undefined_primal(operand)

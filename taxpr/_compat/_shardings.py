@@ -15,7 +15,11 @@ from jax._src import mesh as _mesh
 from taxpr._compat._jaxprs import jaxpr_as_fun
 from taxpr._compat._mesh import type_of, under
 from taxpr._compat._traces import current_trace
-from taxpr._compat._types import Array, Aval, ClosedJaxpr, Mesh, Sharding, Typed
+from taxpr._compat._types import Array, Aval, ClosedJaxpr, Mesh, Sharding, Typed, is_tuple
+
+_jax: Any = jax  # which declares no types for what is read of it here
+
+reshard: Callable[[Array, jax.sharding.Sharding], Array] = _jax.sharding.reshard
 
 # JAX raises this if the sharding of a result along explicit mesh axes is ambiguous.
 ShardingTypeError = _core.ShardingTypeError
@@ -47,7 +51,7 @@ def resharded(x: Array, like: Typed, leading: int = 0) -> Array:
     if found == expected or found.spec == spec:
         return on_mesh_of(x, like)
     mesh = found.mesh if expected.mesh.empty else expected.mesh
-    return jax.sharding.reshard(x, jax.sharding.NamedSharding(mesh, spec))
+    return reshard(x, jax.sharding.NamedSharding(mesh, spec))
 
 
 def whole_axes(x: Array, n: int) -> Array:
@@ -76,7 +80,7 @@ def whole_over(x: Array, names: Collection[str]) -> Array:
 
 def _without(entry: Any, names: Collection[str]) -> Any:
     """An entry of a spec without the mesh axes ``names``."""
-    if not isinstance(entry, tuple):
+    if not is_tuple(entry):
         return None if entry in names else entry
     return tuple(name for name in entry if name not in names) or None
 
@@ -85,7 +89,7 @@ def _with_first(x: Array, entries: Sequence[Any], mesh: Mesh) -> Array:
     """``x`` with the first entries of its sharding replaced."""
     found = spec_entries(jax.typeof(x).sharding.spec)
     spec = (*entries, *found[len(entries) :])
-    return x if spec == found else jax.sharding.reshard(x, _sharding(mesh, spec))
+    return x if spec == found else reshard(x, _sharding(mesh, spec))
 
 
 def on_mesh_of(x: Array, other: Typed) -> Array:
@@ -96,7 +100,7 @@ def on_mesh_of(x: Array, other: Typed) -> Array:
     found, mesh = jax.typeof(x).sharding, type_of(other).sharding.mesh
     if not found.mesh.empty or not _is_explicit(mesh):
         return x
-    return jax.sharding.reshard(x, _sharding(mesh, spec_entries(found.spec)))
+    return reshard(x, _sharding(mesh, spec_entries(found.spec)))
 
 
 def on_mesh_here(x: Array) -> Array:
@@ -107,7 +111,7 @@ def on_mesh_here(x: Array) -> Array:
     mesh = jax.sharding.get_abstract_mesh()
     if not (jax.typeof(x).sharding.mesh.empty and _is_explicit(mesh)):
         return x
-    return jax.sharding.reshard(x, _sharding(mesh, ()))
+    return reshard(x, _sharding(mesh, ()))
 
 
 def aval_on_mesh_here(aval: Aval) -> Aval:
@@ -138,7 +142,7 @@ def devices_are_known(aval: Aval) -> bool:
 def compiled_for_mesh(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a jitted function of flat arguments, for use if `brings_mesh` is true."""
     # An unused argument may be the only one that has the devices.
-    return jax.jit(jaxpr_as_fun(jaxpr), keep_unused=True)
+    return _jax.jit(jaxpr_as_fun(jaxpr), keep_unused=True)
 
 
 def brings_mesh(args: Iterable[object]) -> bool:
@@ -169,7 +173,7 @@ def sharding_on(aval: Typed, mesh: Mesh) -> Sharding | None:
 def moved_to(x: Array, sharding: Sharding) -> Array:
     """Move ``x`` to a sharding on another mesh."""
     with under(sharding.mesh):
-        return jax.sharding.reshard(x, sharding)
+        return reshard(x, sharding)
 
 
 def moved_here(x: Array) -> Array:

@@ -85,7 +85,8 @@ def in_forward_rule() -> bool:
 
 
 def _traces_of_callers(method: str = "process_") -> list[Any]:
-    found, frame = [], sys._getframe(1)
+    found: list[Any] = []
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if frame.f_code.co_name.startswith(method):
             trace = frame.f_locals.get("self")
@@ -118,7 +119,8 @@ def trace_key() -> Hashable:
 
 def user_context() -> Callable[[Hashable], AbstractContextManager[None]]:
     """Makes contexts whose value JAX includes in the keys of its tracing caches."""
-    return jax.make_user_context(None)
+    untyped: Any = jax
+    return untyped.make_user_context(None)
 
 
 def is_tracer_type(kind: type) -> bool:
@@ -142,11 +144,14 @@ def traced_value(tracer: Any) -> tuple[Any, list[int]]:
     """
     axes: list[int] = []
     while not isinstance(tracer, _partial_eval.DynamicJaxprTracer):
+        untyped: Any = tracer
         if isinstance(tracer, (_ad.JVPTracer, _ad.LinearizeTracer)):
-            tracer = tracer.primal
-        elif isinstance(tracer, _batching.BatchTracer) and isinstance(tracer.batch_dim, int | None):
-            axes += [] if tracer.batch_dim is None else [tracer.batch_dim]
-            tracer = tracer.val
+            tracer = untyped.primal
+        elif isinstance(tracer, _batching.BatchTracer) and isinstance(
+            untyped.batch_dim, int | None
+        ):
+            axes += [] if untyped.batch_dim is None else [untyped.batch_dim]
+            tracer = untyped.val
         else:
             return None, []
     return (tracer, axes) if isinstance(tracer.aval, _core.ShapedArray) else (None, [])

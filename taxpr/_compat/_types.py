@@ -48,6 +48,7 @@ AbstractValue = jax.core.AbstractValue
 
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
     class ShapedArray(jax.core.ShapedArray):
         """The type of an array. Of what it has JAX declares no types."""
@@ -104,3 +105,13 @@ class ClosedJaxpr(Protocol):
 StoredJaxpr = Jaxpr | ClosedJaxpr
 # The same class in and out.
 J = TypeVar("J", bound=StoredJaxpr)
+
+
+def is_tuple(thing: object) -> TypeIs[tuple[Any, ...]]:
+    """Whether it is a tuple, of whatever. After `isinstance` nothing is known of its items."""
+    return isinstance(thing, tuple)
+
+
+def is_list(thing: object) -> TypeIs[list[Any]]:
+    """As `is_tuple`."""
+    return isinstance(thing, list)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import jax
 import jax.numpy as jnp
 
-from taxpr._compat._mesh import in_parts, pvary, reduced, type_of, varying
-from taxpr._compat._shardings import spec_entries
+from taxpr._compat._mesh import in_parts, pcast, psum, pvary, reduced, type_of, varying
+from taxpr._compat._shardings import reshard, spec_entries
 from taxpr._compat._types import Array, Typed
 
 
@@ -23,11 +23,11 @@ def whole(x: Array) -> Array:
     if not jax.typeof(x).sharding.mesh.manual_axes:
         found = jax.typeof(x).sharding
         plain = jax.sharding.PartitionSpec(*spec_entries(found.spec))
-        return jax.sharding.reshard(x, jax.sharding.NamedSharding(found.mesh, plain))
+        return reshard(x, jax.sharding.NamedSharding(found.mesh, plain))
     if parts := in_parts(x):
         x = getattr(jax.lax, f"p{_kind(x)}")(x, tuple(sorted(parts)))
     if same := tuple(sorted(reduced(x))):
-        x = jax.lax.psum(_on_first(jax.lax.pcast(x, same, to="varying"), same), same)
+        x = psum(_on_first(pcast(x, same, to="varying"), same), same)
     return x
 
 
@@ -45,9 +45,13 @@ def with_parts(x: Array, like: Typed) -> Array:
     if found.mesh.manual_axes:
         return _divided(x, same, parts)
     if not parts:
-        return jax.sharding.reshard(x, found)
+        return reshard(x, found)
+
+    def divided(x: Array) -> Array:
+        return _divided(x, same, parts)
+
     return jax.shard_map(
-        lambda x: _divided(x, same, parts),
+        divided,
         mesh=found.mesh,
         in_specs=jax.sharding.PartitionSpec(*spec_entries(found.spec)),
         out_specs=found.spec,
@@ -55,11 +59,11 @@ def with_parts(x: Array, like: Typed) -> Array:
 
 
 def _divided(x: Array, same: tuple[str, ...], parts: tuple[str, ...]) -> Array:
-    x = jax.lax.pcast(x, same, to="reduced") if same else x
+    x = pcast(x, same, to="reduced") if same else x
     if not parts:
         return x
     x = pvary(x, [name for name in parts if name not in varying(x)])
-    return jax.lax.pcast(_on_first(x, parts), parts, to="unreduced")
+    return pcast(_on_first(x, parts), parts, to="unreduced")
 
 
 def _kind(x: Typed) -> str:

@@ -1,5 +1,8 @@
 """Make a smaller jaxpr: only some outputs, some inputs fixed, or the tags as outputs."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array, ArrayLike, Atom, Aval, ClosedJaxpr, PyTree
+from taxpr._compat import Array, ArrayLike, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, refuse_function, refuse_index
@@ -43,7 +46,7 @@ def partition_out(jaxpr: ClosedJaxpr, outvar_indices: Sequence[Sequence[int]]) -
     """
     refuse_function("partition_out", jaxpr)
     outvars = _compat.open_jaxpr(jaxpr).outvars
-    parts = []
+    parts: list[ClosedJaxpr] = []
     for group in outvar_indices:
         if isinstance(group, str) or not isinstance(group, Iterable):
             raise ArgumentError(
@@ -60,7 +63,7 @@ def _returning(jaxpr: ClosedJaxpr, outvars: Sequence[Atom]) -> ClosedJaxpr:
     """The jaxpr with other outputs and only the equations that these need."""
     inner = _compat.open_jaxpr(jaxpr)
     needed = {var for var in outvars if not _compat.is_literal(var)}
-    eqns = []
+    eqns: list[JaxprEqn] = []
     for eqn in reversed(inner.eqns):
         if eqn.effects or any(var in needed for var in eqn.outvars):
             needed |= {atom for atom in eqn.invars if not _compat.is_literal(atom)}
@@ -187,6 +190,6 @@ def values_of_tags(
         return [collected(site, emits[site.address]) for site in sites]
 
     avals = [var.aval for var in _compat.open_jaxpr(jaxpr).invars]
-    new, shapes = jax.make_jaxpr(run, return_shape=True)(*avals)
+    new, shapes = _compat.make_jaxpr_and_shapes(run)(*avals)
     new = _returning(new, _compat.open_jaxpr(new).outvars)
     return new, [site.params for site in sites], shapes

@@ -52,7 +52,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
     @staticmethod
     def make(
         fn: Callable[..., Any], static_argnums: int | Iterable[int] = ()
-    ) -> Callable[..., TypedClosedJaxpr]:
+    ) -> Callable[..., AnyTyped]:
         """A function that takes the arguments of ``fn`` and traces it, without running it.
 
         Args:
@@ -64,7 +64,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         """
         given = _as_tuple(static_argnums)
 
-        def traced(*args: PyTree, **kwargs: PyTree) -> TypedClosedJaxpr:
+        def traced(*args: PyTree, **kwargs: PyTree) -> AnyTyped:
             if kwargs:
                 raise ArgumentError(
                     f"TypedClosedJaxpr: the arguments {', '.join(kwargs)} are given by keyword, "
@@ -73,7 +73,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
             n = len(args)
             static = tuple(sorted({num % n for num in given if -n <= num < n}))
             with jax.disable_jit(False):
-                jaxpr, out = jax.make_jaxpr(fn, static_argnums=static, return_shape=True)(*args)
+                jaxpr, out = _compat.make_jaxpr_and_shapes(fn, static_argnums=static)(*args)
             shapes = tuple(
                 arg if num in static else jax.tree.map(_shape_of, arg)
                 for num, arg in enumerate(args)
@@ -111,7 +111,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
 
     def map_inputs(
         self, map: Callable[..., tuple[*Ts]], static_argnums: int | Iterable[int] = ()
-    ) -> Callable[..., TypedClosedJaxpr]:
+    ) -> Callable[..., AnyTyped]:
         """Change the arguments: compose the jaxpr with ``map`` before it.
 
         Args:
@@ -123,7 +123,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         """
         return TypedClosedJaxpr.make(lambda *args: self.eval(*map(*args)), static_argnums)
 
-    def map_outputs(self, map: Callable[[R], Any]) -> TypedClosedJaxpr:
+    def map_outputs(self, map: Callable[[R], Any]) -> AnyTyped:
         """Change the result: compose the jaxpr with ``map`` after it.
 
         Args:
@@ -135,14 +135,18 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
 
         return TypedClosedJaxpr.make(mapped, self._static)(*self.in_shape)
 
-    def inject(self, injector: InjectorFn, ctx: PyTree) -> TypedClosedJaxpr:
+    def inject(self, injector: InjectorFn, ctx: PyTree) -> AnyTyped:
         """Inject at every tag; the result goes from ``(ctx, *args)`` to ``(out, ctx)``.
 
         Args:
             injector: ``(ctx, token, params) -> (token, ctx)``, see `taxpr.inject`.
             ctx: A PyTree of arrays and numbers, or of `jax.ShapeDtypeStruct`.
         """
-        shape = jax.tree.map(lambda leaf: _shape_of(ctx_aval(leaf)), ctx)
+
+        def shape_of(leaf: Any) -> jax.ShapeDtypeStruct:
+            return _shape_of(ctx_aval(leaf))
+
+        shape = jax.tree.map(shape_of, ctx)
         return TypedClosedJaxpr(
             (shape, *self.in_shape),
             inject_jaxpr(self.closed_jaxpr, injector, ctx, None, NO_OPTIONS),
@@ -165,6 +169,10 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
             out_names=tuple(name for name, _ in named_leaves("out", self.out_shape)),
             name="TypedClosedJaxpr",
         )
+
+
+# Where a signature says no more of it.
+AnyTyped = TypedClosedJaxpr[*tuple[Any, ...], Any]
 
 
 def _as_tuple(static_argnums: int | Iterable[int]) -> tuple[int, ...]:
@@ -230,7 +238,7 @@ def tcj_partition_out(
     # Each part keeps the order of the whole, whatever order its indices have.
     groups = [sorted(set(group)) for group in outvar_indices]
     leaves, tree = jax.tree.flatten(tcj.out_shape)
-    parts = []
+    parts: list[TypedClosedJaxpr[*Ts, Any]] = []
     for group, jaxpr in zip(groups, partition_out(tcj.closed_jaxpr, groups), strict=True):
         own = [leaf if index in group else None for index, leaf in enumerate(leaves)]
         shape = jax.tree.unflatten(tree, own)

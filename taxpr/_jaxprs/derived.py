@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 from jax.interpreters import partial_eval as pe
 
@@ -42,7 +41,7 @@ def tangents_of(jaxpr: ClosedJaxpr, group: Sequence[int]) -> ClosedJaxpr:
             now = dict(zip(group, given, strict=True))
             return run(*(now.get(i, x) for i, x in enumerate(flat[:n_in])))
 
-        return jax.jvp(of_group, [flat[i] for i in group], list(flat[n_in:]))[1]
+        return _compat.jvp(of_group, [flat[i] for i in group], list(flat[n_in:]))[1]
 
     avals = jaxpr.in_avals
     return _compat.make_jaxpr(tangents)(*avals, *(avals[i] for i in group))

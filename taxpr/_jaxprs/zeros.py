@@ -11,6 +11,8 @@ import numpy as np
 from taxpr import _compat
 from taxpr._compat import Array, Aval, DType
 
+_jax: Any = jax  # which declares no types for what is read of it here
+
 
 def zeros(shape: tuple[int, ...], dtype: DType) -> Array:
     """An array of zeros; for a PRNG key dtype, keys whose data is zero.
@@ -22,7 +24,7 @@ def zeros(shape: tuple[int, ...], dtype: DType) -> Array:
         return none
     if not _compat.is_extended(dtype):
         return jnp.zeros(shape, dtype)
-    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
+    data = _jax.eval_shape(_jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
     impl = _compat.key_impl(dtype)
     return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=impl)
 

@@ -42,7 +42,7 @@ NO_CTX: Any = _NotGiven()
 
 
 @contextlib.contextmanager
-def knowing_used(used: Sequence[str], selectors: Iterable[Selector]) -> Generator[None]:
+def knowing_used(used: Sequence[str], selectors: Iterable[Selector]) -> Generator[None, None, None]:
     """A context for selecting tags: errors say which tags are used up already."""
     try:
         yield

@@ -17,7 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, J, JaxprEqn, PyTree, StoredJaxpr
+from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, J, JaxprEqn, PyTree, StoredJaxpr, Var
 from taxpr._engine.handler import Handled, Handler, Rewired
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import with_refusals
@@ -73,10 +73,10 @@ def stateful(
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     traced: Callable[..., Any] = trace,
-    known: Sequence[State] = (),
+    known: Sequence[State[Any]] = (),
     avals: Avals | None = None,
     tag_writes: bool = False,
-) -> tuple[Stateful, list[State]]:
+) -> tuple[Stateful, list[State[Any]]]:
     """Trace a function and thread the states through it.
 
     Returns:
@@ -101,7 +101,9 @@ def stateful(
         _refuse(program.jaxpr, sites, accesses)
         states = list(dict.fromkeys([*known, *(access.state for access in accesses)]))
         written = {access.state for access in accesses if access.op == "write"}
-        places, unchanged, types = {}, [], []
+        places: dict[State[Any], tuple[int, ...]] = {}
+        unchanged: list[int] = []
+        types: list[Aval] = []
         for state in states:
             own = given.get(state, state.avals)
             places[state] = tuple(range(len(types), len(types) + len(own)))
@@ -142,7 +144,7 @@ def stateful(
 
 
 def _written_in_rules(
-    sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State, Sequence[int]]
+    sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State[Any], Sequence[int]]
 ) -> dict[int, tuple[Site, JaxprEqn]]:
     """For each differentiable leaf that is written inside a function with a derivative rule.
 
@@ -169,9 +171,9 @@ def _without_lost(
     by_result: dict[int, dict[int, set[int]]] = {}
     for (j, i), leaves in lost(_compat.hoisted(marked)[0]).items():
         by_result.setdefault(j, {})[i] = leaves
-    refused = {}
+    refused: dict[int, tuple[list[Var], str]] = {}
     for j, by_input in by_result.items():
-        leaf = min(set().union(*by_input.values()) & kept.keys(), default=min(kept))
+        leaf = min(set[int]().union(*by_input.values()) & kept.keys(), default=min(kept))
         refused[j] = [inputs[i] for i in by_input], _lost_text(*kept[leaf])
     return with_refusals(jaxpr, refused) if refused else jaxpr
 
@@ -187,7 +189,7 @@ def _lost_text(site: Site, eqn: JaxprEqn) -> str:
     )
 
 
-def states_of(program: Any) -> list[State]:
+def states_of(program: Any) -> list[State[Any]]:
     """The states that a traced program reads or writes, in the order of their first use.
 
     A program with states neither runs nor compiles. Make its function pure by `uncurry`.
@@ -206,7 +208,7 @@ def states_of(program: Any) -> list[State]:
     return list(dict.fromkeys(access_of(s.eqn).state for s in find_sites(jaxpr, of=is_access)))
 
 
-def names_of(states: Sequence[State]) -> list[str]:
+def names_of(states: Sequence[State[Any]]) -> list[str]:
     """A unique name for each state: its own, with a number appended if it is taken."""
     taken = {state.name for state in states if state.name}
     names: list[str] = []
@@ -241,7 +243,7 @@ def _with_barred_rules(stored: J, done: dict[int, Any]) -> J:
 
 
 def _with_barred_rule(eqn: JaxprEqn, done: dict[int, Any]) -> JaxprEqn:
-    new = {}
+    new: dict[str, StoredJaxpr] = {}
     for nested in nested_jaxprs(eqn):
         same = not nested.replaceable
         barred = nested.stored if same else _with_barred_rules(nested.stored, done)
@@ -286,7 +288,7 @@ def _run(address: str, eqn: JaxprEqn, now: list[Array], leaves: list[Array]) -> 
     access = access_of(eqn)
     if access.op == "write":
         return leaves, [], None
-    values = []
+    values: list[Array] = []
     for value, var in zip(now, eqn.outvars, strict=True):
         if more := sorted(_compat.varying(value) - _compat.varying(var.aval)):
             raise RefusedError(

@@ -1,5 +1,8 @@
 """`uncurry`: make a pure function of a function that uses states."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -27,7 +30,7 @@ class Uses:
         writes: The source lines that write it.
     """
 
-    state: State
+    state: State[Any]
     written: bool
     reads: tuple[str, ...]
     writes: tuple[str, ...]
@@ -80,7 +83,7 @@ class Uncurried:
         self._remember(_key(initial, args, kwargs), first)
 
     @property
-    def _states(self) -> list[State]:
+    def _states(self) -> list[State[Any]]:
         return [uses.state for uses in self.uses.values()]
 
     def __repr__(self) -> str:
@@ -190,7 +193,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def _uses(state: State, accesses: Sequence[Access]) -> Uses:
+def _uses(state: State[Any], accesses: Sequence[Access]) -> Uses:
     def lines(op: str) -> tuple[str, ...]:
         own = [str(one.source) for one in accesses if one.state is state and one.op == op]
         return tuple(dict.fromkeys(own))

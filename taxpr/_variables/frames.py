@@ -12,22 +12,21 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
-import jax
-
+from taxpr import _compat
 from taxpr._source.files import is_user_file
 from taxpr._variables.watch import Watch
 
 _watches = threading.local()
 # JAX keeps what it traced under these settings apart, so that no mark gets into other programs, and
 # functions that were traced before are traced again.
-_named = jax.make_user_context(None)
+_named = _compat.user_context()
 
 
 @contextlib.contextmanager
-def watching() -> Iterator[None]:
+def watching() -> Generator[None, None, None]:
     """For the time in which something is traced: bindings of the user's variables leave marks."""
     before = _current()
     with contextlib.ExitStack() as stack:
@@ -51,7 +50,7 @@ if sys.version_info >= (3, 12):
     _codes: set[types.CodeType] = set()
 
     @contextlib.contextmanager
-    def _listening() -> Iterator[bool]:
+    def _listening() -> Generator[bool, None, None]:
         token = object()
         with _lock:
             if not _active and not _take_tool():
@@ -125,7 +124,7 @@ if sys.version_info >= (3, 12):
 else:
 
     @contextlib.contextmanager
-    def _listening() -> Iterator[bool]:
+    def _listening() -> Generator[bool, None, None]:
         if sys.gettrace() not in (None, _on_call):
             yield False
             return

@@ -17,6 +17,7 @@ import numpy as np
 
 from taxpr import _compat
 
+_trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
 # These hold no tracer.
 _WITHOUT = (
@@ -25,7 +26,7 @@ _WITHOUT = (
 )
 
 
-def holds_none(value: Any) -> bool:
+def holds_none(value: object) -> bool:
     """Whether a value is of a class that holds no tracer."""
     return _is_plain(type(value))
 
@@ -47,7 +48,7 @@ class Held:
 
     __slots__ = ("_flatten", "_itself", "_leaves", "_structure", "at")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.at: dict[str, Callable[[], Any]] = {}
         self._itself: Callable[[], Any] | None = None  # where the leaves need no look
         if _is_tracer(value):
@@ -61,13 +62,13 @@ class Held:
             leaves = []
         self._leaves = [weakref.ref(one) if _is_tracer(one) else None for one in leaves]
         if any(self._leaves):
-            paths = jax.tree_util.tree_flatten_with_path(contents, is_leaf=_is_iterator)[0]
+            paths = _trees.tree_flatten_with_path(contents, is_leaf=_is_iterator)[0]
             written = _attribute if contents is not value else _key
             self.at = {written(path): weakref.ref(one) for path, one in paths if _is_tracer(one)}
         if _is_frozen(type(value)):
             self._itself = weakref.ref(value)
 
-    def still(self, value: Any) -> bool:
+    def still(self, value: object) -> bool:
         """Whether a value has the same tracers at the same places."""
         if self._itself is not None:
             return self._itself() is value
@@ -88,7 +89,7 @@ class Held:
 
 
 def _contents(
-    value: Any, flatten: Callable[[Any], tuple[list[Any], Any]]
+    value: object, flatten: Callable[[Any], tuple[list[Any], Any]]
 ) -> tuple[Any, list[Any], Any]:
     """The attributes of an object by name, a PyTree itself; its leaves and structure."""
     leaves, structure = flatten(value)
@@ -105,7 +106,7 @@ def _flat(contents: Any) -> tuple[list[Any], Any]:
     return jax.tree.flatten(contents, is_leaf=_is_iterator)
 
 
-def _is_iterator(value: Any) -> bool:
+def _is_iterator(value: object) -> bool:
     return _of_iterators(type(value))
 
 
@@ -115,11 +116,11 @@ def _of_iterators(kind: type) -> bool:
     return issubclass(kind, (Iterator, ValuesView))
 
 
-def _is_tracer(value: Any) -> bool:
+def _is_tracer(value: object) -> bool:
     return _compat.is_tracer_type(type(value))
 
 
-def _is_same(reference: Callable[[], Any] | None, leaf: Any) -> bool:
+def _is_same(reference: Callable[[], Any] | None, leaf: object) -> bool:
     return not _is_tracer(leaf) if reference is None else reference() is leaf
 
 
