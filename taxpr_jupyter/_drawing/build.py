@@ -15,7 +15,7 @@ from taxpr_jupyter._drawing.compared import Compared
 from taxpr_jupyter._drawing.program import Drawing
 from taxpr_jupyter._drawing.subgraph import Parts
 from taxpr_jupyter._lines.listing import Line, Lines
-from taxpr_jupyter._model.model import Counts, HeatKind, Picture
+from taxpr_jupyter._model.model import UNMARKED, Counts, HeatKind, Marked, Picture
 from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
 from taxpr_jupyter._tree.focus import Only
@@ -56,8 +56,7 @@ class Builder:
     def picture(
         self,
         unfolded: Collection[str] | None = None,
-        injected: Collection[str] = frozenset(),
-        added: Collection[str] = frozenset(),
+        marked: Marked = UNMARKED,
         heat: HeatKind | None = None,
         compared: Compared | None = None,
         only: Only | None = None,
@@ -67,8 +66,7 @@ class Builder:
         Args:
             unfolded: Addresses of the equations and groups that are open; None opens the most
                 important ones, as far as the budget goes.
-            injected: Addresses of tags that have an injector.
-            added: Addresses of tags that were added interactively.
+            marked: The tags that look different.
             heat: What to colour nodes by: operations or bytes moved; None for their kinds.
             compared: A comparison with another program, to open and mark the differences.
             only: The part to draw, with the rest of each row folded; None for everything.
@@ -76,19 +74,18 @@ class Builder:
         with self._lock, without_collection():
             fold = self._fold(only)
             if compared:
-                drawing, _ = self._within(fold, unfolded, injected, added, compared.wants)
+                drawing, _ = self._within(fold, unfolded, marked, compared.wants)
                 return compared.marked(self._finished(fold, drawing, unfolded, heat), fold.root)
             key = only, None if unfolded is None else frozenset(unfolded)
             extra = self._extras.get(key, 0)
-            drawing, self._extras[key] = self._within(fold, unfolded, injected, added, extra=extra)
+            drawing, self._extras[key] = self._within(fold, unfolded, marked, extra=extra)
             return self._finished(fold, drawing, unfolded, heat)
 
     def part(
         self,
         address: str,
         path: Collection[str],
-        injected: Collection[str] = frozenset(),
-        added: Collection[str] = frozenset(),
+        marked: Marked = UNMARKED,
         heat: HeatKind | None = None,
         only: Only | None = None,
     ) -> Picture | None:
@@ -99,8 +96,7 @@ class Builder:
         Args:
             address: The address of an equation, a group, or inputs or outputs that share a node.
             path: The addresses to open in order to see its content, itself included.
-            injected: Addresses of tags that have an injector.
-            added: Addresses of tags that were added interactively.
+            marked: The tags that look different.
             heat: As for `picture`; the hottest node is one of this part.
             only: As for `picture`.
 
@@ -111,7 +107,7 @@ class Builder:
             fold = self._fold(only)
             if self._parts is None or self._parts[0] is not fold:
                 self._parts = fold, Parts(fold, self._tooltips)
-            drawing = self._parts[1].drawn(address, path, injected, added)
+            drawing = self._parts[1].drawn(address, path, marked)
             if drawing is None or len(drawing.canvas.nodes) > fold.limit(path):
                 return None
             return self._pictured(fold, drawing, Counts(0, drawing.folded, 0, 0), heat)
@@ -120,8 +116,7 @@ class Builder:
         self,
         fold: Fold,
         unfolded: Collection[str] | None,
-        injected: Collection[str],
-        added: Collection[str],
+        marked: Marked,
         wants: Callable[[Item], bool] | None = None,
         extra: int = 0,
     ) -> tuple[Drawing, int]:
@@ -132,7 +127,7 @@ class Builder:
         """
         while True:
             fold.choose(unfolded, wants, extra)
-            drawing = Drawing(fold, self._tooltips, injected, added)
+            drawing = Drawing(fold, self._tooltips, marked)
             drawing.program(self.program)
             over = len(drawing.canvas.nodes) - fold.most
             if over <= 0 or not fold.opens_items:
@@ -175,15 +170,14 @@ class Builder:
     def lines(
         self,
         unfolded: Collection[str] | None = None,
-        injected: Collection[str] = frozenset(),
-        added: Collection[str] = frozenset(),
+        marked: Marked = UNMARKED,
         only: Only | None = None,
     ) -> list[Line]:
         """The lines of `picture`; the arguments are the same."""
         with self._lock:
             fold = self._fold(only)
             fold.choose(unfolded, extra=self._extra(unfolded, only))
-            lines = Lines(self._tooltips, fold, injected, added)
+            lines = Lines(self._tooltips, fold, marked)
             return list(lines.folded(fold.root, self.program))
 
     def path_to(self, address: str, only: Only | None = None) -> list[str]:
@@ -234,12 +228,11 @@ class Builder:
 def build_picture(
     program: taxpr.Program,
     unfolded: Collection[str] | None = None,
-    injected: Collection[str] = frozenset(),
-    added: Collection[str] = frozenset(),
+    marked: Marked = UNMARKED,
     budget: int = BUDGET,
     where: Where | None = None,
     heat: HeatKind | None = None,
     compared: Compared | None = None,
 ) -> Picture:
     """Draw a program once. The arguments are those of `Builder` and `Builder.picture`."""
-    return Builder(program, budget, where).picture(unfolded, injected, added, heat, compared)
+    return Builder(program, budget, where).picture(unfolded, marked, heat, compared)

@@ -8,7 +8,7 @@ in the same way, inside clusters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.loops import ways_to_others
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
-from taxpr_jupyter._model.model import Cluster, Node, NodeKind
+from taxpr_jupyter._model.model import Cluster, Marked, Node, NodeKind
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels
@@ -49,8 +49,7 @@ class Drawing:
     Args:
         fold: The program as a tree, and what is open in it.
         tooltips: Writes tooltips.
-        injected: Addresses of tags that have an injector.
-        added: Addresses of tags that were added interactively.
+        marked: The tags that look different.
 
     Attributes:
         canvas: The elements of the picture.
@@ -65,8 +64,7 @@ class Drawing:
         self,
         fold: Fold,
         tooltips: short.Tooltips,
-        injected: Collection[str],
-        added: Collection[str],
+        marked: Marked,
     ):
         self.canvas = self._canvas()
         self.drawn: set[str] = set()
@@ -77,8 +75,7 @@ class Drawing:
         self._fold = fold
         self._tips = tooltips
         self._borders = Borders(self.canvas, tooltips)
-        self._injected = injected
-        self._added = added
+        self._marked = marked
 
     def _canvas(self) -> Canvas:
         return Canvas()
@@ -161,8 +158,8 @@ class Drawing:
         # A statement names its target itself.
         name = "" if item.title else self._tips.held(address.value(0))
         if taxpr.is_tag(eqn):
-            kind = "injected" if address in self._injected else "tag"
-            marks = ("added",) if address in self._added else ()
+            kind = "injected" if address in self._marked.injected else "tag"
+            marks = ("added",) if address in self._marked.added else ()
             lines = labels.tag_lines(eqn)
             lines += ["injected"] if kind == "injected" else []
         elif taxpr.is_hop(eqn):

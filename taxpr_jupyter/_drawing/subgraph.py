@@ -16,7 +16,7 @@ from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.program import Drawing
 from taxpr_jupyter._drawing.scope import Origin, Scope
-from taxpr_jupyter._model.model import EdgeKind
+from taxpr_jupyter._model.model import EdgeKind, Marked
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, End, Item
@@ -104,8 +104,7 @@ class PartDrawing(Drawing):
     Args:
         fold: What is open: only the part and what leads to it.
         tooltips: Writes tooltips.
-        injected: Addresses of tags that have an injector.
-        added: Addresses of tags that were added interactively.
+        marked: The tags that look different.
         around: The neighbours in each jaxpr around the part, by its address.
         inside: The addresses of the items that the part consists of.
     """
@@ -114,12 +113,11 @@ class PartDrawing(Drawing):
         self,
         fold: Fold,
         tooltips: Tooltips,
-        injected: Collection[str],
-        added: Collection[str],
+        marked: Marked,
         around: Mapping[str, Touched],
         inside: Collection[str],
     ) -> None:
-        super().__init__(fold, tooltips, injected, added)
+        super().__init__(fold, tooltips, marked)
         self._touched = around
         self._inside = inside
 
@@ -159,23 +157,21 @@ class Parts:
         self,
         address: str,
         path: Collection[str],
-        injected: Collection[str],
-        added: Collection[str],
+        marked: Marked,
     ) -> Drawing | None:
         """The drawing of the open content of an address; None if it cannot be opened.
 
         Args:
             address: The address of an equation, a group, or inputs or outputs that share a node.
             path: The addresses to open in order to see its content, itself included.
-            injected: Addresses of tags that have an injector.
-            added: Addresses of tags that were added interactively.
+            marked: The tags that look different.
         """
         self._fold.choose(path)
         way = _way(self._fold.root, address)
         if way is None or not way[-1][1].open:
             return None
         drawing = PartDrawing(
-            self._fold, self._tips, injected, added, self._around(way), _addresses_in(way[-1][1])
+            self._fold, self._tips, marked, self._around(way), _addresses_in(way[-1][1])
         )
         drawing.program(self._fold.root.jaxpr)
         return drawing

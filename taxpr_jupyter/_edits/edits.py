@@ -23,6 +23,7 @@ from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._lines.listing import Line, Lines
+from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.focus import Only
 
@@ -150,12 +151,18 @@ class Edited:
             injected = self.program.inject({site: one.injector for site, one in attached.items()})
         return injected_program(injected, self.program)
 
+    @property
+    def marked(self) -> Marked:
+        """The tags that look different in pictures."""
+        return Marked(
+            frozenset(site.address for site in self.sites if site.injector),
+            frozenset(site.address for site in self.sites if site.added),
+        )
+
     def lines(self, limit: int | None = None) -> list[Line]:
         """Every equation as a line, regardless of folding; at most `limit` lines."""
-        injected = {site.address for site in self.sites if site.injector}
-        added = {site.address for site in self.sites if site.added}
         names = Tooltips(self.tagged.letters, held=self.tagged.held.name)
-        return list(Lines(names, injected=injected, added=added).all(self.program, limit))
+        return list(Lines(names, marked=self.marked).all(self.program, limit))
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
         """The lines of the program as text, each with its address.

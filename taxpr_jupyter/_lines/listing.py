@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._analysis.structural_hash import Keys
-from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._model.model import UNMARKED, Marked, count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
@@ -78,21 +78,18 @@ class Lines:
     Args:
         names: The letters of values.
         fold: Counts equations. Without it, lines have no counts.
-        injected: Addresses of tags that have an injector.
-        added: Addresses of tags that were added interactively.
+        marked: The tags that look different.
     """
 
     def __init__(
         self,
         names: short.Tooltips,
         fold: Fold | None = None,
-        injected: Collection[str] = frozenset(),
-        added: Collection[str] = frozenset(),
+        marked: Marked = UNMARKED,
     ) -> None:
         self._fold = fold
         self._names = names
-        self._injected = injected
-        self._added = added
+        self._marked = marked
 
     def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
         """The lines of the tree of a program, as it is folded."""
@@ -219,8 +216,8 @@ class Lines:
         text, note, marks, fold, hidden = name, "", _marks(item), None, 0
         params = labels.param_texts(eqn)
         if taxpr.is_tag(eqn):
-            kind = "injected" if address in self._injected else "tag"
-            marks += ("added",) if address in self._added else ()
+            kind = "injected" if address in self._marked.injected else "tag"
+            marks += ("added",) if address in self._marked.added else ()
             text, name = labels.tag_lines(eqn)[0], "tag"
         elif taxpr.is_hop(eqn):
             kind, fold, text = "hop", address, labels.hop_title(eqn)

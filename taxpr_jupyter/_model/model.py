@@ -10,9 +10,9 @@ the value's address and its own id.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from taxpr import Address
 from taxpr_jupyter._errors import PanelError
@@ -187,6 +187,21 @@ class Cluster:
 def count_of(number: int, what: str) -> str:
     """`1 equation`, `2 equations`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class Marked(NamedTuple):
+    """The tags that look different.
+
+    Attributes:
+        injected: Addresses of those that have an injector.
+        added: Addresses of those that were added interactively.
+    """
+
+    injected: Collection[str] = frozenset()
+    added: Collection[str] = frozenset()
+
+
+UNMARKED = Marked()
 
 
 @dataclass(frozen=True, slots=True)

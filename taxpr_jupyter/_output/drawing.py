@@ -16,7 +16,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.listing import Line
-from taxpr_jupyter._model.model import HeatKind, Picture
+from taxpr_jupyter._model.model import HeatKind, Marked, Picture
 from taxpr_jupyter._output import files, page, saved
 from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.raster import raster
@@ -100,6 +100,10 @@ class Drawing:
         """The program."""
         return self.builder.program
 
+    @property
+    def _marked(self) -> Marked:
+        return Marked(self.injected, self.added)
+
     @functools.cached_property
     def picture(self) -> Picture:
         """The picture as plain data: nodes, edges, clusters, counts."""
@@ -107,7 +111,7 @@ class Drawing:
 
     def lines(self) -> list[Line]:
         """The content of the picture as lines, in plain data."""
-        return self.builder.lines(self.unfolded, self.injected, self.added, self.only)
+        return self.builder.lines(self.unfolded, self._marked, self.only)
 
     def opened(self, unfolded: Collection[str] | None) -> Picture:
         """The picture with other parts open.
@@ -115,7 +119,7 @@ class Drawing:
         Args:
             unfolded: The addresses of what is open; None leaves it to the budget.
         """
-        return self.builder.picture(unfolded, self.injected, self.added, self.heat, only=self.only)
+        return self.builder.picture(unfolded, self._marked, self.heat, only=self.only)
 
     def part(self, address: str, path: Collection[str]) -> Picture | None:
         """Draw the content of an address and its neighbours; see `Builder.part`.
@@ -124,8 +128,7 @@ class Drawing:
             address: Of an equation, a group, or inputs or outputs that share a node.
             path: What must be open to see it, itself included.
         """
-        marks = self.injected, self.added, self.heat
-        return self.builder.part(address, path, *marks, only=self.only)
+        return self.builder.part(address, path, self._marked, self.heat, self.only)
 
     @functools.cached_property
     def dot(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.names import is_of_jax
 from taxpr_jupyter._analysis.sizes import Size, Sizes, total
 from taxpr_jupyter._analysis.structural_hash import Keys
@@ -58,9 +59,9 @@ class Fold:
 
     def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
         self.sizes = Sizes()
-        self._item_sizes: dict[int, Size] = {}
-        self._parts: dict[int, bool] = {}
-        self._addresses: dict[int, tuple[str, ...]] = {}
+        self._item_sizes: ByIdentity[Size] = ByIdentity()
+        self._parts: ByIdentity[bool] = ByIdentity()
+        self._addresses: ByIdentity[tuple[str, ...]] = ByIdentity()
         self.budget = budget
         self.visible = 0
         self.most: float = budget
@@ -76,18 +77,13 @@ class Fold:
 
     def of_item(self, item: Item) -> Size:
         """How many equations, and besides how many tags, an item and all in it hold."""
-        known = self._item_sizes.get(id(item))
-        if known is None:
-            known = total([self.sizes.of_eqn(eqn) for _, eqn in item.eqns])
-            self._item_sizes[id(item)] = known
-        return known
+        return self._item_sizes.of(
+            item, lambda item: total([self.sizes.of_eqn(eqn) for _, eqn in item.eqns])
+        )
 
     def addresses(self, item: Item) -> tuple[str, ...]:
         """The addresses of the equations of an item."""
-        known = self._addresses.get(id(item))
-        if known is None:
-            known = self._addresses[id(item)] = tuple(address for address, _ in item.eqns)
-        return known
+        return self._addresses.of(item, lambda item: tuple(address for address, _ in item.eqns))
 
     # --- the tree ---------------------------------------------------------------------------------
 
@@ -198,14 +194,14 @@ class Fold:
 
     def _has_parts(self, item: Item) -> bool:
         """Whether there is more in a statement than equations: other functions, loops."""
-        known = self._parts.get(id(item))
-        if known is None:
-            known = self._parts[id(item)] = any(
+        return self._parts.of(
+            item,
+            lambda item: any(
                 child.kind in _PARTS
                 or (self._has_parts(child) if child.is_group else _is_of_user(child.eqn))
                 for child in item.children
-            )
-        return known
+            ),
+        )
 
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import taxpr
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.liveness import Flow, pass_of
 from taxpr_jupyter._analysis.loss_boundary import Loss, loss_of
 from taxpr_jupyter._analysis.names import Names
@@ -161,7 +162,7 @@ class Block:
     items: Sequence[Item]
     flow: Flow
     names: Names
-    _turns: dict[int, list[Any]] = field(default_factory=dict, init=False)
+    _turns: ByIdentity[list[Any]] = field(default_factory=ByIdentity, init=False)
 
     @functools.cached_property
     def loss(self) -> Loss | None:
@@ -172,12 +173,10 @@ class Block:
         """The equations of an item that make the loss, or take its derivative first."""
         if self.loss is None:
             return []
-        known = self._turns.get(id(item))  # the tree keeps the item
-        if known is None:
-            ends = {id(eqn) for eqn in (self.loss.eqn, *self.loss.firsts)}
-            known = [eqn for _, eqn in item.eqns if id(eqn) in ends]
-            self._turns[id(item)] = known
-        return known
+        ends = (self.loss.eqn, *self.loss.firsts)
+        return self._turns.of(
+            item, lambda item: [eqn for _, eqn in item.eqns if any(eqn is end for end in ends)]
+        )
 
     @property
     def nodes(self) -> int:

@@ -14,6 +14,7 @@ from jax import lax
 import taxpr
 from taxpr.hops import called
 from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._tree.fold import BUDGET, HARD_LIMIT
 from taxpr_jupyter._tree.ports import MANY
 
@@ -230,7 +231,7 @@ def test_tags():
     assert lines(picture, "t1") == ("tag", "f32[]")
     assert {node(picture, t).kind for t in ("t0", "t1")} == {"tag"}
     assert "layer=3" in node(picture, "t0").tooltip
-    picture = build_picture(program, injected={"t0"}, added={"t1"})
+    picture = build_picture(program, marked=Marked({"t0"}, {"t1"}))
     assert node(picture, "t0").kind == "injected"
     assert lines(picture, "t0")[-1] == "injected"
     assert node(picture, "t1").marks == ("added",)

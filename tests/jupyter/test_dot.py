@@ -19,7 +19,7 @@ from taxpr._errors import name_of
 from taxpr._hops.table import registered
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._layout.dot import plain, quoted, to_dot
-from taxpr_jupyter._model.model import Counts, Node, Picture
+from taxpr_jupyter._model.model import Counts, Marked, Node, Picture
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
@@ -162,7 +162,7 @@ def test_labels_are_never_html_like(name):
 
 
 def test_ids_and_classes_are_in_the_text():
-    dot = to_dot(build_picture(PROGRAMS["scan_plain"](), injected={"0:scan/body/t0"}))
+    dot = to_dot(build_picture(PROGRAMS["scan_plain"](), marked=Marked({"0:scan/body/t0"})))
     assert '"0:scan/body/t0" [id="0:scan/body/t0" class="injected"' in dot
     assert 'subgraph "cluster_0:scan/body" {' in dot
     assert 'graph [id="0:scan/body" class="jaxpr" margin="6" label="scan body ×3"' in dot

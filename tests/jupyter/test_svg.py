@@ -21,6 +21,7 @@ from taxpr_jupyter._layout.dot import plain, to_dot
 from taxpr_jupyter._layout.engine import Deadline
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import stylesheet, theme
+from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._svg.in_cells import READABLE, for_outputs
 from taxpr_jupyter._svg.svg import finish_svg
 
@@ -132,7 +133,7 @@ def test_no_ids_no_links_no_scripts(name):
 
 
 def test_kinds_are_classes():
-    picture, svg = finished("scan_plain", injected={"0:scan/body/t0"}, added={"0:scan/body/t0"})
+    picture, svg = finished("scan_plain", marked=Marked({"0:scan/body/t0"}, {"0:scan/body/t0"}))
     classes = {e.get("data-address"): e.get("class") for e in elements(svg, "node")}
     assert classes["0:scan/body/t0"] == "node injected added"
     assert classes["in0"] == "node input"
