@@ -18,6 +18,7 @@ from taxpr._compat._avals import (
     memory_space_of,
     strong,
     tangent_aval,
+    type_text,
     with_weak_type,
 )
 from taxpr._compat._custom import (
@@ -214,5 +215,6 @@ from taxpr._compat._types import (
     TreeDef,
     Typed,
     Var,
+    is_sequence,
 )
 from taxpr._compat._unreduced import divides, whole, with_parts

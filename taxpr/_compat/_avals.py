@@ -68,3 +68,8 @@ def copied(x: Array) -> Array:
     """A copy of ``x`` in a buffer of its own."""
     copy_p: Any = _lax.copy_p
     return copy_p.bind(x)
+
+
+def type_text(leaf: Array | Aval) -> str:
+    """Dtype and shape, such as ``float32[2,3]``."""
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"

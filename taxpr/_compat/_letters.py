@@ -9,7 +9,7 @@ from jax._src import pretty_printer as _pp
 from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr
-from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var, is_list, is_tuple
+from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var, is_sequence, is_tuple
 
 # Replaces equations in the jaxpr that JAX's printer gets, see `_Sketch`.
 _untyped: Any = _core
@@ -117,7 +117,7 @@ def _prints_plainly(eqn: JaxprEqn) -> bool:
     if rule is not None and rule.__module__ != "jax._src.lax.lax":
         return False
     return not any(
-        is_jaxpr(value) or ((is_tuple(value) or is_list(value)) and any(map(is_jaxpr, value)))
+        is_jaxpr(value) or (is_sequence(value) and any(map(is_jaxpr, value)))
         for value in eqn.params.values()
     )
 

@@ -112,6 +112,6 @@ def is_tuple(thing: object) -> TypeIs[tuple[Any, ...]]:
     return isinstance(thing, tuple)
 
 
-def is_list(thing: object) -> TypeIs[list[Any]]:
-    """As `is_tuple`."""
-    return isinstance(thing, list)
+def is_sequence(thing: object) -> TypeIs[tuple[Any, ...] | list[Any]]:
+    """Whether it is a tuple or a list; see `is_tuple`."""
+    return isinstance(thing, (tuple, list))

@@ -160,7 +160,7 @@ def _is_pair(result: Any) -> TypeGuard[tuple[PyTree, PyTree]]:
 
 def _cure(error: Exception, token: Sequence[Array]) -> str:
     if isinstance(error, _compat.ShardingTypeError):
-        shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
+        shown = ", ".join(jax.typeof(x).strtype_text(short_dtypes=False) for x in token)
         return (
             f", where the token is {shown}. On a mesh with explicit axes the sharding is part of "
             "the type: say that of the result by out_sharding=, or bring the token into another "
@@ -192,7 +192,7 @@ def _checked(
         except TypeError:
             raise InjectorError(
                 f"inject: {where} returned a {type(leaf).__name__} as {place}, where "
-                f"{_short(aval)} is expected."
+                f"{_compat.type_text(aval)} is expected."
             ) from None
         if (array.shape, array.dtype) != (aval.shape, aval.dtype):
             cure = (
@@ -201,8 +201,8 @@ def _checked(
                 else "The program goes on with it and needs the shape that it was traced with."
             )
             raise InjectorError(
-                f"inject: {where} changed {place}: expected {_short(aval)}, got "
-                f"{_short(jax.typeof(array))}. {cure}"
+                f"inject: {where} changed {place}: expected {_compat.type_text(aval)}, got "
+                f"{_compat.type_text(jax.typeof(array))}. {cure}"
             )
         array = _compat.with_weak_type(array, aval.weak_type)
         if what == "token":
@@ -255,7 +255,3 @@ def _swapped(
     except InjectorError:
         return False
     return True
-
-
-def _short(aval: Aval) -> str:
-    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"

@@ -262,17 +262,13 @@ def _is_dict(value: object) -> TypeGuard[dict[str | int, Any]]:
     return isinstance(value, dict)
 
 
-def _is_sequence(value: object) -> TypeGuard[tuple[Any, ...] | list[Any]]:
-    return isinstance(value, (tuple, list))
-
-
 def _jaxprs_in(value: object, path: ParamPath) -> Iterator[tuple[ParamPath, StoredJaxpr]]:
     if _compat.is_jaxpr(value):
         yield path, value
     elif _is_dict(value):
         for key, item in value.items():
             yield from _jaxprs_in(item, (*path, key))
-    elif _is_sequence(value):
+    elif _compat.is_sequence(value):
         for index, item in enumerate(value):
             yield from _jaxprs_in(item, (*path, index))
 

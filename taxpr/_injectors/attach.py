@@ -78,19 +78,14 @@ def attach_function(
 
 def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Options) -> Attached:
     """Attach an injector, or a chain of them, to all sites."""
-    injector = _at(injector, sites)
-    ctx = _initial(injector, sites)
-    counters = Counters(jax.tree.structure(ctx).num_leaves, options)
-    indices = _indexed(ctx)
-    chosen = _at_sites(injector, sites, indices, counters)
+    attached = _attached({None: (_at(injector, sites), sites)}, options)
+
+    told = attached.report
 
     def report(final: PyTree, initial: PyTree) -> PyTree:
-        return _report(injector, final, initial)
+        return told({None: final}, {None: initial})[None]
 
-    read_only = frozenset(_read_only(injector, indices))
-    no_sums = _no_sums(injector, indices)
-    parameters = tuple(_parameters(None, injector, indices))
-    return Attached(chosen, counters, ctx, report, no_sums, read_only, parameters)
+    return attached._replace(ctx=attached.ctx[None], report=report)
 
 
 def attach_many(
@@ -102,16 +97,15 @@ def attach_many(
         SelectorError: If a key selects nothing, or two select one site.
         InjectorError: If a value is no injector.
     """
-    injectors: dict[str, Injector | Chain] = {}
-    chosen: dict[str, list[Site]] = {}
+    parts: dict[str | None, tuple[Injector | Chain, Sequence[Site]]] = {}
     taken: dict[str, str] = {}
     skipped: list[tuple[Skipped, ...]] = []
     for where, given in mapping.items():
         key, (found, over) = _key(where), select_to_inject(sites, where)
         skipped.append(over)
         if _has_predicate(where):
-            key = _unused(key, injectors)
-        if key in injectors:
+            key = _unused(key, parts)
+        if key in parts:
             raise SelectorError(f"inject: the mapping has the key {key!r} twice.")
         for site in found:
             if site.address in taken:
@@ -121,38 +115,35 @@ def attach_many(
                     "order: {where: [first, second]}."
                 )
             taken[site.address] = key
-        injectors[key] = _at(as_injector(given), found)
-        chosen[key] = found
-    ctx = {key: _initial(one, chosen[key]) for key, one in injectors.items()}
+        parts[key] = _at(as_injector(given), found), found
+    return _attached(parts, options)._replace(skipped=merged(*skipped))
+
+
+def _attached(
+    parts: dict[str | None, tuple[Injector | Chain, Sequence[Site]]], options: Options
+) -> Attached:
+    """Attach injectors to sites, with a dict of contexts; the key may be None."""
+    ctx = {key: _initial(*part) for key, part in parts.items()}
     indices = _indexed(ctx)
     counters = Counters(jax.tree.structure(ctx).num_leaves, options)
-    pairs = [
-        pair
-        for key, one in injectors.items()
-        for pair in _at_sites(one, chosen[key], indices[key], counters)
-    ]
+    chosen: list[tuple[Site, Handler]] = []
+    no_sums: dict[int, str] = {}
+    read_only: set[int] = set()
+    parameters: list[Parameter] = []
+    for key, (one, sites) in parts.items():
+        chosen += _at_sites(one, sites, indices[key], counters)
+        no_sums |= _no_sums(one, indices[key])
+        read_only |= _read_only(one, indices[key])
+        parameters += _parameters(key, one, indices[key])
+
+    injectors = {key: one for key, (one, _) in parts.items()}  # a report keeps no sites
 
     def report(final: PyTree, initial: PyTree) -> PyTree:
         before = initial or dict.fromkeys(injectors)
         return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
 
-    no_sums: dict[int, str] = {}
-    read_only: set[int] = set()
-    parameters: list[Parameter] = []
-    for key, one in injectors.items():
-        no_sums |= _no_sums(one, indices[key])
-        read_only |= _read_only(one, indices[key])
-        parameters += _parameters(key, one, indices[key])
-    return Attached(
-        pairs,
-        counters,
-        ctx,
-        report,
-        no_sums,
-        frozenset(read_only),
-        tuple(parameters),
-        merged(*skipped),
-    )
+    read = frozenset(read_only)
+    return Attached(chosen, counters, ctx, report, no_sums, read, tuple(parameters))
 
 
 def as_injector(given: Given) -> Injector | Chain:
@@ -279,7 +270,7 @@ def _has_predicate(where: Selector) -> bool:
     return any(map(_has_predicate, where)) if _is_tuple(where) else callable(where)
 
 
-def _unused(key: str, taken: Collection[str]) -> str:
+def _unused(key: str, taken: Collection[str | None]) -> str:
     """The key, with a number appended if one line has several lambdas."""
     numbered = (key if k == 1 else f"{key} #{k}" for k in itertools.count(1))
     return next(one for one in numbered if one not in taken)

@@ -156,7 +156,7 @@ class State(Generic[T]):
             )
         arrays = [_as_array(leaf, what) for leaf in leaves]
         fitted = [as_type(x, aval) for x, aval in zip(arrays, self._avals, strict=True)]
-        if any(_type(x) != _type(aval) for x, aval in zip(fitted, self._avals, strict=True)):
+        if list(map(_compat.type_text, fitted)) != list(map(_compat.type_text, self._avals)):
             raise StateError(
                 f"{what} is {_types(tree, arrays)}, and {self.shown} is "
                 f"{_types(tree, self._avals)}. A state keeps its shapes and dtypes: convert the "
@@ -187,16 +187,12 @@ def _tree_of_texts(tree: TreeDef, texts: Sequence[str]) -> str:
 
 
 def _types(tree: TreeDef, leaves: Sequence[Array | Aval]) -> str:
-    return _tree_of_texts(tree, [_type(leaf) for leaf in leaves])
-
-
-def _type(leaf: Array | Aval) -> str:
-    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    return _tree_of_texts(tree, [_compat.type_text(leaf) for leaf in leaves])
 
 
 def _with_value(leaf: Array) -> str:
     plain = leaf.ndim == 0 and not _compat.is_extended(leaf.dtype)
-    return f"{_type(leaf)}={leaf}" if plain else _type(leaf)
+    return f"{_compat.type_text(leaf)}={leaf}" if plain else _compat.type_text(leaf)
 
 
 def _here() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from taxpr._compat import is_sequence
 from taxpr._programs.edit import tag_where
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Holding, Maybe, Selector
@@ -85,7 +86,7 @@ def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bo
         yield where, may_be_empty
     elif isinstance(where, Maybe):
         yield from _variables(where.where, True)
-    elif _is_several(where) or is_mapping(where):
+    elif is_sequence(where) or is_mapping(where):
         for one in where:
             yield from _variables(one, may_be_empty)
 
@@ -100,16 +101,12 @@ def _replaced(
         return held(where, may_be_empty)
     if isinstance(where, Maybe):
         return Maybe(_replaced(where.where, held, sites, True))
-    if _is_several(where):
+    if is_sequence(where):
         found = [_replaced(one, held, sites, may_be_empty) for one in where]
         return tuple(found) if isinstance(where, tuple) else found
     if is_mapping(where):
         return {_replaced(key, held, sites, may_be_empty): one for key, one in where.items()}
     return sites.get(where, where) if isinstance(where, str) else where
-
-
-def _is_several(where: object) -> TypeIs[list[Any] | tuple[Any, ...]]:
-    return isinstance(where, (list, tuple))
 
 
 def is_mapping(where: object) -> TypeIs[Mapping[Any, Any]]:

@@ -142,7 +142,7 @@ class Keys:
 
     def eqn(self, eqn: Any) -> EqnKeys:
         """The numbers of an equation."""
-        form = self._form(eqn)
+        form = self._eqns.of(eqn, self._read)
         if form.keys is None:
             form.keys = self._of_form(form)
         return form.keys
@@ -154,7 +154,7 @@ class Keys:
         params do not count, nor does which slice of an array is taken: each layer takes its own
         slice of stacked weights.
         """
-        form = self._form(eqn)
+        form = self._eqns.of(eqn, self._read)
         if form.alike is None:
             params = tuple(
                 (name, _filled(key, self._alike_jaxpr, functions=False))
@@ -205,9 +205,6 @@ class Keys:
         return _Function(known) if callable(value) else known
 
     # --- inside -----------------------------------------------------------------------------------
-
-    def _form(self, eqn: Any) -> _Form:
-        return self._eqns.of(eqn, self._read)
 
     def _read(self, eqn: Any) -> _Form:
         operands = tuple(

@@ -245,9 +245,8 @@ class Drawing:
         self.unfolded.add(address)
         self.foldable.add(address)
         tip = self._tips.eqn(address, eqn)
-        nested_jaxprs = [nested for _, nested in item.blocks]
-        entered = {k for nested in nested_jaxprs for k in nested.operands}
-        returned = {k for nested in nested_jaxprs for k in nested.results}
+        entered = {k for _, nested in item.blocks for k in nested.operands}
+        returned = {k for _, nested in item.blocks for k in nested.results}
         bare_operands = [k for k in range(len(eqn.invars)) if k not in entered]
         bare_results = [k for k in range(len(eqn.outvars)) if k not in returned]
         bare = bool(bare_operands or bare_results)
@@ -279,13 +278,11 @@ class Drawing:
                 if k is not None:
                     made[k].append(drawn.outs[j])
             for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
-                if (
-                    role == "ref" and k in bare_results
-                ):  # its last value is the result of its number
+                if role == "ref" and k in bare_results:  # its last value has its number
                     tip = "the last value of the Ref"
                     self.canvas.edge(drawn.ins[i], operands_of(address), tooltip=tip, head=str(k))
-            for origin, role in zip(drawn.outs, nested.out_roles, strict=True):
-                decides += [origin.node] if role == "predicate" else []
+            outs = zip(drawn.outs, nested.out_roles, strict=True)
+            decides += [origin.node for origin, role in outs if role == "predicate"]
         for way in ways_to_others(item.blocks):
             self.canvas.back([ends[way.source].outs[way.out]], [ends[way.target].ins[way.into]])
         for source in decides:

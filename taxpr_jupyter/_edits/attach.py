@@ -172,17 +172,14 @@ def make(
         if kind is injector or (kind is not None and is_made_by(made, kind)):
             return _attached(key, made.name, "injector", made, kind)
         known = expression(injector, namespace)
-        attached = _attached(key, made.name, "injector", made, injector)
-        bound = known if known in namespace else ""
-        return dataclasses.replace(attached, bound=bound)
+        bound = known if known and known in namespace else ""
+        return _attached(key, made.name, "injector", made, injector, bound)
     found = namespace.get(injector)
     if injector in _of_namespace(namespace) or (callable(found) and injector not in ready):
-        made = _made(found, ctx, values)
-        attached = _attached(key, injector, "function", made, found)
-        return dataclasses.replace(attached, bound=injector)
+        return _attached(key, injector, "function", _made(found, ctx, values), found, injector)
     if injector in ready:
-        made = _made(ready[injector], (), values)
-        return _attached(key, injector, "ready", made, ready[injector])
+        kind = ready[injector]
+        return _attached(key, injector, "ready", _made(kind, (), values), kind)
     raise PanelError(
         f"There is no injector {injector!r}. There are {', '.join(choices(namespace))}; a function "
         "of yours must take (ctx, token, params)"
@@ -253,15 +250,10 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         said = one_line(error).partition(" This is raised by the injector")[0]  # repeated below
         text = f"The injector {attached.name!r} at the {site} raised {said}"
         text += f" ({line})" if line else ""
-    asks = attached.asks_ctx
-    if (
-        is_function(attached.source)
-        and is_empty(attached.ctx)
-        and uses_ctx(attached.injector, site)
-    ):
-        asks = True
+    asks = is_function(attached.source) and is_empty(attached.ctx)
+    if asks := asks and uses_ctx(attached.injector, site):
         text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
-    text = _in_words(text, site)
+    text, asks = _in_words(text, site), asks or attached.asks_ctx
     return dataclasses.replace(attached, error=text, note="", warned=(), asks_ctx=asks, trial=None)
 
 
@@ -323,7 +315,9 @@ def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
     return injector_of(source, ctx, values)
 
 
-def _attached(key: str, name: str, kind: str, made: taxpr.Injector, source: Any) -> Attached:
+def _attached(
+    key: str, name: str, kind: str, made: taxpr.Injector, source: Any, bound: str = ""
+) -> Attached:
     declared = taxpr.ready_injectors().get(made.name)
     params = _declared(source) or (declared.params if declared else {})
     values = {**made.values, **(made.options if is_function(source) else {})}
@@ -336,6 +330,7 @@ def _attached(key: str, name: str, kind: str, made: taxpr.Injector, source: Any)
         asks_ctx=is_function(source) and not is_empty(made.new_state(None)),
         injector=made,
         source=source,
+        bound=bound,
     )
 
 

@@ -354,13 +354,12 @@ def _own(attached: Attached, ctx: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:
     """The part of the injectors that is fixed when tracing: everything but their values."""
-    makers = tuple((key, id(a.source), reads(a.source), _options(a)) for key, a in attached.items())
+    makers = tuple(
+        (key, id(a.source), reads(a.source), tuple(sorted(a.injector.options.items())))
+        for key, a in attached.items()
+    )
     leaves, tree = jax.tree.flatten(ctx)
     return makers, tree, tuple(jax.typeof(leaf) for leaf in leaves)
-
-
-def _options(attached: Attached) -> Any:
-    return tuple(sorted(attached.injector.options.items()))
 
 
 def _message(error: BaseException) -> str:

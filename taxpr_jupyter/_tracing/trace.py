@@ -16,6 +16,7 @@ import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.adaptors import pure_call
 from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.objects import is_traceable
 from taxpr_jupyter._states.traced import Statics, traced_pure, with_statics, without_statics
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.advice import advise, uncallable
@@ -226,7 +227,7 @@ def _is_static(value: Any) -> bool:
     """Whether a value is text, or a function that is no PyTree of arrays."""
     if isinstance(value, (str, bytes)):
         return True
-    return callable(value) and jax.tree_util.all_leaves([value]) and not _is_array(value)
+    return callable(value) and jax.tree_util.all_leaves([value]) and not is_traceable(value)
 
 
 def _check_hashable(label: str, value: Any) -> None:
@@ -242,7 +243,7 @@ def _check_hashable(label: str, value: Any) -> None:
 
 def _check_traceable(label: str, value: Any) -> None:
     for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
-        if not _is_array(leaf):
+        if not is_traceable(leaf):
             place = f"{label}{jax.tree_util.keystr(path)}"
             way_out = (
                 f"make it static (`%%taxpr --static {label}`, or "
@@ -256,16 +257,6 @@ def _check_traceable(label: str, value: Any) -> None:
                 f"The argument {place} is of type {type(leaf).__name__}, which JAX cannot trace: "
                 f"{way_out}"
             )
-
-
-def _is_array(value: Any) -> bool:
-    if isinstance(value, jax.ShapeDtypeStruct):
-        return True
-    try:
-        jax.typeof(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _shown(value: Any) -> str:

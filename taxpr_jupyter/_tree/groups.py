@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.repeats import repeat_in
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
@@ -53,9 +54,7 @@ class Groups:
         self._units = Units(items, keys)
         self._show_tags = len(items) - len(self._units) <= _TAGS
         self._pairs = [item.eqns[0] for item in items]
-        # How many units a group has, by its id; groups are kept, so that it stays theirs.
-        self._sizes: dict[int, int] = {}
-        self._groups: list[Item] = []
+        self._sizes: ByIdentity[int] = ByIdentity()  # how many units an item has
         # Groups of either pass by what they are groups of, to tell which belong together.
         self._made: dict[tuple[str, Any], list[Item]] = {}
 
@@ -231,19 +230,9 @@ class Groups:
 
     def _heads(self, items: Sequence[Item], start: int) -> tuple[list[int], list[tuple[int, int]]]:
         """Which items are no tags; and for each item from which unit to which it goes."""
-        bounds = self._bounds(items, start)
-        return [i for i, (a, b) in enumerate(bounds) if a < b], bounds
-
-    def _bounds(self, items: Sequence[Item], start: int) -> list[tuple[int, int]]:
-        """From which unit to which each item goes; tags go nowhere."""
-        made = []
-        for item in items:
-            units = self._sizes.get(id(item))
-            if units is None:
-                units = sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
-            made.append((start, start + units))
-            start += units
-        return made
+        sizes = [self._sizes.of(item, _units_in) for item in items]
+        bounds = list(itertools.pairwise(itertools.accumulate(sizes, initial=start)))
+        return [i for i, size in enumerate(sizes) if size], bounds
 
     def _item_key(self, item: Item, start: int, stop: int) -> int:
         if not item.is_group:
@@ -271,8 +260,7 @@ class Groups:
 
         named = [i for i, at in enumerate(heads[:-1]) if self._has_name(items[at])]
         if 0 < len(named) <= self._few:
-            cuts = sorted({0, len(heads) - 1, *named, *(i + 1 for i in named)})
-            return of(cuts)
+            return of(sorted({0, len(heads) - 1, *named, *(i + 1 for i in named)}))
         keys = [self._units.place(bounds[at][0]) for at in heads[:-1]]
         return of(_cuts(len(heads) - 1, self._few, keys.__getitem__))
 
@@ -293,10 +281,8 @@ class Groups:
         title = self._units.function(start, stop)
         sources = self._units.sources(start, stop)
         own = [source.line for source in sources if _text.function_name(source) == title]
-        if not own:
-            return self._group("run", title, start, stop, children)
-        first, last = min(own), max(own)
-        note = f"line {first}" if first == last else f"lines {first}–{last}"
+        first, last = min(own, default=0), max(own, default=0)
+        note = f"lines {first}–{last}" if first < last else f"line {first}" if own else ""
         return self._group("run", title, start, stop, children, note)
 
     def _repeat(
@@ -323,14 +309,8 @@ class Groups:
         of_others = "" if source else _from_to(names[1], names[-1])
         if not (source or of_others):
             of_others = self._units.function(start, stop)
-        more = self._group(
-            "more",
-            of_others,
-            spans[1][0],
-            stop,
-            others,
-            f"{len(parts) - 1} more alike",
-        )
+        note = f"{len(parts) - 1} more alike"
+        more = self._group("more", of_others, spans[1][0], stop, others, note)
         title = _from_to(names[0], names[-1]) or self._units.function(start, stop)
         return self._group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} alike")
 
@@ -359,12 +339,13 @@ class Groups:
             eqns = [pair for pair in eqns if not taxpr.is_tag(pair[1])]
         address = Row(self._home, "group", "", start, stop - 1).address
         within = children[0].within_backward
-        made = Item(
+        return Item(
             address, eqns, kind, title, note, children, tags, stop=b, within_backward=within
         )
-        self._sizes[id(made)] = stop - start
-        self._groups.append(made)
-        return made
+
+
+def _units_in(item: Item) -> int:
+    return sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
 
 
 def _tell_apart(step: Step, parts: Sequence[Item]) -> None:

@@ -22,8 +22,9 @@ def _param(eqn: _compat.JaxprEqn) -> str:
     return "jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"
 
 
-def _nested_call(eqn: _compat.JaxprEqn, *, title: str) -> tuple[Nested, ...]:
-    name, param = eqn.params.get("name"), _param(eqn)
+def nested_call(eqn: _compat.JaxprEqn, *, title: str, param: str = "") -> tuple[Nested, ...]:
+    """The jaxpr of a call, which may have a name."""
+    name, param = eqn.params.get("name"), param or _param(eqn)
     facts = {"name": name} if name else {}
     shown = f"{title} {name}" if name else title
     return (plain("call", shown, (param,), eqn.params[param], facts=facts),)
@@ -141,7 +142,7 @@ for _primitive, _title, _pad in (
     register(
         _primitive,
         Hop(
-            nested=functools.partial(_nested_call, title=_title),
+            nested=functools.partial(nested_call, title=_title),
             inject=functools.partial(_inject_call, pad=_pad),
         ),
     )

@@ -9,17 +9,14 @@ import functools
 
 from taxpr import _compat
 from taxpr._compat import Array
-from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
+from taxpr._hops.entries.calls import nested_call
+from taxpr._hops.protocol import Hop, Made, Nested, Thread
 from taxpr._hops.table import register
 
 
 def _nested(eqn: _compat.JaxprEqn, *, params: tuple[str, ...]) -> tuple[Nested, ...]:
     [param] = [name for name in params if name in eqn.params]
-    name = eqn.params.get("name")
-    kind = eqn.primitive.name.removesuffix("_call")
-    facts = {"name": name} if name else {}
-    title = f"{kind} {name}" if name else kind
-    return (plain("call", title, (param,), eqn.params[param], facts=facts),)
+    return nested_call(eqn, title=eqn.primitive.name.removesuffix("_call"), param=param)
 
 
 def _inject(
@@ -42,9 +39,5 @@ for _primitive, _params, _drops in (
 ):
     register(
         _primitive,
-        Hop(
-            nested=functools.partial(_nested, params=_params),
-            inject=_inject,
-            drops=_drops,
-        ),
+        Hop(nested=functools.partial(_nested, params=_params), inject=_inject, drops=_drops),
     )
