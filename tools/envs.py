@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENVS = ROOT / ".envs"
 UV = ENVS / "uv" / "bin" / "uv"
+# Optional for jsonschema; its import takes each process that reads notebooks seconds.
+NOT_INSTALLED = 'rfc3987-syntax; python_version < "3"'
 ALL = os.environ.get("ALL") == "1"
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
 
@@ -44,10 +46,13 @@ def marked(*conditions: str) -> str:
     return f"-m '{wanted}'" if wanted else ""
 
 
+# Importing these plugins takes each process seconds.
+LIGHT = "-p no:nbval -p no:playwright"
 # The slow tests stand together, so a worker that has nothing left takes half of the other's.
-TWO = "-n 2 --dist worksteal"
+SHARED = "-n 2 --dist worksteal"
+TWO = f"{LIGHT} {SHARED}"
 NBVAL = (
-    "--nbval --nbval-current-env --nbval-cell-timeout=300"
+    "-p no:playwright --nbval --nbval-current-env --nbval-cell-timeout=300"
     " --nbval-sanitize-with=tests/nbval_sanitize.cfg"
 )
 LIBRARIES = "notebooks/libraries.ipynb"  # the one that needs other people's
@@ -65,7 +70,7 @@ NEWEST = Env(
         " --ignore=tests/client_states.py --ignore=taxpr_jupyter/_states/_libraries"
         f" --doctest-modules --doctest-glob=*.md {TWO} {marked()}",
         f"tests/devices {TWO} {marked()}",
-        f"tests/browser {TWO} {marked()}",
+        f"tests/browser -p no:nbval {SHARED} {marked()}",
         # Each notebook has a kernel of its own, so it stays with one worker.
         f"notebooks --ignore={LIBRARIES} {NBVAL} -n 2 --dist loadfile",
     ),
@@ -131,13 +136,13 @@ COLAB = Env(
     extra="test-browser,test-core",
     runs=(
         f"{PANEL} {marked('not newest_only')}",
-        "tests/core -m smoke",
+        f"tests/core -m smoke {LIGHT}",
         f"tests/notebooks {TWO} {marked()}",
         "tests/browser",
     ),
     every=(
         f"tests/jupyter {TWO} {marked('not newest_only')}",
-        "tests/core -m smoke",
+        f"tests/core -m smoke {LIGHT}",
         f"tests/notebooks {TWO}",
         "tests/browser",
     ),
@@ -196,12 +201,15 @@ def install(env: Env) -> str | None:
     folder = env.python.parent.parent
     stamp = folder / "installed"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    recipe = repr((version, env.pins, env.extra, env.npm, project))
+    recipe = repr((version, env.pins, env.extra, env.npm, NOT_INSTALLED, project))
     if stamp.exists() and stamp.read_text() == recipe:
         return None
     print(f"{env.name}: installing into {folder.relative_to(ROOT)}")
     subprocess.run([UV, "venv", "--quiet", "--clear", "--python", interpreter, folder], check=True)
-    pip_install = [UV, "pip", "install", "--quiet", "--python", env.python]
+    overrides = folder / "overrides.txt"
+    overrides.write_text(NOT_INSTALLED)
+    pip_install = [UV, "pip", "install", "--quiet", "--overrides", overrides]
+    pip_install += ["--python", env.python]
     if env.pins:
         subprocess.run([*pip_install, *env.pins], check=True)
     subprocess.run([*pip_install, "--editable", f"{ROOT}[{env.extra}]"], check=True)

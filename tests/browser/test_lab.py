@@ -102,6 +102,7 @@ def test_a_typed_number_is_the_one_that_runs(page, opened):
     book.expect_python(3, {"factor": 0.05})
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(opened):
     book, panel = opened(in_python("[tag['name'] for tag in p.tags.values()]"))
     panel.select(TANH)

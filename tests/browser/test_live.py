@@ -5,7 +5,8 @@ from browser.notebook_page import NotebookPage, expect, in_python, notebook
 from browser.programs import IMPORTS, SCAN, TANH
 
 
-@pytest.mark.parametrize("place", ["in_lab", pytest.param("in_notebook7", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["in_lab", "in_notebook7"])
 def test_a_slider_runs_while_live_is_on_and_a_restart_is_said(page, server, place):
     used = in_python("[p.last.number, p.last.reused, *p.last.injectors.values()][2].values")
     book = NotebookPage(page, getattr(server, place)(notebook(IMPORTS, SCAN, used)))

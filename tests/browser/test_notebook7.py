@@ -6,6 +6,7 @@ from browser.notebook_page import NotebookPage, expect, notebook
 from browser.programs import IMPORTS, SCAN, TANH, whole_way
 
 
+@pytest.mark.slow
 def test_from_a_click_to_the_changed_value_in_python(page, server):
     whole_way(page, server.in_notebook7, BUILD / "panel-notebook7.png")
 

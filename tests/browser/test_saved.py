@@ -45,10 +45,10 @@ SHEETS = {
     "heat": lambda: draw(branches, 1.0, heat="flops"),
     "comparison": lambda: compare(jnp.sin, lambda x: jnp.cos(jnp.sin(x)) * 3, 1.0),
 }
-NOTEBOOK7 = pytest.param("in_notebook7", marks=pytest.mark.slow)
-in_both = pytest.mark.parametrize("place", ["in_lab", NOTEBOOK7])
+in_both = pytest.mark.parametrize("place", ["in_lab", "in_notebook7"])
 
 
+@pytest.mark.slow
 @in_both
 def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, server, place):
     url = getattr(server, place)(notebook(IMPORTS, SCAN, DRAWN, COMPARED, "1 + 1"))

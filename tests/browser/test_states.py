@@ -1,5 +1,6 @@
 """States of a function in the panel."""
 
+import pytest
 from browser.conftest import BUILD
 from browser.notebook_page import NotebookPage, expect, in_python, notebook
 from browser.programs import IMPORTS
@@ -28,6 +29,7 @@ def fill(states, label, text):
     field.press("Enter")
 
 
+@pytest.mark.slow
 def test_states_are_edited_and_shown_after_each_iteration(page, server):
     content = notebook(IMPORTS, STATES, SEEN, SEEN)
     book = NotebookPage(page, server.in_lab(content))

@@ -147,6 +147,7 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
     expect(again.root.get_by_role("treeitem").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_mouse_and_the_other_views(page, opened):
     book, panel = opened(
         in_python(f"[p.view_state['selected'], {SCAN_AT!r} in p.picture().unfolded]")

@@ -257,7 +257,7 @@ def test_a_jvp_runs_the_injected_rule(fn):
         assert ctx_tangents["s"] == 0
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(16)
 @EVERY
 def test_a_gradient_runs_the_injected_rule(fn):
     run = injected(fn)

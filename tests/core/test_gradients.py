@@ -57,7 +57,7 @@ KINDS = [in_jit, in_scan, in_cond, in_vmap, in_remat, in_all]
 kinds = pytest.mark.parametrize("f", KINDS, ids=lambda f: f.__name__)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(8)
 @kinds
 def test_the_mark_changes_no_value_and_no_derivative(f):
     unmarked = functools.partial(f, body=functools.partial(body, mark=lambda x, **_: x))
@@ -191,7 +191,7 @@ def all_float(site):
 DIFFERENTIABLE = [case for case in INJECTABLE if case.reverse and runs_plainly(case)]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(12)
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=repr)
 def test_gradients_are_those_of_the_reference(case):
     p = taxpr.trace(scalar(case.fn))(*case.args)

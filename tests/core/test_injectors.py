@@ -299,7 +299,7 @@ def test_noise_is_drawn_anew_at_each_firing_and_tag():
     assert not np.any(np.isclose(more[0], y))
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("key", [jax.random.key(5), jax.random.PRNGKey(5), 5, np.int64(5)], ids=str)
 def test_keys_of_noise(key):
     expected, _ = run(taxpr.noise(jax.random.key(5)), lambda x: tag(x, name="y"))

@@ -89,6 +89,7 @@ def nested(xs):
     return jax.lax.scan(outer, jnp.float32(0), xs)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("at", "chosen"),
     [

@@ -138,7 +138,7 @@ def test_inject_agrees_with_the_reference(case, origin, mode):
         assert tuple(fired) == case.fires
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(16)
 @origins
 @cases
 def test_the_identity_changes_no_bit(case, origin):
@@ -153,7 +153,7 @@ def test_the_identity_changes_no_bit(case, origin):
     assert ctx["s"] == start()["s"]
 
 
-@pytest.mark.spread(5)
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("case", [c for c in INJECTABLE if c.batches], ids=repr)
 def test_vmap_of_the_injected_program_has_a_context_for_each_lane(case):
     jaxpr, _ = of_plain(case)
@@ -170,7 +170,7 @@ def test_vmap_of_the_injected_program_has_a_context_for_each_lane(case):
         )
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(16)
 @cases
 def test_derivatives_are_those_of_the_reference(case):
     """With respect to arguments and context, of values and context; forward and reverse.
@@ -209,7 +209,7 @@ def test_derivatives_are_those_of_the_reference(case):
         assert_close(jax.jit(jax.grad(ours, argnums))(*at), expected, 10 * case.tolerance)
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(16)
 @origins
 @pytest.mark.parametrize("case", [c for c in INJECTABLE if not is_hidden(c)], ids=repr)
 def test_dissolving_leaves_the_function_and_no_tag(case, origin):

@@ -115,7 +115,7 @@ def test_a_gradient_is_what_it_was_and_what_is_seen_too(fn, primitive, mode):
         assert_close(jax.tree.map(lambda x: x[0], all_seen), seen)
 
 
-@pytest.mark.spread(8)
+@pytest.mark.spread(16)
 @EVERY
 def test_so_are_all_other_derivatives(fn, primitive):
     program = taxpr.trace(fn)(V).tag_at(primitive, name="h")
@@ -136,7 +136,7 @@ def test_so_are_all_other_derivatives(fn, primitive):
             assert_close(jax.jacrev(jax.grad(alone))(V), jax.jacrev(jax.grad(fn))(V))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(16)
 @EVERY
 @MODES
 def test_a_derivative_of_what_was_seen_is_refused_by_name(fn, primitive, mode):
@@ -533,7 +533,7 @@ def _with_the_tag_but_no_loop(f, x):
     return tag(jnp.cos(x), name="c")
 
 
-@pytest.mark.spread(11)
+@pytest.mark.spread(22)
 @pytest.mark.parametrize("kind", ["jvp", "vjp"])
 @pytest.mark.parametrize("rule", [_same, _without_a_loop, _with_the_tag_but_no_loop])
 @MODES

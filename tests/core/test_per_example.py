@@ -129,7 +129,7 @@ def test_reports_that_differ_in_shape_are_a_list():
 # ---- keys --------------------------------------------------------------------
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     "key", [3, jax.random.key(3), jax.random.PRNGKey(3)], ids=["seed", "key", "raw"]
 )

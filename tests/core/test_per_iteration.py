@@ -19,7 +19,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.spread(11)
+@pytest.mark.spread(33)
 @pytest.mark.parametrize(("fn", "args", "max_steps"), PROGRAMS)
 def test_rows_are_those_of_the_iterations(fn, args, max_steps):
     p = taxpr.trace(fn)(*args)

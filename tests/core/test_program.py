@@ -128,6 +128,7 @@ def value_addresses(jaxpr, prefix=""):
             yield from value_addresses(nested.stored, f"{prefix}{local}/{nested.label}/")
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_every_value_can_be_tagged_and_no_address_moves(case):
     p = taxpr.trace(case.fn)(*case.args)
@@ -155,6 +156,7 @@ def test_every_value_can_be_tagged_and_no_address_moves(case):
 NOT_INJECTED = re.compile("const|/matvec/|/vecmat/|/transpose_solve/")
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("case", INJECTABLE, ids=repr)
 def test_an_injector_at_any_value_agrees_with_the_reference(case):
     """A few values of each program, chosen by position: first, middle, last."""
@@ -289,6 +291,7 @@ def test_collect_composes_with_grad_and_vmap():
     assert_close(jax.grad(lambda x: p(x)[1]["s"])(1.0), jnp.cos(jnp.float32(1)))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", INJECTABLE, ids=repr)
 def test_collected_values_are_those_of_the_reference(case):
     """All values of every tag in their order, how often it fired, and whether it did."""

@@ -168,6 +168,7 @@ def test_an_unknown_hijax_class_is_refused(flag):
         taxpr.inject(jaxpr, lambda c, t, p: (t, c), ())
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("cse", [True, False, (False,)], ids=str)
 def test_the_remat_of_the_flag_is_injected(flag, cse):
     flag("jax_remat3")

@@ -178,6 +178,7 @@ PROGRAMS = [in_thrice, in_when, in_repeat]
 AT = [(V, np.float32(0.7)), (V, np.float32(-0.7))]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("fn", PROGRAMS)
 @pytest.mark.parametrize("args", AT)
 def test_injected_as_the_reference_says(fn, args):

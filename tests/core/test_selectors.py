@@ -409,6 +409,7 @@ def is_hidden(value):
     return not all(step.nested.replaceable for step in value.steps)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_tagging_all_values_at_once_is_tagging_one_after_the_other(case):
     p = taxpr.trace(case.fn)(*case.args)

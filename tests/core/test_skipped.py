@@ -202,6 +202,7 @@ def test_values_in_the_solve_of_a_root_are_not_passed_over():
     assert [value.address for value in taxpr.find_values(tagged.dissolve())] == of_all
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("case", CASES, ids=repr)
 @pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
 def test_all_values_that_are_left_can_be_injected(case):

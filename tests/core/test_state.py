@@ -467,6 +467,7 @@ def interpreted(fn, x):
     return taxpr.trace(fn)(x)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("made", "outside"), [(converted, True), (interpreted, True), (interpreted, False)]
 )

@@ -66,7 +66,7 @@ def test_a_derivative_through_a_state_that_a_rule_writes_is_refused(kind, way):
     assert (grad, new["s"]) == (9.0, 9.0)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(9)
 @KINDS
 @pytest.mark.parametrize("way", AROUND)
 def test_what_only_goes_out_stays(kind, way):

@@ -16,7 +16,7 @@ def primitives(program):
     return [eqn.primitive.name for _, eqn in taxpr.iter_eqns(program.jaxpr)]
 
 
-@pytest.mark.spread(5)
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("case", INJECTABLE, ids=repr)
 def test_the_values_are_those_of_collect(case):
     p = taxpr.trace(case.fn)(*case.args)

@@ -95,6 +95,7 @@ def test_drawn_and_folded_equations_add_up(name, unfolded):
     assert picture.counts.folded.keys() == folded
 
 
+@pytest.mark.spread(2)
 @every_program
 def test_every_operand_is_an_edge_or_stands_in_the_label(name):
     program = PROGRAMS[name]()

@@ -96,7 +96,7 @@ def test_tags_and_values():
     assert int(counted["count"]) == int(session.last.outputs["i"])
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(8)
 @pytest.mark.parametrize(
     ("injector", "values", "names"),
     [
@@ -137,7 +137,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(("key", "text"), KEYS, ids=[text for _, text in KEYS])
 def test_keys_are_written(key, text):
     session = Session(nested, (W, XS), call="f(w, xs)", namespace=NAMESPACE)
@@ -146,7 +146,7 @@ def test_keys_are_written(key, text):
     same(session, NAMESPACE)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("namespace", [{}, {"jnp": jnp}], ids=["none", "jnp"])
 @pytest.mark.parametrize(
     ("dtype", "text"),

@@ -350,7 +350,7 @@ class TestSaving:
         with pytest.raises(PanelError, match=r"No PNG: cairosvg failed: ZeroDivisionError"):
             drawing.save(tmp_path / "it.png")
 
-    @pytest.mark.spread(2)
+    @pytest.mark.spread(4)
     @pytest.mark.parametrize("name", ["hostile", "deeply_nested", "mlp_step"])
     def test_cairosvg_itself(self, no_dot, tmp_path, name):
         """Where it is installed: the extra `png`."""

@@ -86,7 +86,7 @@ def test_hostile_names_and_queries_are_only_text():
     assert addresses(program, "שלום")
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_everything_that_is_found_can_be_revealed(name):
     program = PROGRAMS[name]()

@@ -64,7 +64,7 @@ def nested(x):
 # --- nothing is lost ------------------------------------------------------------------------------
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @every_program
 @every_folding
 def test_every_equation_is_a_line_or_inside_a_folded_one(name, unfolded):
@@ -232,6 +232,7 @@ def test_modules_and_passes():
 # --- any program ----------------------------------------------------------------------------------
 
 
+@pytest.mark.spread(3)
 @every_program
 def test_rows_are_single_lines_of_what_prints(name):
     program = PROGRAMS[name]()
@@ -244,6 +245,7 @@ def test_rows_are_single_lines_of_what_prints(name):
             assert plain(rows, color=True).count("\n") == text.count("\n")
 
 
+@pytest.mark.spread(2)
 @every_program
 def test_brackets_close_and_no_level_is_left_out(name):
     for unfolded in (None, frozenset()):

@@ -50,7 +50,7 @@ def test_a_call_on_the_first_line_runs_the_whole_cell_first(with_f):
     assert float(with_f.names["z"][1]) == 2.0
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     ("call", "inputs"),
     [
@@ -121,6 +121,7 @@ def test_a_semicolon_shows_nothing(with_f):
     assert isinstance(with_f.names["p"], Session)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "head", ["%%taxpr\n", "\n\n%%taxpr --name p\n", "%%taxpr\n\n\n# a comment\n", "%%taxpr f(x)\n"]
 )

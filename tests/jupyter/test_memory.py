@@ -69,7 +69,7 @@ def fails(session):
     assert not session.run().ok
 
 
-@pytest.mark.spread(2)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("use", [works, opens_a_panel, closes_a_panel, is_closed, fails])
 def test_a_session_ends_when_nobody_has_it(use):
     x = square()

@@ -20,7 +20,7 @@ def double(ctx, token, params):
 # ---- mistakes in a cell ----------------------------------------------------------
 
 
-@pytest.mark.spread(6)
+@pytest.mark.spread(18)
 @pytest.mark.parametrize(
     ("cell", "message"),
     [

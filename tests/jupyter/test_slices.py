@@ -83,7 +83,7 @@ RUN = [
 ]
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("case", RUN, ids=lambda case: case.name)
 def test_what_changes_is_downstream(case):
     program = taxpr.trace(case.fn)(*case.args)

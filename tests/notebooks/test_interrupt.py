@@ -52,6 +52,7 @@ class Kernel:
                 printed.append(message["content"]["text"])
 
         reply = self.client.execute_interactive(code, output_hook=take, timeout=2 * SECONDS)
+        assert reply["content"]["status"] != "aborted"
         assert reply["content"].get("ename", "") == error, reply["content"]
         return "".join(printed).strip(), reply["content"].get("evalue", "")
 
@@ -63,7 +64,10 @@ class Kernel:
                 time.sleep(0.2)
                 self.manager.interrupt_kernel()
 
-        reply = self.client.execute_interactive(code, output_hook=take, timeout=2 * SECONDS)
+        # Else ipykernel 6 may leave out the next cell, too.
+        reply = self.client.execute_interactive(
+            code, output_hook=take, timeout=2 * SECONDS, stop_on_error=False
+        )
         return reply["content"].get("ename"), reply["content"].get("evalue")
 
     def close(self):
