@@ -66,6 +66,7 @@ class SourceRows:
         note: What is not known of the lines, and how to get it; may be empty.
 
     Example:
+        >>> import jax.numpy as jnp, taxpr
         >>> def f(x):
         ...     y = jnp.sin(x)
         ...     return y

@@ -61,6 +61,7 @@ class Fold:
         self.sizes = Sizes()
         self._item_sizes: ByIdentity[Size] = ByIdentity()
         self._parts: ByIdentity[bool] = ByIdentity()
+        self._of_library: ByIdentity[bool] = ByIdentity()
         self._addresses: ByIdentity[tuple[str, ...]] = ByIdentity()
         self.budget = budget
         self.visible = 0
@@ -181,7 +182,9 @@ class Fold:
         if item.kind in ("statement", "expression"):
             return self._has_parts(item)
         if item.is_group:
-            return item.kind not in ("more", "run")
+            return item.kind not in ("more", "run") and (
+                self._plain or len(self.root.items) == 1 or not self._is_of_library(item)
+            )
         if len(self.root.items) == 1 or (self._plain and not self._is_one_box(item)):
             return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
         return _is_of_user(item.eqn)
@@ -193,13 +196,34 @@ class Fold:
         return is_call and self.of_item(item).total <= _ONE_BOX
 
     def _has_parts(self, item: Item) -> bool:
-        """Whether there is more in a statement than equations: other functions, loops."""
+        """Whether there is more than equations: the user's functions, loops, several calls."""
         return self._parts.of(
             item,
-            lambda item: any(
-                child.kind in _PARTS
-                or (self._has_parts(child) if child.is_group else _is_of_user(child.eqn))
-                for child in item.children
+            lambda: any(self._is_call(child) or self._is_part(child) for child in item.children),
+        )
+
+    def _is_part(self, item: Item) -> bool:
+        if not item.is_group:
+            return _is_of_user(item.eqn)
+        return not self._is_of_library(item) if item.kind in _PARTS else self._has_parts(item)
+
+    @staticmethod
+    def _is_call(item: Item) -> bool:
+        """Whether it is an expression that calls a function of a library."""
+        return item.kind == "expression" and any(child.kind in _PARTS for child in item.children)
+
+    def _is_of_library(self, item: Item) -> bool:
+        """Whether it is all code of a library, without another module in it."""
+        if not item.is_group:
+            source = taxpr.source_of(item.eqn)
+            return source is not None and not taxpr.is_user_file(source.file)
+        return self._of_library.of(
+            item,
+            lambda: (
+                item.kind in ("scope", "function")
+                and all(
+                    child.kind != "scope" and self._is_of_library(child) for child in item.children
+                )
             ),
         )
 
