@@ -796,3 +796,46 @@ def test_what_fits_nearly_is_opened_rather_than_nothing():
         picture = build_picture(program, budget=budget)
         assert "0:scan" in picture.unfolded
         assert len(picture.nodes) <= 1.25 * budget
+
+
+LIBRARY = """
+import jax, jax.numpy as jnp
+
+def _centred(x):
+    x = x - x.mean()
+    return x / jnp.sqrt((x * x).mean() + 1e-5)
+
+def norm(x):
+    with jax.named_scope("norm"):
+        return _centred(x) * 2 + 1
+
+def mlp(x):
+    with jax.named_scope("mlp"):
+        x = norm(x)
+        with jax.named_scope("act"):
+            x = jnp.tanh(x) * 0.5
+        return norm(x) + 3
+"""
+
+
+def test_code_of_libraries_stays_folded_but_for_modules_in_modules(tmp_path):
+    path = tmp_path / "site-packages" / "library.py"
+    path.parent.mkdir()
+    path.write_text(LIBRARY)
+    library = {"__name__": "library"}
+    exec(compile(LIBRARY, str(path), "exec"), library)
+
+    def net(x):
+        h = library["norm"](x) * jnp.sin(x)
+        h = library["mlp"](h)
+        return h @ library["norm"](h) - library["norm"](x).sum()
+
+    program = taxpr.trace(net)(V)
+    picture = build_picture(program)
+    opened_titles = [cluster.lines[0] for cluster in picture.clusters]
+    folded = [node.lines[0] for node in picture.nodes if node.kind == "group"]
+    assert opened_titles == ["mlp"]
+    assert sorted(folded)[:2] == ["act", "norm"]
+    wanted = picture.unfolded | {node.fold for node in picture.nodes if node.fold}
+    more = build_picture(program, wanted)
+    assert len(more.clusters) > len(picture.clusters)

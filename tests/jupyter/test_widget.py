@@ -390,7 +390,7 @@ def settled(view, seconds=SECONDS):
     """Waits until a live run is looked at as a whole."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if view.wait(SECONDS) and view.session.last and not view.session.last.live:
+        if view.session.last and not view.session.last.live and view.wait(SECONDS):
             return
         time.sleep(0.02)
     raise AssertionError("it is live still")
