@@ -199,7 +199,9 @@ class Fold:
         """Whether there is more than equations: the user's functions, loops, several calls."""
         return self._parts.of(
             item,
-            lambda: any(self._is_call(child) or self._is_part(child) for child in item.children),
+            lambda item: any(
+                self._is_call(child) or self._is_part(child) for child in item.children
+            ),
         )
 
     def _is_part(self, item: Item) -> bool:
@@ -219,7 +221,7 @@ class Fold:
             return source is not None and not taxpr.is_user_file(source.file)
         return self._of_library.of(
             item,
-            lambda: (
+            lambda item: (
                 item.kind in ("scope", "function")
                 and all(
                     child.kind != "scope" and self._is_of_library(child) for child in item.children
