@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,7 @@ tag_p = _compat.ManyResults("tag")
 #          dims holds the mapped axis of each leaf, or None
 #   differentiated   True if the token was differentiated, absent otherwise; its tangent or
 #          cotangent is computed without the tag
+#   variable   an `AtVariable` if a selector by variables has put it there, absent otherwise
 
 
 def tag(token: T, /, **params: Any) -> T:
@@ -227,6 +228,38 @@ def tag_avals(eqn: JaxprEqn) -> PyTree:
         {'a': 'float32[3]'}
     """
     return jax.tree.unflatten(eqn.params["tree"], [atom.aval for atom in eqn.invars])
+
+
+class AtVariable(NamedTuple):
+    """What a tag stands for that a selector by variables has put at a value.
+
+    It is not one of the program's own tags: these are numbered and selected as without it, and its
+    address is that of the value.
+
+    Attributes:
+        name: The variable.
+        place: The line that bound it.
+        value: The value's address in its jaxpr, such as ``"3:sin.0"``.
+        number: Which one it is at this value, from 0.
+    """
+
+    name: str
+    place: str
+    value: str
+    number: int
+
+    @property
+    def local(self) -> str:
+        """The tag's address in its jaxpr, as no other has it."""
+        return f"{self.value}#{self.number}" if self.number else self.value
+
+    def __str__(self) -> str:
+        return f"variable {self.name} ({self.place})"
+
+
+def variable_of(eqn: JaxprEqn) -> AtVariable | None:
+    """What a tag stands for that is not one of the program's own."""
+    return eqn.params.get("variable")
 
 
 def is_differentiated(eqn: JaxprEqn) -> bool:

@@ -15,7 +15,7 @@ from taxpr._errors import AddressError, RefusedError, TagError, refuse_function
 from taxpr._hops.protocol import Change
 from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
-from taxpr._primitives.tag import tag
+from taxpr._primitives.tag import AtVariable, tag
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, Step
 from taxpr._sites.skipped import Skipped
@@ -118,8 +118,8 @@ def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
     return without(stored, kept)
 
 
-# The params of tags, or what they are for the address of a value.
-TagParams = dict[str, Any] | Callable[[str], dict[str, Any]]
+# The params of tags, or for the address of a value the variable for which its tag stands.
+TagParams = dict[str, Any] | Callable[[str], AtVariable]
 
 
 def tag_where(
@@ -162,8 +162,8 @@ class _Tags:
         below: The same for nested jaxprs, by position of the equation and label.
     """
 
-    at: dict[_Slot, tuple[str, dict[str, Any]]] = dataclasses.field(
-        default_factory=dict["_Slot", "tuple[str, dict[str, Any]]"]
+    at: dict[_Slot, tuple[str, dict[str, Any] | AtVariable]] = dataclasses.field(
+        default_factory=dict["_Slot", "tuple[str, dict[str, Any] | AtVariable]"]
     )
     below: dict[tuple[int, str], _Tags] = dataclasses.field(
         default_factory=dict["tuple[int, str]", "_Tags"]
@@ -219,7 +219,11 @@ def _with_tags(
 
 
 def _tag_eqn(
-    jaxpr: Jaxpr, var: Var, params: dict[str, Any], address: str, origin: JaxprEqn | None
+    jaxpr: Jaxpr,
+    var: Var,
+    params: dict[str, Any] | AtVariable,
+    address: str,
+    origin: JaxprEqn | None,
 ) -> JaxprEqn:
     """A tag equation that reads ``var``, with source and scope of the equation that makes it."""
     if not isinstance(var.aval, _compat.ShapedArray):
@@ -229,11 +233,12 @@ def _tag_eqn(
         )
 
     def tagging(x: Array) -> Array:
-        return tag(x, **params)
+        return tag(x, **({"name": params.name} if isinstance(params, AtVariable) else params))
 
     with _compat.under(_compat.mesh_of_input(jaxpr, var)):
         (template,) = _compat.make_jaxpr(tagging)(var.aval).eqns
-    tagged = template.replace(invars=[var])
+    more = {"variable": params} if isinstance(params, AtVariable) else {}
+    tagged = template.replace(invars=[var], params={**template.params, **more})
     if origin is None:
         return tagged
     return tagged.replace(source_info=origin.source_info, ctx=origin.ctx)

@@ -148,8 +148,9 @@ def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None
 
 
 def names_of(sites: Iterable[Site]) -> dict[str, None]:
-    """The names and addresses of the tags."""
-    keys = [key for site in sites for key in (site.name, site.address, site.value_address)]
+    """The names and addresses of the program's own tags."""
+    own = [site for site in sites if site.variable is None]
+    keys = [key for site in own for key in (site.name, site.address, site.value_address)]
     return dict.fromkeys(key for key in keys if isinstance(key, str))
 
 

@@ -342,7 +342,7 @@ class Program(Traced):
         self, where: Selector, max_steps: int | None, stack: bool, custom_rules: str
     ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
-        if (variables := tagged(self, where)) is not None:
+        if (variables := tagged(self, where, each=True)) is not None:
             return variables.program._collection(variables.where, max_steps, stack, custom_rules)
         with knowing_used(self.used, [where]):
             sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)

@@ -42,13 +42,14 @@ class Selectable(Protocol):
 S = TypeVar("S", bound=Selectable)
 
 # Chooses tags or values: a name, a glob, an address; a tag; params; a scope or a line; a primitive;
-# a predicate; a `maybe`; a list of these. None means all.
+# a predicate; a variable; a `maybe`; a list of these. None means all.
 Selector: TypeAlias = """(
     str
     | Selectable
     | dict[str, Any]
     | Scope
     | Line
+    | OfVariable
     | Maybe
     | _compat.Primitive
     | Callable[..., object]
@@ -158,8 +159,12 @@ def line(at: int | str) -> Line:
     return Line(file or None, int(number))
 
 
+class OfVariable:
+    """A selector by a variable of the source."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Holding:
+class Holding(OfVariable):
     """The places that a variable of the source means in one program."""
 
     text: str
@@ -171,6 +176,14 @@ class Holding:
 
     def __repr__(self) -> str:
         return self.text
+
+
+class Marked(Holding):
+    """The tags that stand for a variable in one program, by their addresses."""
+
+    def fits(self, thing: Selectable) -> bool:
+        """Whether a tag is one of them."""
+        return thing.address in self.addresses and getattr(thing, "variable", None) is not None
 
 
 @dataclasses.dataclass(frozen=True)

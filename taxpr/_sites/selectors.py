@@ -35,6 +35,8 @@ class Selected(NamedTuple):
 def select(sites: Sequence[Site], where: Selector) -> list[Site]:
     """The sites that a selector chooses, in program order; see `taxpr.find_tags`.
 
+    Tags that stand for variables are chosen by these alone.
+
     Raises:
         SelectorError: If nothing matches and that was not allowed; it names similar tags.
     """
@@ -51,11 +53,12 @@ def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
         SelectorError: As for `select`.
     """
     over: list[tuple[Site, Refusal]] = []
+    own = [site for site in sites if site.variable is None]
 
     def left(where: Selector, found: list[Site], may_be_empty: bool) -> list[Site]:
-        if isinstance(where, (Site, Holding)) or _is_address(sites, where):
+        if isinstance(where, (Site, Holding)) or _is_address(own, where):
             return found
-        named = isinstance(where, dict) or any(site.name == where for site in sites)
+        named = isinstance(where, dict) or any(site.name == where for site in own)
 
         def refusal(site: Site) -> Refusal | None:
             return refusal_of(site) if site.idle or not named else None
@@ -73,12 +76,13 @@ def _selected(
     sites: Sequence[Site], where: Selector, left: Callable[[Selector, list[Site], bool], list[Site]]
 ) -> list[Site]:
     """Evaluate a selector; ``left(where, found, may_be_empty)`` filters each selection."""
+    own = [site for site in sites if site.variable is None]
 
     def one(where: Selector, may_be_empty: bool) -> list[Site]:
-        fits = _test_of(sites, where)
-        found = [site for site in sites if fits(site)]
+        of, fits = sites if isinstance(where, Holding) else own, _test_of(own, where)
+        found = [site for site in of if fits(site)]
         if not found and not may_be_empty:
-            raise SelectorError(_nothing_found(sites, where))
+            raise SelectorError(_nothing_found(own, where))
         return left(where, found, may_be_empty)
 
     try:

@@ -12,7 +12,7 @@ from taxpr._compat import JaxprEqn, PyTree, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_loop
 from taxpr._primitives.state_access import access_of, is_access
-from taxpr._primitives.tag import Batch, tag_params
+from taxpr._primitives.tag import AtVariable, Batch, tag_params, variable_of
 
 
 class Step(NamedTuple):
@@ -94,6 +94,11 @@ class Site:
         return self.params.get("name")
 
     @property
+    def variable(self) -> AtVariable | None:
+        """The variable for which a selector has put it there; None for the program's own tags."""
+        return variable_of(self.eqn)
+
+    @property
     def source(self) -> _compat.Source | None:
         """The line of the user's code that made the tag."""
         return _compat.source_of(self.eqn)
@@ -167,7 +172,7 @@ class Site:
         )
 
     def __str__(self) -> str:
-        return f"{_named(self.eqn)} at {self.address}{_compat.source_note(self.source)}"
+        return described(self.address, self.eqn, " at ")
 
 
 def home_of(steps: Iterable[Step]) -> Address:
@@ -175,9 +180,11 @@ def home_of(steps: Iterable[Step]) -> Address:
     return Address("/".join(part for s in steps for part in (s.local, s.nested.label)))
 
 
-def described(address: str, eqn: JaxprEqn) -> str:
+def described(address: str, eqn: JaxprEqn, at: str = ", ") -> str:
     """A tag equation, or an access of a state, at an address, for messages."""
-    return f"{_named(eqn)}, {address}{_compat.source_note(_compat.source_of(eqn))}"
+    if variable := variable_of(eqn):
+        return f"{variable}{at}{Address(address).home / variable.value}"
+    return f"{_named(eqn)}{at}{address}{_compat.source_note(_compat.source_of(eqn))}"
 
 
 def _named(eqn: JaxprEqn) -> str:

@@ -12,7 +12,7 @@ from taxpr._address import Address
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._primitives.state_access import access_of, is_access
-from taxpr._primitives.tag import is_tag, tag_avals, tag_params
+from taxpr._primitives.tag import is_tag, tag_avals, tag_params, variable_of
 from taxpr._sites.site import Site, Step
 
 
@@ -39,25 +39,43 @@ def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
     given: Any = jaxpr
     eqns: Sequence[JaxprEqn] = (given if hasattr(given, "eqns") else given.jaxpr).eqns
     found: list[tuple[str, JaxprEqn]] = []
-    tags = 0
+    tags = own = 0
     for position, eqn in enumerate(eqns):
-        tag = is_tag(eqn)
-        found.append((f"t{tags}" if tag else f"{position - tags}:{eqn.primitive.name}", eqn))
-        tags += tag
+        if not is_tag(eqn):
+            name = f"{position - tags}:{eqn.primitive.name}"
+        else:
+            variable = variable_of(eqn)
+            name = variable.local if variable else f"t{own}"
+            tags, own = tags + 1, own + (variable is None)
+        found.append((name, eqn))
     return found
 
 
 def local_names(jaxpr: StoredJaxpr, positions: Iterable[int]) -> dict[int, str]:
     """The names of `numbered` for the equations at some positions."""
     eqns = _compat.open_jaxpr(jaxpr).eqns
-    at = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    at = _tags_of(eqns)
     return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
 
 
-def _local_name(eqn: JaxprEqn, position: int, at: list[int]) -> str:
-    """The name of an equation; ``at`` has the positions of all tags of its jaxpr."""
-    tags = bisect.bisect_left(at, position)
-    return f"t{tags}" if is_tag(eqn) else f"{position - tags}:{eqn.primitive.name}"
+class _At(NamedTuple):
+    """The positions of the tags of a jaxpr: of all, and of the program's own."""
+
+    every: list[int]
+    own: list[int]
+
+
+def _tags_of(eqns: Sequence[JaxprEqn]) -> _At:
+    every = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
+    return _At(every, [position for position in every if not variable_of(eqns[position])])
+
+
+def _local_name(eqn: JaxprEqn, position: int, at: _At) -> str:
+    """The name of an equation of a jaxpr with these tags."""
+    if not is_tag(eqn):
+        return f"{position - bisect.bisect_left(at.every, position)}:{eqn.primitive.name}"
+    variable = variable_of(eqn)
+    return variable.local if variable else f"t{bisect.bisect_left(at.own, position)}"
 
 
 def is_tag_or_access(eqn: JaxprEqn) -> bool:
@@ -125,11 +143,11 @@ def _tags(
     if (id(inner), rules) in seen:
         return seen[id(inner), rules][1]
     found: list[_Found] = []
-    at = [position for position, eqn in enumerate(inner.eqns) if is_tag(eqn)]
+    at = _tags_of(inner.eqns)
     same = of is is_tag  # avoids another walk over all equations of a large jaxpr
-    wanted = set(at if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
+    wanted = set(at.every if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
     # A tag's result comes from its operand, so origins need the tags, too.
-    homes = _homes(inner, at, wanted.union(at)) if wanted else {}
+    homes = _homes(inner, at, wanted.union(at.every)) if wanted else {}
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
             local = _local_name(eqn, position, at)
@@ -169,13 +187,13 @@ def tag_key(eqn: JaxprEqn) -> Hashable:
         return access_of(eqn).op, access_of(eqn).state
     avals = map(_compat.aval_of, eqn.invars)
     types = tuple((aval.shape, aval.dtype) for aval in avals)
-    return eqn.params["user"], eqn.params["tree"], types
+    return eqn.params["user"], eqn.params["tree"], types, variable_of(eqn)
 
 
-def _homes(jaxpr: Jaxpr, at: list[int], wanted: Iterable[int]) -> dict[Var, _Home]:
+def _homes(jaxpr: Jaxpr, at: _At, wanted: Iterable[int]) -> dict[Var, _Home]:
     """The origins of the operands of the equations at the positions ``wanted``.
 
-    ``at`` has the positions of the tags. The result may also lack other values.
+    The result may also lack other values.
     """
     homes: dict[Var, _Home] = {var: (f"in{k}", None) for k, var in enumerate(jaxpr.invars)}
     homes |= {var: (f"const{k}", None) for k, var in enumerate(jaxpr.constvars)}
@@ -185,8 +203,9 @@ def _homes(jaxpr: Jaxpr, at: list[int], wanted: Iterable[int]) -> dict[Var, _Hom
         if not tagged.isdisjoint(eqn.outvars):
             local = _local_name(eqn, position, at)
             makers = _makers(eqn, homes) if is_tag(eqn) else (eqn,) * len(eqn.outvars)
-            made = zip(eqn.outvars, makers, strict=True)
-            homes |= {var: (f"{local}.{k}", maker) for k, (var, maker) in enumerate(made)}
+            for k, (var, maker) in enumerate(zip(eqn.outvars, makers, strict=True)):
+                value = variable_of(eqn)
+                homes[var] = value.value if value else f"{local}.{k}", maker
     return homes
 
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taxpr._errors import SelectorError
-from taxpr._sites.criteria import nearest
+from taxpr._sites.criteria import OfVariable, nearest
 from taxpr._variables.table import Variable
 
 _SHOWN = 12  # candidates in a message
 
 
 @dataclasses.dataclass(frozen=True)
-class Var:
+class Var(OfVariable):
     """A selector of values by a variable; `var` makes it."""
 
     text: str

@@ -530,3 +530,99 @@ def test_addresses_of_tags_beside_variables_are_those_of_the_program():
         assert injected(injected.ctx, 1.0)[0] == expected
     found = program.collect([taxpr.var("y"), "t1"])(0.0)[1]
     assert set(map(float, found.values())) == {0.0, 1.0}
+
+
+def both(xs):
+    y = jnp.sin(xs)
+    z = y
+    a = taxpr.tag(z * 2, name="a")
+
+    def step(c, x):
+        new = taxpr.tag(c + x, name="n")
+        return new, None
+
+    return taxpr.tag(lax.scan(step, jnp.float32(0), a)[0], name="o")
+
+
+def test_reports_and_errors_have_the_addresses_of_the_program():
+    program = taxpr.trace(both, names=True)(X)
+    injected = program.inject(
+        {
+            "a": taxpr.count(),
+            var("y"): taxpr.count(),
+            "2:scan/body/t0": taxpr.count(),
+            var("new"): taxpr.count(),
+        }
+    )
+    report = injected.report(injected(injected.ctx, X)[1])
+    assert {key: list(found) for key, found in report.items()} == {
+        "a": ["t0"],
+        "y": ["0:sin.0"],
+        "2:scan/body/t0": ["2:scan/body/t0"],
+        "new": ["2:scan/body/0:add.0"],
+    }
+    assert not {"y", "new", "0:sin.0"}.intersection(injected.used)
+    assert [site.address for site in injected.tags()] == ["t0"]  # what was t1
+    line = both.__code__.co_firstlineno + 1
+    for bad in (lambda ctx, token, params: (token[:1], ctx), taxpr.replace(jnp.ones(4))):
+        with pytest.raises(
+            taxpr.InjectorError, match=rf"at variable y \(test_var.py:{line}\), 0:sin.0"
+        ):
+            program.inject({var("y"): bad, "*": taxpr.count()})
+    with pytest.raises(taxpr.InjectorError, match=r"the variable new \(.*\) at 2:scan/body/0:add"):
+        program.plant({var("new"): jnp.ones(4)})
+
+
+def test_selectors_of_tags_mean_the_tags_of_the_program_alone():
+    program = taxpr.trace(both, names=True)(X)
+    own = {site.address for site in program.tags()}
+    for every in ("*", "?", None, lambda site: True, [None, "a"], taxpr.line(TAG_LINE)):
+        both_ways = {"where": [var("y"), every]}
+        injected = program.inject(taxpr.count(), **both_ways)
+        report = injected.report(injected(injected.ctx, X)[1])
+        found = {"t0"} if isinstance(every, type(taxpr.line(1))) else own
+        assert set(report) == {"0:sin.0", *found}
+        key = None if isinstance(every, list) or every is None else every
+        if key is not None:
+            injected = program.inject({var("y"): taxpr.count(), key: taxpr.count()})
+            _, of_tags = injected.report(injected(injected.ctx, X)[1]).values()
+            assert set(of_tags) == found
+    for mine in ({"name": "y"}, "y"):
+        with pytest.raises(SelectorError, match=r"none of the 3 tags"):
+            program.inject(taxpr.count(), where=[var("y"), mine])
+
+
+TAG_LINE = both.__code__.co_firstlineno + 3
+
+
+def test_one_value_is_injected_once_and_collected_by_each_of_its_names():
+    program = taxpr.trace(both, names=True)(X)
+    doubled = program.inject(taxpr.scale(2.0), where=[var("y"), var("z")])
+    assert_close(doubled(doubled.ctx, X)[0], 2 * both(X))
+    with pytest.raises(SelectorError, match=r"'y' and 'z' both select the variable y \(test_var"):
+        program.inject({var("y"): taxpr.count(), var("z"): taxpr.count()})
+    _, found = program.collect([var("y"), var("z")])(X)
+    assert_close(found, {"y": jnp.sin(X), "z": jnp.sin(X)})
+    assert_close(taxpr.grad_at(both, [var("y"), var("z")])(X)["z"], 2 * jnp.ones(3))
+
+
+def test_an_injector_at_a_variable_sees_its_name_alone():
+    seen = []
+    taxpr.inject(
+        both, lambda ctx, token, params: (seen.append(params), (token, ctx))[1], where=var("y")
+    ).init(X)
+    assert seen == [{"name": "y"}]
+
+
+def test_contexts_of_selectors_that_read_alike_have_keys_of_their_own():
+    def f(x):
+        h = x + 1
+        h = h * 2
+        for _ in range(2):
+            h = jnp.sin(h)
+        return taxpr.tag(h, name="h")
+
+    program = taxpr.trace(f, names=True)(1.0)
+    line = f.__code__.co_firstlineno + 4
+    injected = program.inject({"h": taxpr.count(), var("h", line=line): taxpr.count()})
+    assert list(injected.ctx) == ["h", f"var('h', line={line})"]
