@@ -14,6 +14,7 @@ from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import partial_eval as _partial_eval
+from jax.interpreters.ad import Zero as _Zero
 
 from taxpr._compat._names import Source
 
@@ -136,16 +137,18 @@ def innermost_jaxpr_trace() -> Any:
     return trace
 
 
-def traced_value(tracer: Any) -> tuple[Any, list[int]]:
+def traced_value(tracer: Any) -> tuple[Any, list[int], bool]:
     """The tracer of a jaxpr's variable that a tracer stands for, its primal for a derivative.
 
-    With it come the axes that `jax.vmap` has put into it, the innermost first. It is None where
-    there is none, or no array.
+    With it come the axes that `jax.vmap` has put into it, the innermost first, and whether it is
+    differentiated. It is None where there is none, or no array.
     """
     axes: list[int] = []
+    differentiated = False
     while not isinstance(tracer, _partial_eval.DynamicJaxprTracer):
         untyped: Any = tracer
         if isinstance(tracer, (_ad.JVPTracer, _ad.LinearizeTracer)):
+            differentiated = differentiated or not isinstance(untyped.tangent, _Zero)
             tracer = untyped.primal
         elif isinstance(tracer, _batching.BatchTracer) and isinstance(
             untyped.batch_dim, int | None
@@ -153,8 +156,9 @@ def traced_value(tracer: Any) -> tuple[Any, list[int]]:
             axes += [] if untyped.batch_dim is None else [untyped.batch_dim]
             tracer = untyped.val
         else:
-            return None, []
-    return (tracer, axes) if isinstance(tracer.aval, _core.ShapedArray) else (None, [])
+            return None, [], False
+    is_array = isinstance(tracer.aval, _core.ShapedArray)
+    return tracer if is_array else None, axes, differentiated
 
 
 def record(trace: Any, primitive: Any, values: Sequence[Any], params: dict[str, Any]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from taxpr import _compat
 from taxpr._compat import Array, Atom, J, Jaxpr, JaxprEqn, PyTree, StoredJaxpr, Var
@@ -123,11 +123,16 @@ TagParams = dict[str, Any] | Callable[[str], AtVariable]
 
 
 def tag_where(
-    jaxpr: J, where: Selector, params: TagParams, names: Mapping[str, str] | None = None
+    jaxpr: J,
+    where: Selector,
+    params: TagParams,
+    names: Mapping[str, str] | None = None,
+    differentiated: Container[str] = (),
 ) -> tuple[J, tuple[Skipped, ...]]:
     """Put a tag on each selected value, directly after the equation that makes it.
 
-    ``names`` has addresses by alternative names. Also returns the skipped places.
+    ``names`` has addresses by alternative names, ``differentiated`` those of values of which a
+    derivative was taken. Also returns the skipped places.
     """
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
@@ -140,7 +145,8 @@ def tag_where(
         for step in value.steps:
             here = here.below.setdefault(step.key, _Tags())
         own = params(value.address) if callable(params) else params
-        here.at[value.place.kind, value.place.number, value.place.out] = value.address, own
+        slot = value.place.kind, value.place.number, value.place.out
+        here.at[slot] = _New(value.address, own, value.address in differentiated)
     done: dict[Hashable, Any] = {}
 
     def tagged(stored: K, plan: _Tags) -> K:
@@ -152,19 +158,24 @@ def tag_where(
     return tagged(jaxpr, plan), skipped
 
 
+class _New(NamedTuple):
+    """A tag to put: the address of its value, its params, whether the value was differentiated."""
+
+    address: str
+    params: dict[str, Any] | AtVariable
+    differentiated: bool
+
+
 @dataclasses.dataclass
 class _Tags:
     """The values to tag in a jaxpr and its nested jaxprs.
 
     Attributes:
-        at: The addresses of values and the params of their tags, by kind, number and result as in
-            a `Place`.
+        at: The tags, by kind, number and result of their values as in a `Place`.
         below: The same for nested jaxprs, by position of the equation and label.
     """
 
-    at: dict[_Slot, tuple[str, dict[str, Any] | AtVariable]] = dataclasses.field(
-        default_factory=dict["_Slot", "tuple[str, dict[str, Any] | AtVariable]"]
-    )
+    at: dict[_Slot, _New] = dataclasses.field(default_factory=dict["_Slot", "_New"])
     below: dict[tuple[int, str], _Tags] = dataclasses.field(
         default_factory=dict["tuple[int, str]", "_Tags"]
     )
@@ -173,7 +184,7 @@ class _Tags:
     def key(self) -> Hashable:
         """A key that is equal for equal work. It has no addresses, which only messages need."""
         # By identity: params that are not hashable are refused where the tag is made.
-        at = frozenset((slot, id(params)) for slot, (_, params) in self.at.items())
+        at = frozenset((slot, id(one.params), one.differentiated) for slot, one in self.at.items())
         return at, frozenset((key, sub.key) for key, sub in self.below.items())
 
 
@@ -188,8 +199,7 @@ def _with_tags(
 
     def put(var: Var, slot: _Slot, origin: JaxprEqn | None) -> None:
         if slot in plan.at:
-            address, params = plan.at[slot]
-            eqns.append(_tag_eqn(inner, var, params, address, origin))
+            eqns.append(_tag_eqn(inner, var, plan.at[slot], origin))
             now[var] = eqns[-1].outvars[0]
 
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
@@ -218,26 +228,23 @@ def _with_tags(
     return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
 
 
-def _tag_eqn(
-    jaxpr: Jaxpr,
-    var: Var,
-    params: dict[str, Any] | AtVariable,
-    address: str,
-    origin: JaxprEqn | None,
-) -> JaxprEqn:
+def _tag_eqn(jaxpr: Jaxpr, var: Var, new: _New, origin: JaxprEqn | None) -> JaxprEqn:
     """A tag equation that reads ``var``, with source and scope of the equation that makes it."""
+    variable = new.params if isinstance(new.params, AtVariable) else None
+    params = new.params if isinstance(new.params, dict) else {"name": new.params.name}
     if not isinstance(var.aval, _compat.ShapedArray):
         raise TagError(
-            f"tag_at: the value at {address} is a {type(var.aval).__name__} "
+            f"tag_at: the value at {new.address} is a {type(var.aval).__name__} "
             f"({var.aval}), not an array. Tag a value that is read from it."
         )
 
     def tagging(x: Array) -> Array:
-        return tag(x, **({"name": params.name} if isinstance(params, AtVariable) else params))
+        return tag(x, **params)
 
     with _compat.under(_compat.mesh_of_input(jaxpr, var)):
         (template,) = _compat.make_jaxpr(tagging)(var.aval).eqns
-    more = {"variable": params} if isinstance(params, AtVariable) else {}
+    more = {"variable": variable, "differentiated": new.differentiated}
+    more = {name: value for name, value in more.items() if value}
     tagged = template.replace(invars=[var], params={**template.params, **more})
     if origin is None:
         return tagged

@@ -64,7 +64,12 @@ def tagged(program: P, where: Any, *, each: bool = False) -> Tagged[P] | None:
     jaxpr = program.jaxpr
     for k in range(max(map(len, by_address.values()), default=0)):
         values: list[Selector] = [one for one, held in by_address.items() if len(held) > k]
-        jaxpr, _ = tag_where(jaxpr, values, lambda address, k=k: by_address[address][k])
+        jaxpr, _ = tag_where(
+            jaxpr,
+            values,
+            lambda address, k=k: by_address[address][k],
+            differentiated=program.named.differentiated,
+        )
     taken = {key for key in where if isinstance(key, str)} if is_mapping(where) else set[str]()
     texts: dict[Var, str] = {}
     for one, held in found.items():

@@ -110,7 +110,13 @@ class Program(Traced):
             {'s': Array(0., dtype=float32)}
         """
         where = with_addresses(self, where)
-        jaxpr, skipped = tag_where(self.jaxpr, where, params, self.addresses)
+        jaxpr, skipped = tag_where(
+            self.jaxpr,
+            where,
+            params,
+            self.addresses,
+            self.named.differentiated if self.named else (),
+        )
         return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
 
     def dissolve(self, where: Selector = None) -> Program:

@@ -8,8 +8,11 @@ has an effect, so that JAX carries it along where it rewrites what it traced: a 
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from typing import Any
+
+from jax.interpreters import ad
 
 from taxpr import _compat
 from taxpr._compat import Array, Dims, Effects, Tangent
@@ -17,6 +20,7 @@ from taxpr._compat import Array, Dims, Effects, Tangent
 # Params of the equation:
 #   binding   a `Binding`
 #   mapped    for each value the axes that `jax.vmap` has put into it
+#   differentiated   for each value whether it was differentiated
 mark_p = _compat.ManyResults("variables")
 
 
@@ -61,8 +65,16 @@ def _types(*_: object, **__: object) -> tuple[list[Array], Effects]:
 def _jvp(
     primals: Sequence[Array], tangents: Sequence[object], **params: Any
 ) -> tuple[list[Array], list[Tangent]]:
-    del tangents
+    now = [not isinstance(tangent, ad.Zero) for tangent in tangents]
+    params["differentiated"] = tuple(map(operator.or_, params["differentiated"], now))
     return mark_p.bind(*primals, **params), []
+
+
+def _jet(
+    primals: Sequence[Array], series: Sequence[object], **params: Any
+) -> tuple[list[Array], list[Tangent]]:
+    del series
+    return mark_p.bind(*primals, **{**params, "differentiated": (True,) * len(primals)}), []
 
 
 def _transpose(cotangents: Sequence[Tangent], *values: object, **_: object) -> list[None]:
@@ -82,7 +94,7 @@ _compat.define(
     forwards=_nothing,
     effectful_types=_types,
     jvp=_jvp,
-    jet=_jvp,
+    jet=_jet,
     transpose=_transpose,
     batch=_batch,
 )

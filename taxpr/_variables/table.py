@@ -35,6 +35,8 @@ class Variable:
         loops: The addresses of the loops around it, outermost first.
         mapped: The axes of the value that `jax.vmap` has put into it.
         recomputed: Whether it is computed once more for a backward pass.
+        differentiated: Whether a derivative of it was taken, which a change of the value does not
+            change.
 
     Example:
         >>> import jax.numpy as jnp
@@ -60,6 +62,7 @@ class Variable:
     loops: tuple[Address, ...] = ()
     mapped: tuple[int, ...] = ()
     recomputed: bool = False
+    differentiated: bool = False
 
     @property
     def text(self) -> str:
@@ -102,6 +105,11 @@ class Variables:
     def table(self) -> tuple[Variable, ...]:
         """All of them, in order of execution."""
         return tuple(_Found(self._clean).variables(self._marked))
+
+    @functools.cached_property
+    def differentiated(self) -> frozenset[Address]:
+        """The addresses of values of which a derivative was taken."""
+        return frozenset(one.address for one in self.table if one.differentiated)
 
     def may_add(self) -> bool:
         """Whether there may be equations that plain tracing does not leave.
@@ -238,8 +246,9 @@ class _Found:
         self, eqn: Any, at: dict[Any, Address], loops: tuple[Address, ...], recomputed: bool
     ) -> Iterator[Variable]:
         binding: Binding = eqn.params["binding"]
-        rows = zip(binding.names, eqn.invars, eqn.params["mapped"], strict=True)
-        for (name, path), var, mapped in rows:
+        of_each = [eqn.params[name] for name in ("mapped", "differentiated")]
+        rows = zip(binding.names, eqn.invars, *of_each, strict=True)
+        for (name, path), var, mapped, differentiated in rows:
             key = binding.file, binding.first, binding.function, name, path, recomputed
             occurrence = self._counts[key]
             self._counts[key] += 1
@@ -258,4 +267,5 @@ class _Found:
                 loops,
                 mapped,
                 recomputed,
+                differentiated,
             )

@@ -93,17 +93,23 @@ class Watch:
         self, innermost: Any, code: types.CodeType, line: int, new: list[tuple[str, str, Any]]
     ) -> None:
         """Leave marks in the trace, and in those around it for values that are of these."""
-        rows: dict[Any, list[tuple[Any, tuple[str, str], tuple[int, ...]]]] = {}
+        rows: dict[Any, list[tuple[Any, tuple[str, str], tuple[int, ...], bool]]] = {}
         for name, path, leaf in new:
-            value, axes = _compat.traced_value(leaf)
+            value, axes, differentiated = _compat.traced_value(leaf)
             if value is not None:
                 mapped = functools.reduce(with_axis, axes, ())
-                rows.setdefault(value._trace, []).append((value, (name, path), mapped))
+                rows.setdefault(value._trace, []).append(
+                    (value, (name, path), mapped, differentiated)
+                )
         place = code.co_qualname, code.co_filename, code.co_firstlineno, line
         for trace, found in rows.items():
             if trace is innermost or any(trace is seen.trace() for seen in self._frames.values()):
-                values, names, mapped = zip(*found, strict=True)
-                params = {"binding": Binding(names, *place), "mapped": mapped}
+                values, names, mapped, differentiated = zip(*found, strict=True)
+                params = {
+                    "binding": Binding(names, *place),
+                    "mapped": mapped,
+                    "differentiated": differentiated,
+                }
                 _compat.record(trace, mark_p, values, params)
 
 

@@ -626,3 +626,32 @@ def test_contexts_of_selectors_that_read_alike_have_keys_of_their_own():
     line = f.__code__.co_firstlineno + 4
     injected = program.inject({"h": taxpr.count(), var("h", line=line): taxpr.count()})
     assert list(injected.ctx) == ["h", f"var('h', line={line})"]
+
+
+def test_a_change_of_a_variable_after_its_derivative_was_taken_warns():
+    def loss(w):
+        h = jnp.sin(w)
+        after = h * 2
+        return after.sum()
+
+    def step(w):
+        g = jax.grad(loss)(w)
+        return w - g
+
+    for fn in (
+        step,
+        jax.jit(step),
+        lambda w: lax.scan(lambda w, _: (step(w), None), w, None, 2)[0],
+    ):
+        program = taxpr.trace(fn, names=True)(X)
+        held = {one.text for one in program.variables() if one.differentiated}
+        assert {"h", "after"} <= held
+        assert not {"g"} & held
+        address = next(one.address for one in program.variables() if one.name == "h")
+        with pytest.warns(taxpr.StaleDerivativeWarning, match=r"variable h \(test_var.py:\d+\)"):
+            program.inject(taxpr.scale(2.0), where=var("h"))
+        tagged = program.tag_at(address, name="s")
+        with pytest.warns(taxpr.StaleDerivativeWarning, match=r"tag 's'"):
+            tagged.inject(taxpr.scale(2.0), where="s")
+        program.inject(taxpr.scale(2.0), where=var("g"))  # what comes after it is no matter
+        program.inject(taxpr.count(), where=var("h"))
