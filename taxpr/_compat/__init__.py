@@ -53,6 +53,7 @@ from taxpr._compat._jaxprs import (
     closed,
     consts_of,
     fresh_var,
+    function_of,
     grad,
     hoisted,
     is_dropped,

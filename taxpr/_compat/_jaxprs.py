@@ -157,6 +157,13 @@ def written_by_jax(jaxpr: StoredJaxpr) -> bool:
     return file is not None and not _source_info_util.is_user_filename(file)
 
 
+def function_of(jaxpr: StoredJaxpr) -> tuple[str, int] | None:
+    """The file and first line of the function that this jaxpr was traced from, where known."""
+    debug = open_jaxpr(jaxpr).debug_info
+    file, line = debug.func_filename, debug.func_lineno
+    return None if file is None or line is None else (file, line)
+
+
 def as_stored(jaxpr: StoredJaxpr, like: StoredJaxpr) -> StoredJaxpr:
     """A jaxpr without consts, open or closed as ``like`` is, to be stored in the same param."""
     if isinstance(like, CLOSED):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
@@ -14,11 +14,12 @@ from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._sites.walk import numbered
 from taxpr._source.parsed import functions_around, parsed_of
-from taxpr._source.statements import statements_of
+from taxpr._source.statements import Statement, is_of_user, statements_in
 from taxpr._variables.table import Variable
 
 _TRACER = str(pathlib.Path(__file__).with_name("functions.py"))
 _WIDEST = 72  # characters of source; the notes of longer lines stand right behind them
+_SHAPES = 3  # of one variable that are told
 _NAMED = 3  # functions without a source whose names are told
 
 
@@ -30,12 +31,15 @@ class Found(NamedTuple):
         runs: How often it runs; None where nobody knows.
         derivative: Whether it computes a derivative, in a backward pass.
         address: Its address.
+        call: The address of the jaxpr that a call of its line's function became, as of a jitted
+            function or the body of a loop; None where that is not sure.
     """
 
     eqn: Any
     runs: int | None
     derivative: bool
     address: Address
+    call: Address | None = None
 
 
 @dataclass
@@ -151,11 +155,10 @@ def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     unknown: list[Found] = []
     without: dict[str, None] = {}
     codes: dict[int, CodeType] = {}
-    for found, is_leaf in _equations(program, Address(), 1, False):
+    for found, is_leaf, statements in _equations(program):
         frames = _inside(_compat.frames_of(found.eqn)[0])
         if not codes.keys() >= set(map(id, frames)):  # there may be a hundred, mostly JAX's
             codes.update({id(code): code for code in reversed(frames) if id(code) not in codes})
-        statements = statements_of(found.eqn)
         statement = next((one for one in statements if one.text), None)
         if statement is None and is_leaf:
             unknown.append(found)
@@ -207,13 +210,17 @@ def _said(line: SourceLine, notes: Callable[[list[Found]], str] | None) -> str:
     own = [found for found in line.equations if not found.derivative]
     derived = len(line.equations) - len(own)
     words = [
-        f"{name}: {len(held)} arrays" if len(held) > 1 else f"{name}{path}: {_type(one.aval)}"
+        f"{name}: {len(held)} arrays"
+        if len(held) > 1
+        else f"{name}{path}: {_distinct(_type(one.aval) for one in every)}"
         for name, held in line.held.items()
-        for path, (one, *_) in [*held.items()][:1]
+        for path, every in [*held.items()][:1]
     ]
+    calls = {found.call for found in own}
     if own and not words and not derived:  # else JAX may have left its last equation out
-        words.append(", ".join(_type(var.aval) for var in own[-1].eqn.outvars[:2]))
-    words += [_counted(len(own))] if own else []
+        words.append(_distinct(map(_results, _last(line))))
+    in_calls = f" in {len(calls)} calls" if len(calls) > 1 and None not in calls else ""
+    words += [_counted(len(own)) + in_calls] if own else []
     words += [f"∂ {derived}"] if derived else []
     if len({found.runs for found in line.equations}) == 1 and line.runs != 1:
         words.append("in a loop" if line.runs is None else f"×{line.runs}")
@@ -225,24 +232,97 @@ def _type(aval: Any) -> str:
     return aval.str_short(short_dtypes=True)
 
 
+def _results(found: Found) -> str:
+    return ", ".join(_type(var.aval) for var in found.eqn.outvars[:2])
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    every = list(dict.fromkeys(texts))
+    return " · ".join([*every[:_SHAPES], *(["…"] if len(every) > _SHAPES else [])])
+
+
+def _last(line: SourceLine) -> Iterable[Found]:
+    """What made the result of a line, in each call of its function."""
+    holding = {found.address for found in line.holding}
+    last: dict[Address, Found] = {}
+    for found in sorted((*line.equations, *line.holding), key=lambda found: found.address.number):
+        if not found.derivative and holding.isdisjoint(_around(found.address)):
+            last[found.address.home] = found
+    sure = len(last) == 1 or all(found.call is not None for found in last.values())
+    return last.values() if sure else line.equations[-1:]
+
+
+def _around(address: Address) -> Iterator[Address]:
+    while address := address.home.home:
+        yield address
+
+
 def _counted(number: int) -> str:
     return f"{number:,} equation{'s' if number != 1 else ''}"
 
 
+class _Within(NamedTuple):
+    """What is around the equations of a jaxpr.
+
+    Attributes:
+        home: Its address.
+        runs: How often it runs.
+        derivative: Whether it is in a backward pass.
+        function: Where the function begins that it was traced from, if it is nested.
+        call: As `Found.call`, of what holds it.
+        statements: Those of the call.
+    """
+
+    home: Address = Address()
+    runs: int | None = 1
+    derivative: bool = False
+    function: tuple[str, int] | None = None
+    call: Address | None = None
+    statements: tuple[Statement, ...] = ()
+
+
+_PROGRAM = _Within()
+
+
 def _equations(
-    jaxpr: Any, home: Address, runs: int | None, derivative: bool
-) -> Iterator[tuple[Found, bool]]:
-    """The equations, and whether they hold no others."""
+    jaxpr: Any, within: _Within = _PROGRAM
+) -> Iterator[tuple[Found, bool, tuple[Statement, ...]]]:
+    """The equations, whether they hold no others, and the statements that made them."""
+    home, runs, derivative, *_ = within
     for local, eqn in numbered(jaxpr):
         if is_tag(eqn):
             continue
         own = (derivative or _compat.is_transposed(eqn)) and not _compat.is_recomputed(eqn)
         nested = nested_jaxprs(eqn)
-        yield Found(eqn, runs, own, home / local), not nested
+        call, statements = _made(eqn, within)
+        yield Found(eqn, runs, own, home / local, call), not nested, statements
         for one in nested:
             trips = one.trips if isinstance(one.trips, int) else None
             inside = None if runs is None or trips is None else runs * trips
-            yield from _equations(one.jaxpr, home / local / one.label, inside, own)
+            below, function = home / local / one.label, _compat.function_of(one.jaxpr)
+            yield from _equations(
+                one.jaxpr, _Within(below, inside, own, function, call, statements)
+            )
+
+
+def _made(eqn: Any, within: _Within) -> tuple[Address | None, tuple[Statement, ...]]:
+    """Which call of its function made an equation, if that is sure, and by which statements.
+
+    JAX traces a jitted function once. Where another line calls it again, the frames around the
+    function are those of the first call, or there are none.
+    """
+    codes, instructions = _compat.frames_of(eqn)
+    begins = ((code.co_filename, code.co_firstlineno) for code in codes)
+    number = next((k for k, place in enumerate(begins) if place == within.function), None)
+    if within.function is None or number is None:
+        found = statements_in(codes, instructions)
+        return (None, found) if found else (within.call, within.statements)
+    found = statements_in(codes[:number], instructions[:number])
+    if not is_of_user(within.function[0]):
+        return None if found else within.call, (*found, *within.statements)
+    here = statements_in(codes[number : number + 1], instructions[number : number + 1])
+    call = None if found or _compat.is_recomputed(eqn) else within.home
+    return call, (*found, *here, *within.statements)
 
 
 def _inside(frames: Sequence[CodeType]) -> Sequence[CodeType]:

@@ -212,8 +212,10 @@ class Traced:
         """The source of the user's functions that the program went through, with notes.
 
         A line says the types of its variables, where the program was traced with ``names=True``,
-        else that of its last result where nothing is differentiated; how many equations it made;
-        after ``∂`` how many more compute its derivative; and how often they run in loops.
+        else that of its last result where nothing is differentiated; how many equations it made,
+        and in how many calls, if its function is jitted or a loop's body and was called several
+        times; after ``∂`` how many more compute its derivative; and how often they run in loops.
+        What a function of JAX or a library made counts for the line that called it.
 
         Args:
             notes: Says more about a line, given its equations, each with ``eqn``, ``runs``, which

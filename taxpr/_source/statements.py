@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -71,7 +71,13 @@ def statements_of(eqn: Any, libraries: bool = False) -> tuple[Statement, ...]:
         >>> statements_of(double)[0].expression
         '• * 2'
     """
-    codes, instructions = _compat.frames_of(eqn)
+    return statements_in(*_compat.frames_of(eqn), libraries)
+
+
+def statements_in(
+    codes: Sequence[CodeType], instructions: Sequence[int], libraries: bool = False
+) -> tuple[Statement, ...]:
+    """The statements of the user's source among some frames; see `statements_of`."""
     # There may be a hundred frames, most of them of JAX: no step of Python for each.
     numbers = list(map(id, codes))
     if not _known.keys() >= set(numbers):
@@ -95,7 +101,7 @@ class _Statements:
     """
 
     def __init__(self, code: CodeType) -> None:
-        self.of_user = _is_of_user(code)
+        self.of_user = is_of_user(code.co_filename)
         self._parsed = parsed_of(code) if self.of_user else None
         self.found: dict[int, Statement] = {}
 
@@ -151,7 +157,7 @@ def _statements_in(code: CodeType) -> _Statements | None:
     number = id(code)
     if number not in _known:
         _alive[number] = weakref.ref(code, functools.partial(_forget, number, _known, _alive))
-        own = _is_of_user(code) or _compat.is_outside_jax(code.co_filename)
+        own = is_of_user(code.co_filename) or _compat.is_outside_jax(code.co_filename)
         _known[number] = _Statements(code) if own else None
     return _known[number]
 
@@ -167,9 +173,10 @@ def _forget(
     alive.pop(number, None)
 
 
-def _is_of_user(code: CodeType) -> bool:
+def is_of_user(file: str) -> bool:
+    """Whether the code in a file is the user's."""
     # What `exec` has made has no source, but the name of its function.
-    return is_user_file(code.co_filename) or code.co_filename.startswith("<")
+    return is_user_file(file) or file.startswith("<")
 
 
 def _is_scope(node: ast.AST) -> bool:

@@ -304,3 +304,64 @@ def _second(x):
 
 def _outer(x):
     return _first(_second(x))
+
+
+def said(program):
+    """What the listing says of each line, by the line's text."""
+    rows = (row.partition("  # ") for row in program.source().splitlines())
+    return {row.strip().partition("  ")[2].strip(): note for row, _, note in rows}
+
+
+def test_calls_of_one_jitted_function_are_told_apart():
+    @jax.jit
+    def g(x):
+        y = jnp.sin(x)
+        z = y * 2 + 1
+        return z.sum()
+
+    def f(a, b):
+        return g(a) + g(b) + g(a * 2)
+
+    args = jnp.ones(3), jnp.ones(5)
+    for names, more in ((True, "y: "), (False, "")):
+        rows = said(taxpr.trace(f, names=names)(*args))
+        assert rows["y = jnp.sin(x)"] == f"{more}f32[3] · f32[5] · 3 equations in 3 calls"
+        assert rows["return z.sum()"] == "f32[] · 3 equations in 3 calls"
+        assert rows["return g(a) + g(b) + g(a * 2)"] == "f32[] · 3 equations"
+    program = taxpr.trace(f)(*args)
+    lines = [line for part in program.listing().parts for line in part.lines]
+    sines = next(line.equations for line in lines if "jnp.sin" in line.text)
+    assert [one.call for one in sines] == ["0:jit/call", "1:jit/call", "4:jit/call"]
+
+
+def test_what_a_library_jits_counts_for_the_line_that_calls_it():
+    def f(m, n):
+        first = jnp.tril(m)
+        second = jnp.tril(m * 2)
+        some = jnp.where(n > 0, n, 0.0)
+        more = jnp.where(n > 1, n, 0.0)
+
+        def step(c, x):
+            kept = jnp.where(x > 0, c, 0.0)
+            return kept, None
+
+        last, _ = jax.lax.scan(step, some + more, n)
+        return first + second, last
+
+    def count(row):
+        return int(re.search(r"(\d+) equation", row)[1])
+
+    for names in (True, False):
+        program = taxpr.trace(f, names=names)(jnp.ones((3, 3)), jnp.ones(5))
+        assert not program.listing().unknown
+        rows = said(program)
+        assert count(rows["second = jnp.tril(m * 2)"]) == count(rows["first = jnp.tril(m)"]) + 1
+        some, more = (
+            rows["some = jnp.where(n > 0, n, 0.0)"],
+            rows["more = jnp.where(n > 1, n, 0.0)"],
+        )
+        assert some.replace("some", "more") == more
+        assert "f32[5]" in some
+        assert "bool" not in some
+        assert count(rows["kept = jnp.where(x > 0, c, 0.0)"]) == count(some)
+        assert rows["kept = jnp.where(x > 0, c, 0.0)"].endswith("×5")
