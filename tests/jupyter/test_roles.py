@@ -165,6 +165,13 @@ def test_custom_rules_say_their_names_and_which_jaxpr_is_drawn(threaded):
     ]
 
 
+def test_a_rule_that_is_called_as_its_kind_is_named_once():
+    picture = build_picture(taxpr.trace(jax.nn.relu)(X), ())
+    unfolded = build_picture(taxpr.trace(jax.nn.relu)(X))
+    lines = [line for box in (*picture.nodes, *unfolded.clusters) for line in box.lines]
+    assert {line for line in lines if line.startswith("rule=")} == {"rule=jvp"}
+
+
 # --- edges ----------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ from taxpr._primitives.guard import ended
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     stored, name = eqn.params["call_jaxpr"], _name(eqn)
     kind = eqn.primitive.name.removesuffix("_call")
-    rules = tuple(" ".join(rule) for rule in _compat.rule_names(eqn))
+    rules = tuple(" ".join(dict.fromkeys(rule)) for rule in _compat.rule_names(eqn))
     facts = {"name": name, "jaxpr": "primal", "rule": rules}  # "jaxpr" says which jaxpr this is
     return (plain("call", f"{kind} {name}", ("call_jaxpr",), stored, facts=facts),)
 
