@@ -157,6 +157,10 @@ class Collection:
     stacked: set[str]
     mesh: dict[str, Container[str]]
 
+    def in_order(self, values: dict[str, PyTree]) -> dict[str, PyTree]:
+        """The values in the order of execution; JAX sorts a dict by its keys."""
+        return {name: values[name] for name in self.sites}
+
 
 def collection(
     jaxpr: ClosedJaxpr,
@@ -221,6 +225,9 @@ def by_name(what: str, sites: Sequence[Site], several: bool) -> dict[str, list[S
                 "Select one of them by address, or take both with stack=True."
             )
         named.setdefault(key, []).append(site)
+    for group in named.values():
+        if several and all(site.variable for site in group):  # which may swap values
+            group.sort(key=lambda site: site.variable.occurrence if site.variable else 0)
     return named
 
 

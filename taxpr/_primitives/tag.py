@@ -239,12 +239,14 @@ class AtVariable(NamedTuple):
     Attributes:
         name: The variable.
         place: The line that bound it.
+        occurrence: Which of the variable's values it is.
         value: The value's address in its jaxpr, such as ``"3:sin.0"``.
         number: Which one it is at this value, from 0.
     """
 
     name: str
     place: str
+    occurrence: int
     value: str
     number: int
 

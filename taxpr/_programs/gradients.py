@@ -92,7 +92,7 @@ def _gradients(
 ) -> dict[str, Any]:
     """Mark the cotangents of the tokens, and collect them from the backward pass."""
     _check_result(program)
-    if (variables := tagged(program, where, each=True)) is not None:
+    if (variables := tagged(program, where, each=True, stack=stack)) is not None:
         program, where = variables
     sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
     for site in sites:

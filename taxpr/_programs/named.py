@@ -42,27 +42,33 @@ class Tagged(NamedTuple, Generic[P]):
     where: Any
 
 
-def tagged(program: P, where: Any, *, each: bool = False) -> Tagged[P] | None:
+def tagged(
+    program: P, where: Any, *, each: bool = False, stack: bool = False
+) -> Tagged[P] | None:
     """The `Program` with tags at the variables in a selector; None where there are none.
 
-    A value that several of them held has one tag, or with ``each`` one for each.
+    A value that several of them held has one tag, or with ``each`` one for each. With ``stack`` the
+    values of one variable have one name.
     """
     wanted = dict(_variables(where))
     if not wanted:
         return None
     found = {one: chosen(program.variables(), one, empty) for one, empty in wanted.items()}
-    every = list(dict.fromkeys(variable for held in found.values() for variable in held))
-    names = dict(zip(every, labels(every), strict=True))
+    selected = {variable for held in found.values() for variable in held}
+    every = [variable for variable in program.variables() if variable in selected]
+    names = dict(zip(every, labels(every, not stack), strict=True))
     by_address: dict[str, list[AtVariable]] = {}
     at: dict[Variable, str] = {}
     for variable, name in names.items():
         home, value = variable.address.home, variable.address.local
         here = by_address.setdefault(variable.address, [])
         if each or not here:
-            here.append(AtVariable(name, variable.place, value, len(here)))
+            number = variable.occurrence, value, len(here)
+            here.append(AtVariable(name, variable.place, *number))
         at[variable] = home / here[-1].local
     jaxpr = program.jaxpr
-    for k in range(max(map(len, by_address.values()), default=0)):
+    # The last one at a value first, as each stands directly after what makes the value.
+    for k in reversed(range(max(map(len, by_address.values()), default=0))):
         values: list[Selector] = [one for one, held in by_address.items() if len(held) > k]
         jaxpr, _ = tag_where(
             jaxpr,

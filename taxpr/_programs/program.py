@@ -58,6 +58,8 @@ class Program(Traced):
         used: The names of tags that injections have used up.
         skipped: Places that selectors skipped because they cannot be injected; see `find_tags`.
         named: The variables of the source; None if they are not known. See `variables`.
+        arranged: Puts the values that `collect` adds to the result in the order of execution; None
+            where there are none.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -207,6 +209,10 @@ class Program(Traced):
         args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
         kwargs = jax.tree.unflatten(kwargs_tree, range(kwargs_tree.num_leaves))
         out = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
+
+        def arranged(result: tuple[PyTree, PyTree]) -> PyTree:
+            return self._in_order(result[0]), result[1]
+
         return Injected(
             jaxpr=threaded(self.jaxpr, attached, options),
             in_tree=jax.tree.structure(((attached.ctx, *args), kwargs)),
@@ -220,6 +226,7 @@ class Program(Traced):
             used=(*self.used, *names_of(site for site, _ in attached.chosen)),
             skipped=merged(self.skipped, attached.skipped),
             parameters=attached.parameters,
+            arranged=arranged,
         )
 
     def plant(
@@ -296,7 +303,8 @@ class Program(Traced):
                 only the last one.
             stack: Whether several tags may have one name. Their values are stacked on a new leading
                 axis, in program order, if structures, shapes and dtypes are equal; otherwise they
-                are a tuple.
+                are a tuple. So are those of a variable that held several, in the order in which it
+                held them.
             custom_rules: As for `inject`. A value collected in an equation with a kept rule has no
                 derivative: reverse mode raises an error, and in forward mode, which computes all
                 tangents, its tangent is NaN. The program's own results have derivatives. When the
@@ -306,8 +314,9 @@ class Program(Traced):
 
         Returns:
             A program ``(*args) -> (out, values)``, where ``values`` maps the name of each tag, or
-            its address if it has no name, to its token. Each scan around a tag adds a leading axis
-            for its iterations, in the order of the xs, also for a reverse scan. In a
+            its address if it has no name, to its token, in the order of execution; `jax.jit` and
+            the like sort any dict by its keys. Each scan around a tag adds a leading axis for its
+            iterations, in the order of the xs, also for a reverse scan. In a
             `jax.shard_map` there is a leading axis for each mesh axis along which the values may
             differ. Under a branch of cond or switch the value is a `Masked`, under a while loop a
             `Last`, or with ``max_steps`` a `Steps`. `axes` names the axes.
@@ -333,8 +342,14 @@ class Program(Traced):
             >>> values["c"]
             Array([0., 1., 3., 6.], dtype=float32)
         """
-        found, skipped = self._collection(where, max_steps, stack, custom_rules)
+        return self._collecting(*self._collection(where, max_steps, stack, custom_rules))
+
+    def _collecting(self, found: Collection, skipped: tuple[Skipped, ...]) -> Program:
         names = tuple(name for name, _ in named_leaves("values", found.shapes[1]))
+
+        def arranged(result: tuple[PyTree, PyTree]) -> PyTree:
+            return self._in_order(result[0]), found.in_order(result[1])
+
         return dataclasses.replace(
             self,
             jaxpr=found.jaxpr,
@@ -342,13 +357,14 @@ class Program(Traced):
             out_names=self.out_names + names,
             skipped=merged(self.skipped, skipped),
             named=None,  # its equations have other addresses
+            arranged=arranged,
         )
 
     def _collection(
         self, where: Selector, max_steps: int | None, stack: bool, custom_rules: str
     ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
-        if (variables := tagged(self, where, each=True)) is not None:
+        if (variables := tagged(self, where, each=True, stack=stack)) is not None:
             return variables.program._collection(variables.where, max_steps, stack, custom_rules)
         with knowing_used(self.used, [where]):
             sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)
@@ -391,7 +407,8 @@ class Program(Traced):
             >>> early(jnp.zeros(())), [eqn.primitive.name for eqn in early.eqns]
             ({'s': Array(0., dtype=float32)}, ['sin'])
         """
-        program = self.collect(where, max_steps=max_steps, stack=stack, custom_rules=custom_rules)
+        found, skipped = self._collection(where, max_steps, stack, custom_rules)
+        program = self._collecting(found, skipped)
         n_out = self.out_tree.num_leaves
         _, values = jax.tree.unflatten(program.out_tree, range(len(program.outvars)))
         return dataclasses.replace(
@@ -399,6 +416,7 @@ class Program(Traced):
             jaxpr=pruned(program.jaxpr, range(n_out, len(program.outvars))),
             out_tree=jax.tree.structure(values),
             out_names=program.out_names[n_out:],
+            arranged=found.in_order,
         )
 
     def axes(

@@ -41,6 +41,7 @@ class Traced:
     used: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
     skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
     named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    arranged: Callable[[Any], PyTree] | None = dataclasses.field(default=None, kw_only=True)
 
     @property
     def eqns(self) -> Sequence[JaxprEqn]:
@@ -102,7 +103,10 @@ class Traced:
         """
         flat = self.flat(args, kwargs)
         run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
-        return jax.tree.unflatten(self.out_tree, run(*flat))
+        return self._in_order(jax.tree.unflatten(self.out_tree, run(*flat)))
+
+    def _in_order(self, result: PyTree) -> PyTree:
+        return result if self.arranged is None else self.arranged(result)
 
     @functools.cached_property
     def _compiled(self) -> Callable[..., list[Array]]:

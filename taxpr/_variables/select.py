@@ -39,7 +39,8 @@ def var(text: str, *, line: int | None = None, occurrence: int | None = None) ->
     that they are asked for variables; a `Program` knows them if it was traced with ``names=True``.
     A variable that held several values one after the other, as in a Python loop or in several calls
     of its function, means all of them; see `Variable.occurrence`. Among collected values they are
-    called ``"x#0"``, ``"x#1"``; those of two functions ``"f.x"`` and ``"g.x"``.
+    called ``"x#0"``, ``"x#1"``, or with ``stack=True`` they are one, ``"x"``; those of two
+    functions are ``"f.x"`` and ``"g.x"``.
 
     Args:
         text: The variable as it is written, such as ``"scores"`` or ``"params['w']"``; with the
@@ -152,8 +153,11 @@ def _listed(variables: Iterable[Variable]) -> str:
     return ", ".join(texts[:_SHOWN] + more)
 
 
-def labels(variables: Sequence[Variable]) -> list[str]:
-    """A name for each, all different: as it is written, with the function or a number if needed."""
+def labels(variables: Sequence[Variable], numbered: bool = True) -> list[str]:
+    """A name for each, all different: as it is written, with the function or a number if needed.
+
+    Unless they are ``numbered``, the values of one variable have one name.
+    """
     owners: dict[str, set[Any]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
     for one in variables:
@@ -164,7 +168,7 @@ def labels(variables: Sequence[Variable]) -> list[str]:
     for one in variables:
         forms = _forms(one)
         form = next((form for form in forms if len(owners[form]) == 1), forms[-1])
-        out.append(form if counts[form] == 1 else f"{form}#{one.occurrence}")
+        out.append(f"{form}#{one.occurrence}" if numbered and counts[form] > 1 else form)
     return out
 
 

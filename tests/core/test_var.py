@@ -655,3 +655,53 @@ def test_a_change_of_a_variable_after_its_derivative_was_taken_warns():
             tagged.inject(taxpr.scale(2.0), where="s")
         program.inject(taxpr.scale(2.0), where=var("g"))  # what comes after it is no matter
         program.inject(taxpr.count(), where=var("h"))
+
+
+def swapping(x):
+    b, a = x + 1, x * 2
+    h = a
+    h = b
+    for _ in range(10):
+        h = jnp.sin(h)
+    z = h.sum()
+    early = z * a.sum()
+    return early
+
+
+def test_values_are_collected_in_the_order_of_execution():
+    program = taxpr.trace(swapping, names=True)(X)
+    where = [var("early"), var("z"), var("a"), var("h")]
+    names = ["h#1", "a", "h#0", *(f"h#{k}" for k in range(2, 12)), "z", "early"]
+    assert list(program.collect(where)(X)[1]) == names
+    assert list(program.until(where)(X)) == names
+    assert list(program.axes(where)) == names
+    assert list(taxpr.grad_at(program, where)(X)) == names
+    assert list(taxpr.collect(swapping, where)(X)[1]) == names
+    again = program.tag_at(var("z"), name="b").collect(where).collect("b")
+    (_, first), second = again(X)
+    assert (list(first), list(second)) == (names, ["b"])
+    injected = program.collect(where).tag_at("0:add", name="c").inject(taxpr.count())
+    assert list(injected(injected.ctx, X)[0][1]) == names
+    jitted = jax.jit(program.collect(where))(X)[1]
+    assert list(jitted) == sorted(names)
+    assert_close(jitted, program.collect(where)(X)[1])
+
+
+def test_several_values_of_a_variable_are_stacked_in_the_order_in_which_it_held_them():
+    program = taxpr.trace(swapping, names=True)(X)
+    expected = [X * 2, X + 1]
+    for _ in range(10):
+        expected.append(jnp.sin(expected[-1]))
+    _, found = program.collect([var("h"), var("z")], stack=True)(X)
+    assert list(found) == ["h", "z"]
+    assert_close(found, {"h": jnp.stack(expected), "z": expected[-1].sum()})
+    assert program.axes(var("h"), stack=True) == {"h": ("stack", "token 0")}
+    assert taxpr.grad_at(swapping, var("h"), stack=True)(X)["h"].shape == (12, 3)
+
+    def uneven(x):
+        y = x * 2
+        y = y.sum()
+        return y
+
+    y, total = taxpr.collect(uneven, var("y"), stack=True)(X)[1]["y"]
+    assert_close((y, total), (X * 2, 2 * X.sum()))
