@@ -6,18 +6,25 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 import jax
 
 from taxpr import _compat
 from taxpr._compat import PyTree
-from taxpr._errors import ArgumentError, name_of, refuse_function, refuse_no_function
+from taxpr._errors import (
+    AddressError,
+    ArgumentError,
+    SelectorError,
+    name_of,
+    refuse_function,
+    refuse_no_function,
+)
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.edit import tag_where
-from taxpr._programs.named import with_addresses
+from taxpr._programs.named import has_variables, meant, telling, with_addresses
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select
@@ -101,6 +108,22 @@ def trace(
         )
 
     return _ToTrace(fn, traced)
+
+
+@contextlib.contextmanager
+def telling_of(
+    fn: Callable[..., Any], args: tuple[PyTree, ...], kwargs: dict[str, PyTree], *where: Any
+) -> Generator[None, None, None]:
+    """A context for selecting tags of a function: errors say what is a variable of it."""
+    try:
+        yield
+    except (SelectorError, AddressError) as error:
+        if any(map(has_variables, where)):  # then they are known, and it was said
+            raise
+        more = meant(trace(fn, names=True)(*args, **kwargs), where, error)
+        if not more:
+            raise
+        raise type(error)(f"{error}{more}") from None
 
 
 class _NotTracedError(ArgumentError, AttributeError):
@@ -232,7 +255,8 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
     """
     if isinstance(program, Program):
         where = with_addresses(program, where)
-        return select_values(program.jaxpr, where, program.addresses)
+        with telling(program, where):
+            return select_values(program.jaxpr, where, program.addresses)
     refuse_function("find_values", program)
     return select_values(program, where)
 

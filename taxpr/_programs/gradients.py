@@ -22,8 +22,8 @@ from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import Masked, by_name, collection, together
 from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
-from taxpr._programs.functions import called_as, trace
-from taxpr._programs.named import has_variables, tagged
+from taxpr._programs.functions import called_as, telling_of, trace
+from taxpr._programs.named import has_variables, tagged, telling
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select_to_inject
@@ -77,7 +77,9 @@ def grad_at(
 
     @called_as(target)
     def gradients(*args: PyTree, **kwargs: PyTree) -> dict[str, Any]:
-        return _gradients(program_of(*args, **kwargs), where, stack, options, args, kwargs)
+        program = program_of(*args, **kwargs)
+        with telling_of(target, args, kwargs, where):
+            return _gradients(program, where, stack, options, args, kwargs)
 
     return gradients
 
@@ -94,7 +96,8 @@ def _gradients(
     _check_result(program)
     if (variables := tagged(program, where, each=True, stack=stack)) is not None:
         program, where = variables
-    sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
+    with telling(program, where):
+        sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
     for site in sites:
         _check_site(site, options)
     named = by_name("grad_at", sites, stack)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from taxpr._compat import Array, ArrayLike, ClosedJaxpr, PyTree
 from taxpr._engine.inject import ctx_aval
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
-from taxpr._errors import ArgumentError, SelectorError
+from taxpr._errors import ArgumentError
 from taxpr._hops.protocol import Options
 from taxpr._injectors.attach import (
     Attached,
@@ -39,21 +38,6 @@ class _NotGiven:
 
 # Where a context may be anything, None included.
 NO_CTX: Any = _NotGiven()
-
-
-@contextlib.contextmanager
-def knowing_used(used: Sequence[str], selectors: Iterable[Selector]) -> Generator[None, None, None]:
-    """A context for selecting tags: errors say which tags are used up already."""
-    try:
-        yield
-    except SelectorError as error:
-        gone = [repr(one) for one in selectors if isinstance(one, str) and one in used]
-        if not gone:
-            raise
-        raise SelectorError(
-            f"{error} The tag {', '.join(gone)} was used up by an injection before. Several "
-            "injectors run in turn where they are given as a list: [scale(3.0), record()]."
-        ) from None
 
 
 def attached_at(

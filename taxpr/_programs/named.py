@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from taxpr._compat import is_sequence
+from taxpr._errors import AddressError, SelectorError
 from taxpr._primitives.tag import AtVariable
 from taxpr._programs.edit import tag_where
 from taxpr._programs.traced import Traced
@@ -88,6 +90,45 @@ def tagged(
         return Marked(texts[one], frozenset(at[variable] for variable in found[one]))
 
     return Tagged(dataclasses.replace(program, jaxpr=jaxpr), _replaced(where, marked))
+
+
+@contextlib.contextmanager
+def telling(program: Any, *where: Any) -> Generator[None, None, None]:
+    """A context for selecting: errors say which tags are used up, and what is a variable."""
+    try:
+        yield
+    except (SelectorError, AddressError) as error:
+        gone = [repr(one) for one in where if isinstance(one, str) and one in program.used]
+        more = meant(program, where, error)
+        if gone:
+            more = (
+                f" The tag {', '.join(gone)} was used up by an injection before. Several "
+                "injectors run in turn where they are given as a list: [scale(3.0), record()]."
+            )
+        if not more:
+            raise
+        raise type(error)(f"{error}{more}") from None
+
+
+def meant(program: Any, where: Any, error: Exception) -> str:
+    """The end of a message that nothing was found, where it is the name of a variable."""
+    said = [text for text in _texts(where) if repr(text) in str(error) and _is_one(program, text)]
+    return f" {said[0]!r} is a variable: select it by taxpr.{Var(said[0])!r}." if said else ""
+
+
+def _texts(where: Any) -> Iterator[str]:
+    if isinstance(where, str):
+        yield where
+    elif _is_several(where) or _is_mapping(where):
+        for one in where:
+            yield from _texts(one)
+
+
+def _is_one(program: Any, text: str) -> bool:
+    try:
+        return bool(text.strip() and chosen(program.variables(), Var(text), True))
+    except SelectorError:  # of several functions, which its own message says
+        return True
 
 
 def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bool]]:

@@ -24,13 +24,12 @@ from taxpr._programs.injecting import (
     NO_CTX,
     attached_at,
     check_ctx,
-    knowing_used,
     names_of,
     report_of,
     strong_array,
     threaded,
 )
-from taxpr._programs.named import is_mapping, tagged, with_addresses
+from taxpr._programs.named import is_mapping, tagged, telling, with_addresses
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
@@ -89,7 +88,7 @@ class Program(Traced):
         """
         sites = find_sites(self.jaxpr)
         where = with_addresses(self, where)
-        with knowing_used(self.used, [where]):
+        with telling(self, where):
             return sites if where is None else select(sites, where)
 
     def tag_at(self, where: Selector, /, **params: Any) -> Program:
@@ -112,13 +111,14 @@ class Program(Traced):
             {'s': Array(0., dtype=float32)}
         """
         where = with_addresses(self, where)
-        jaxpr, skipped = tag_where(
-            self.jaxpr,
-            where,
-            params,
-            self.addresses,
-            self.named.differentiated if self.named else (),
-        )
+        with telling(self, where):
+            jaxpr, skipped = tag_where(
+                self.jaxpr,
+                where,
+                params,
+                self.addresses,
+                self.named.differentiated if self.named else (),
+            )
         return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
 
     def dissolve(self, where: Selector = None) -> Program:
@@ -202,7 +202,7 @@ class Program(Traced):
             return variables.program.inject(
                 variables.where, ctx, where=where, custom_rules=custom_rules, shards=shards
             )
-        with knowing_used(self.used, injector if is_mapping(injector) else [where]):
+        with telling(self, *(injector if is_mapping(injector) else [where])):
             attached = attached_at(sites_of(self.jaxpr, options), injector, ctx, where, options)
         args_tree, kwargs_tree = self.in_tree.children()
         names = tuple(name for name, _ in named_leaves("ctx", attached.ctx))
@@ -366,7 +366,7 @@ class Program(Traced):
         options = options_of(custom_rules)
         if (variables := tagged(self, where, each=True, stack=stack)) is not None:
             return variables.program._collection(variables.where, max_steps, stack, custom_rules)
-        with knowing_used(self.used, [where]):
+        with telling(self, where):
             sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)
         found = collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
         return found, skipped

@@ -15,7 +15,7 @@ from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
-from taxpr._programs.functions import called_as, trace
+from taxpr._programs.functions import called_as, telling_of, trace
 from taxpr._programs.injecting import NO_CTX, check_ctx
 from taxpr._programs.named import has_variables
 from taxpr._programs.program import Injected, Program
@@ -155,7 +155,9 @@ def _injected_function(
 
     def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
         _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
-        return trace(fn, names=names)(*args, **kwargs).inject(injector, ctx, **more)
+        program = trace(fn, names=names)(*args, **kwargs)
+        with telling_of(fn, args, kwargs, injector, more["where"]):
+            return program.inject(injector, ctx, **more)
 
     def init(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return at(ctx, args, kwargs).ctx
@@ -241,7 +243,9 @@ def collect(
         return at(args, kwargs)(*args, **kwargs)
 
     def at(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Program:
-        return program_of(*args, **kwargs).collect(where, **more)
+        program = program_of(*args, **kwargs)
+        with telling_of(target, args, kwargs, where):
+            return program.collect(where, **more)
 
     def skipped(*args: PyTree, **kwargs: PyTree) -> tuple[Skipped, ...]:
         return at(args, kwargs).skipped

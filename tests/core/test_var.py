@@ -705,3 +705,56 @@ def test_several_values_of_a_variable_are_stacked_in_the_order_in_which_it_held_
 
     y, total = taxpr.collect(uneven, var("y"), stack=True)(X)[1]["y"]
     assert_close((y, total), (X * 2, 2 * X.sum()))
+
+
+def test_a_text_that_is_a_variable_and_no_tag_offers_the_variable():
+    def f(x):
+        y = jnp.sin(x)
+        return taxpr.tag(y * 2, name="t").sum()
+
+    def g(x):
+        return f(x * 1) + f(x)
+
+    offered = r" 'y' is a variable: select it by taxpr.var\('y'\)\."
+    program = taxpr.trace(f, names=True)(X)
+    by = {"y": taxpr.scale(2.0)}
+    asked = [
+        lambda: program.inject(by),
+        lambda: program.inject(taxpr.scale(2.0), where="y"),
+        lambda: program.inject({var("y"): taxpr.scale(2.0), "y": taxpr.scale(1.0)}),
+        lambda: program.collect("y"),
+        lambda: program.collect(["t", "y"]),
+        lambda: program.until("y"),
+        lambda: program.axes("y"),
+        lambda: program.plant({"y": X}),
+        lambda: program.tags("y"),
+        lambda: program.tag_at("y", name="a"),
+        lambda: taxpr.find_values(program, "y"),
+        lambda: taxpr.grad_at(program, "y")(X),
+        lambda: taxpr.inject(f, by).init(X),
+        lambda: taxpr.inject(f, taxpr.scale(2.0), where="y").init(X),
+        lambda: taxpr.collect(f, "y")(X),
+        lambda: taxpr.collect(g, "y")(X),
+        lambda: taxpr.grad_at(f, "y")(X),
+    ]
+    for ask in asked:
+        with pytest.raises(LookupError, match=offered) as caught:
+            ask()
+        assert str(caught.value).count("taxpr.var") == 1
+    for missing in ("nope", "", "t9"):
+        with pytest.raises(LookupError) as caught:
+            taxpr.collect(f, missing)(X)
+        assert "var(" not in str(caught.value)
+    with pytest.raises(LookupError, match=r"select it by taxpr.var\('f.y'\)"):
+        taxpr.collect(g, "f.y")(X)
+
+
+def test_a_function_is_traced_once_where_all_is_found():
+    traced = []
+
+    def f(x):
+        traced.append(x)
+        return taxpr.tag(x * 2, name="t").sum()
+
+    taxpr.collect(f, "t")(X)
+    assert len(traced) == 1
