@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ _PLUMBING = frozenset(
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
 
 _SOURCE = 36  # characters in a line of source
+_BREAK = re.compile(r"[ ,(\[]|\.(?=[^\W\d])")  # after which a line of source may end
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
@@ -75,13 +77,15 @@ def is_plumbing(eqn: Any) -> bool:
 
 
 def source_lines(text: str) -> list[str]:
-    """A statement or expression in two lines at most."""
+    """A statement or expression in two lines at most, which break between words where they can."""
     text = short.visible(text)
     if len(text) <= _SOURCE:
         return [text] if text else []
-    space = text.rfind(" ", _SOURCE * 2 // 3, _SOURCE + 1)
-    end = space if space > 0 else _SOURCE
-    return [text[:end], short.shortened(text[end:].lstrip(), _SOURCE)]
+    ends = [found.end() for found in _BREAK.finditer(text, 0, _SOURCE + 1)]
+    spaces = [end for end in ends if end > _SOURCE * 2 // 3 and text[end - 1] == " "]
+    others = [end for end in ends if _SOURCE // 3 < end <= _SOURCE]
+    end = max(spaces or others, default=_SOURCE)
+    return [text[:end].rstrip(), short.shortened(text[end:].lstrip(), _SOURCE)]
 
 
 def operation_lines(eqn: Any) -> list[str]:

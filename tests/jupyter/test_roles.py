@@ -263,3 +263,33 @@ def test_refs_end_as_results():
     ins = [e for e in picture.edges if e.target == bare.id]
     assert [e.head for e in ins] == ["0", "1", "2"]
     assert all(e.source.startswith("0:run_state/body/in") for e in ins)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("y = jnp.sin(x)", ["y = jnp.sin(x)"]),
+        (
+            "weights = jax.nn.softmax(scores / temperature, axis=-1)",
+            ["weights = jax.nn.softmax(scores /", "temperature, axis=-1)"],
+        ),
+        (
+            "jax.numpy.linalg.multi_dot_of_several(first)",
+            ["jax.numpy.linalg.", "multi_dot_of_several(first)"],
+        ),
+        (
+            "self.attention_of_the_encoder(query,key,value)",
+            ["self.attention_of_the_encoder(query,", "key,value)"],
+        ),
+        ("loss_of_the_whole_batch_and_of_it[everything]", None),
+        ("parameters['decoder']['layers'][0.123456789]", None),
+        ("x" * 50, ["x" * 36, "x" * 14]),
+    ],
+)
+def test_long_titles_break_between_words(text, lines):
+    found = _labels.source_lines(text)
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+    assert all(len(line) <= 36 for line in found)
+    if lines is None:
+        lines = [text[: text.rindex("[") + 1], text[text.rindex("[") + 1 :]]
+    assert found == lines
