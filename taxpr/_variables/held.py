@@ -134,7 +134,12 @@ def _is_frozen(kind: type) -> bool:
 
 
 def _key(path: tuple[Any, ...]) -> str:
-    return "".join(map(str, path))
+    return "".join(map(_part, path))
+
+
+def _part(part: Any) -> str:
+    # Of a class that does not say what its parts are called, as JAX writes it for arguments.
+    return f"[{part.key}]" if isinstance(part, jax.tree_util.FlattenedIndexKey) else str(part)
 
 
 def _attribute(path: tuple[Any, ...]) -> str:

@@ -758,3 +758,30 @@ def test_a_function_is_traced_once_where_all_is_found():
 
     taxpr.collect(f, "t")(X)
     assert len(traced) == 1
+
+
+@jax.tree_util.register_pytree_node_class
+class Parts:
+    """A PyTree whose class does not say what its parts are called."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def tree_flatten(self):
+        return self.parts, None
+
+    @classmethod
+    def tree_unflatten(cls, aux, parts):
+        return cls(*parts)
+
+
+def test_parts_without_names_are_written_as_jax_writes_those_of_arguments():
+    def f(state):
+        new = Parts(*(jnp.sin(one) for one in state.parts))
+        return new.parts[0] + new.parts[1].sum()
+
+    program = taxpr.trace(f, names=True)(Parts(X, X * 2))
+    texts = [one.text for one in program.variables() if one.name in ("state", "new")]
+    assert texts == ["state[0]", "state[1]", "new[0]", "new[1]"]
+    assert list(program.in_names) == texts[:2]
+    assert_close(program.collect(var("new[1]"))(Parts(X, X * 2))[1], {"new[1]": jnp.sin(X * 2)})
