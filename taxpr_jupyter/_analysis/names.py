@@ -54,20 +54,23 @@ def names_of(program: taxpr.Program) -> Names:
     return Names(ins, outs, known, results, frozenset(path_parts(name)[0] for name in ins if name))
 
 
-def names_inside(outer: Names, eqn: Any, nested: taxpr.Nested) -> Names:
+def names_inside(
+    outer: Names, eqn: Any, nested: taxpr.Nested, held: Sequence[str] | None = None
+) -> Names:
     """The names of a nested jaxpr.
 
     Args:
         outer: The names in the jaxpr of the equation.
         eqn: The equation.
         nested: The nested jaxpr.
+        held: For each input the variable of the user's that held it; "" where none is known.
     """
     operands = [None if k is None else eqn.invars[k] for k in nested.operands]
     outside = [
         "" if atom is None or taxpr.is_literal(atom) else outer.known.get(atom, "")
         for atom in operands
     ]
-    names = _in_names(nested, outside)
+    names = _in_names(nested, outside, held or [""] * len(operands))
     numbers = numbered([_word(outer, nested, role) for role in nested.in_roles])
     ins = [
         _shown(role, name, number)
@@ -128,22 +131,23 @@ def _file_of(nested: taxpr.Nested) -> str:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _in_names(nested: taxpr.Nested, outside: Sequence[str]) -> list[str]:
+def _in_names(nested: taxpr.Nested, outside: Sequence[str], held: Sequence[str]) -> list[str]:
     """The names of inputs without their roles; "" for an input without a name.
 
     Args:
         nested: The nested jaxpr.
         outside: Their names outside.
+        held: Their variables inside.
     """
-    own = argument_names(nested)
+    own = [name or arg for name, arg in zip(held, argument_names(nested), strict=True)]
     library = is_of_library(nested)
     first: list[str] = []
-    for role, out, inner in zip(nested.in_roles, outside, own, strict=True):
+    for role, out, inner, name in zip(nested.in_roles, outside, own, held, strict=True):
         # Argument names inside are the user's words only if the function is the user's.
         if role == "arg":
             first.append((out or inner) if library else (inner or out))
         else:
-            first.append(out or ("" if library else inner))
+            first.append(out or name or ("" if library else inner))
     # If one array enters twice, the names inside tell the two apart. Constants keep their names.
     once = Counter(zip(nested.in_roles, first, strict=True))
     places = Counter(first)

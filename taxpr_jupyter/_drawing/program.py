@@ -156,7 +156,7 @@ class Drawing:
         kind: NodeKind = "eqn"
         marks, fold = (), None
         # A statement names its target itself.
-        name = "" if item.title else self._tips.held(address.value(0))
+        name = "" if item.title else self._tips.results(address, eqn)
         if taxpr.is_tag(eqn):
             kind = "injected" if address in self._marked.injected else "tag"
             marks = ("added",) if address in self._marked.added else ()

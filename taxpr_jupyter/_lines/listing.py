@@ -46,7 +46,7 @@ class Line:
         used: The operands: letters, and literals such as `2.0:f32[]`.
         types: The types of the results, shortened.
         note: A short note, such as the number of equations inside.
-        held: The variable of the source that held the result of an equation, or "".
+        held: The variables of the source that held the results of an equation, or "".
         marks: Flags for the style: "added" (a tag that was added interactively), "many" (several
             inputs or outputs), "state" (they belong to a state), "backward" (part of the backward
             pass).
@@ -239,7 +239,7 @@ class Lines:
             fold=fold,
             open=item.open,
             hidden=hidden,
-            held=self._names.held(address.value(0)) if len(eqn.outvars) == 1 else "",
+            held=self._names.results(address, eqn),
         )
 
 

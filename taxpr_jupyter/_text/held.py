@@ -44,6 +44,14 @@ class Held:
         return self._by_address.get(address, ())
 
     def name(self, address: str) -> str:
-        """The first of them as it is written, such as ``"params['w']"``; or ""."""
-        held = self.at(address)
-        return visible(held[0].text) if held else ""
+        """The first of them as it is written, such as ``"params['w']"``; or "".
+
+        A variable that its function took out of another one goes before a part of that, and ``_``
+        is no name.
+        """
+        held = [one for one in self.at(address) if one.name != "_"]
+        if not held:
+            return ""
+        first = held[0]
+        parts = [one for one in held if one.owner == first.owner and first.path.endswith(one.path)]
+        return visible(min(parts, key=lambda one: len(one.path)).text)

@@ -14,6 +14,7 @@ import taxpr
 from taxpr_jupyter._text.quantities import n_bytes, quantity
 
 LINE = 28  # characters in one line of a label
+_RESULTS = 6  # of an equation, of which the variables are told
 TOOLTIP = 160  # characters in one line of a tooltip
 _LINES = 12  # lines of a tooltip
 
@@ -128,6 +129,12 @@ class Tooltips:
         self._where = where or file_and_line
         self._values: dict[int, tuple[Any, str]] = {}  # by id, with the atom to keep it alive
 
+    def results(self, address: str, eqn: Any) -> str:
+        """The variables that held the results of an equation: `s, _, ys`, or ""."""
+        values = map(taxpr.Address(address).value, range(len(eqn.outvars)))
+        names = list(map(self.held, values)) if len(eqn.outvars) <= _RESULTS else []
+        return ", ".join(name or "_" for name in names) if any(names) else ""
+
     def value(self, atom: Any) -> str:
         """A value: `d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
         known = self._values.get(id(atom))
@@ -147,7 +154,7 @@ class Tooltips:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
         outs = " ".join(self.typed(var) for var in eqn.outvars)
         operands = " ".join(self._letter(atom) for atom in eqn.invars)
-        held = self.held(taxpr.Address(address).value(0)) if len(eqn.outvars) == 1 else ""
+        held = self.results(address, eqn)
         outs = f"{held} · {outs}" if held else outs
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
         if taxpr.is_tag(eqn):

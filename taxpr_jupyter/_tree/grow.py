@@ -11,6 +11,7 @@ from taxpr_jupyter._analysis.liveness import Flow
 from taxpr_jupyter._analysis.names import Names, names_inside, names_of
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.groups import Groups
 from taxpr_jupyter._tree.ports import ends_of
@@ -42,6 +43,7 @@ class Tree:
 
     def root(self, program: taxpr.Program) -> Block:
         """The program."""
+        self._held = Held(program)
         return self._block(taxpr.Address(), program, None, names_of(program))
 
     def inside(self, item: Item) -> Sequence[tuple[Block, taxpr.Nested]]:
@@ -53,7 +55,7 @@ class Tree:
                         item.address / nested.label,
                         nested.jaxpr,
                         nested,
-                        names_inside(self._names[item.address.home], item.eqn, nested),
+                        self._names_inside(item, nested),
                         item.is_backward,
                         item.is_recomputed,
                     ),
@@ -62,6 +64,14 @@ class Tree:
                 for nested in taxpr.nested_jaxprs(item.eqn)
             ]
         return item.blocks
+
+    def _names_inside(self, item: Item, nested: taxpr.Nested) -> Names:
+        home = item.address / nested.label
+        carries = [
+            self._held.name(home / f"in{k}") if role == "carry" else ""
+            for k, role in enumerate(nested.in_roles)
+        ]
+        return names_inside(self._names[item.address.home], item.eqn, nested, carries)
 
     def open(self, block: Block) -> Block:
         """The jaxpr with all that is in it open."""

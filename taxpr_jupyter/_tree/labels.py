@@ -61,7 +61,7 @@ def eqn_lines(eqn: Any, title: str = "", name: str = "") -> list[str]:
     Args:
         eqn: The equation.
         title: The source of which it is all.
-        name: The variable that held its result.
+        name: The variables that held its results.
     """
     lines = [*operation_lines(eqn), *_result_lines(eqn, name)]
     if not title and not name and len(lines) == 2 and is_plumbing(eqn):
@@ -125,10 +125,10 @@ def _sides(sizes: Sequence[Any]) -> str:
 
 
 def _result_lines(eqn: Any, name: str = "") -> list[str]:
-    """The types of the results, of one with its variable; no line where there are none."""
+    """The types of the results with their variables; no line where there are none."""
     text = short.avals_text([var.aval for var in eqn.outvars])
-    text = f"{name}: {text}" if name and len(eqn.outvars) == 1 else text
-    return [short.shortened(text, short.LINE)] if text else []
+    texts = [f"{name}: {text}"] if name and len(eqn.outvars) == 1 else [name, text]
+    return [short.shortened(text, short.LINE) for text in texts if text]
 
 
 def _param_lines(params: Mapping[str, Any]) -> list[str]:

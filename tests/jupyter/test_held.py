@@ -95,3 +95,55 @@ def test_without_names_all_is_as_before():
     assert session.tags == {"0:dot_general.0": {"name": "tag1"}}
     assert "var(" not in session.code()
     assert "#" not in session.text()
+
+
+def loops(xs, n):
+    def step(carry, x):
+        total, most = carry
+        total = total + x
+        return (total, jnp.maximum(most, x)), total * 2
+
+    (s, _), ys = jax.lax.scan(step, (0.0, 1.0), xs)
+
+    def body(i, acc):
+        return acc + xs[i]
+
+    q = jax.lax.fori_loop(0, 3, body, s)
+    k, r = jax.lax.while_loop(lambda state: state[0] < n, lambda kr: (kr[0] + 1, kr[1] * 2), (0, q))
+    chosen = jax.lax.cond(r > 1, lambda a: a * 2, lambda a: a - 1, r)
+    return chosen + k, ys
+
+
+def test_carries_and_results_of_loops_and_branches():
+    drawing = draw(loops, jnp.ones(3), 5)
+    lines = [line.split() for line in drawing.text().splitlines()]
+    carries = [line[2:] for line in lines if line[0].startswith("in") and line[2:3] == ["carry"]]
+    assert [name for _, name in carries] == [
+        *("total", "most"),
+        *("i", "acc"),
+        *("state[0]", "state[1]"),
+        *("kr[0]", "kr[1]"),
+    ]
+    text = {line[0]: " ".join(line) for line in lines}
+    assert text["0:scan"].endswith("# s, _, ys")
+    assert text["1:scan"].endswith("# _, q")
+    assert text["2:while"].endswith("# k, r")
+    assert text["5:cond"].endswith("# chosen")
+    program = taxpr.trace(loops, names=True)(jnp.ones(3), 5)
+    held = {
+        "0:scan.0": "var('s')",
+        "0:scan.2": "var('ys')",
+        "0:scan/body/in0": "var('carry[0]')",
+        "1:scan.1": "var('q')",
+        "2:while.0": "var('k')",
+        "5:cond.0": "var('chosen')",
+    }
+    assert {address: str(program.var_of(address)) for address in held} == held
+
+
+def test_an_underscore_is_no_name():
+    def f(x):
+        _ = x + 1
+        return _ * 2
+
+    assert "# _" not in draw(f, 1.0).text()

@@ -284,8 +284,8 @@ def test_a_training_loop_has_one_node_for_each_tree_that_it_carries():
     drawing = draw(adam, PARAMS, BATCHES, BATCHES)
     picture = drawing.picture
     (body,) = (c.id for c in picture.clusters if c.lines[-1] == "scan body ×10")
-    carried = [(f"carry {name}", "12 arrays") for name in ("params", "c[1]", "c[2]")]
-    carried += [("carry c[3] i32[]",)]
+    carried = [(f"carry {name}", "12 arrays") for name in ("params", "m", "v")]
+    carried += [("carry t i32[]",)]
     assert labels(picture, body, "input")[:4] == labels(picture, body, "output")[:4] == carried
     assert labels(picture, body, "input")[4:] == [("xs f32[2,4]",), ("xs ys f32[2,4]",)]
     assert labels(picture, body, "output")[4:] == [("ys out[1] f32[]",)]

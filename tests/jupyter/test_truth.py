@@ -54,7 +54,7 @@ def test_loops_over_tuples_keep_all_of_them():
     address = "0:scan/body"
     inside = [n for n in drawing.picture.nodes if n.cluster == address]
     assert [n.lines[0] for n in inside if n.kind == "input"] == [
-        *(f"carry[{k}] f32[]" for k in ("0", "1][0", "1][1")),
+        *(f"carry {name} f32[]" for name in "abc"),
         "xs f32[]",
     ]
     assert len([n for n in inside if n.kind == "output"]) == 5
