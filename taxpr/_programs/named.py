@@ -44,9 +44,7 @@ class Tagged(NamedTuple, Generic[P]):
     where: Any
 
 
-def tagged(
-    program: P, where: Any, *, each: bool = False, stack: bool = False
-) -> Tagged[P] | None:
+def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -> Tagged[P] | None:
     """The `Program` with tags at the variables in a selector; None where there are none.
 
     A value that several of them held has one tag, or with ``each`` one for each. With ``stack`` the
@@ -76,7 +74,7 @@ def tagged(
             jaxpr,
             values,
             lambda address, k=k: by_address[address][k],
-            differentiated=program.named.differentiated,
+            differentiated=program.named.differentiated if program.named else (),
         )
     taken = {key for key in where if isinstance(key, str)} if is_mapping(where) else set[str]()
     texts: dict[Var, str] = {}
@@ -119,7 +117,7 @@ def meant(program: Any, where: Any, error: Exception) -> str:
 def _texts(where: Any) -> Iterator[str]:
     if isinstance(where, str):
         yield where
-    elif _is_several(where) or _is_mapping(where):
+    elif is_sequence(where) or is_mapping(where):
         for one in where:
             yield from _texts(one)
 

@@ -8,7 +8,6 @@ has an effect, so that JAX carries it along where it rewrites what it traced: a 
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,7 +65,8 @@ def _jvp(
     primals: Sequence[Array], tangents: Sequence[object], **params: Any
 ) -> tuple[list[Array], list[Tangent]]:
     now = [not isinstance(tangent, ad.Zero) for tangent in tangents]
-    params["differentiated"] = tuple(map(operator.or_, params["differentiated"], now))
+    before: tuple[bool, ...] = params["differentiated"]
+    params["differentiated"] = tuple(a or b for a, b in zip(before, now, strict=True))
     return mark_p.bind(*primals, **params), []
 
 
