@@ -75,9 +75,10 @@ class Running:
             said = f"{CANCELLED} {LEFT['trace'] if stopped.left else ''}".strip()
         finally:
             with self._jobs.lock:
-                self._jobs.end(task, self.try_out)  # what came while the last one was traced
-                if said:
-                    self._jobs.say(said)
+                current = self._jobs.end(task, self.try_out)  # what came meanwhile
+                # Where a comparison traces it, there may be nothing left to stop here.
+                if said or (current and task.cancelled.is_set()):
+                    self._jobs.say(said or CANCELLED)
 
     def _start(self, live: bool) -> Task:
         self._jobs.say("")
