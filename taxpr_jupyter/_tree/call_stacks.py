@@ -123,13 +123,11 @@ class Units:
 
     def step_runs(self, start: int, stop: int, depth: int) -> list[tuple[Step | None, int, int]]:
         """The runs of units with the same step: the step, where they start, where they stop."""
+        steps = [path[depth] if depth < len(path) else None for path in self.paths[start:stop]]
         runs: list[tuple[Step | None, int, int]] = []
-        for unit, path in enumerate(self.paths[start:stop], start):
-            step = path[depth] if depth < len(path) else None
-            if runs and runs[-1][0] is step:
-                runs[-1] = step, runs[-1][1], unit + 1
-            else:
-                runs.append((step, unit, unit + 1))
+        for step, same in itertools.groupby(steps):  # each is there once, so that `is` decides
+            begin, start = start, start + len(list(same))
+            runs.append((step, begin, start))
         return runs
 
     def common_steps(self, start: int, stop: int) -> int:
