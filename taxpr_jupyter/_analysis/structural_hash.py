@@ -91,6 +91,7 @@ class _Form:
         effects: The kinds of effects.
         keys: The result of `Keys.eqn`, once it is known.
         alike: The result of `Keys.alike`, once it is known.
+        unnamed: The result of `Keys.unnamed`, once it is known.
     """
 
     eqn: Any
@@ -100,6 +101,7 @@ class _Form:
     effects: tuple[str, ...]
     keys: EqnKeys | None = None
     alike: int | None = None
+    unnamed: int | None = None
 
 
 class Keys:
@@ -111,9 +113,11 @@ class Keys:
         self._eqns: ByIdentity[_Form] = ByIdentity()
         self._objects: dict[int, Any] = {}  # by id
         self._forms: dict[Any, _Form] = {}
-        # By the id of a jaxpr: its number, and the number that it shares with jaxprs alike.
+        # By the id of a jaxpr: its number, and those that it shares with jaxprs that are alike, or
+        # that have other names.
         self._own: dict[int, int] = {}
         self._alike: dict[int, int] = {}
+        self._unnamed: dict[int, int] = {}
 
     def number(self, key: Any) -> int:
         """The number of anything hashable."""
@@ -164,6 +168,21 @@ class Keys:
             parts = form.operands, form.results, params, form.effects
             form.alike = self.number(("alike", eqn.primitive, *parts))
         return form.alike
+
+    def unnamed(self, eqn: Any) -> int:
+        """As ``own`` of `eqn`, but without the names of functions, here and in its jaxprs."""
+        form = self._form(eqn)
+        if form.unnamed is None:
+            form.unnamed = self.eqn(eqn).own
+            if any(holds_jaxpr(key) for _, key in form.params):
+                params = tuple(
+                    (name, _filled(key, self._unnamed_jaxpr, functions=True))
+                    for name, key in form.params
+                    if name != "name"
+                )
+                parts = form.operands, form.results, params, form.effects
+                form.unnamed = self.number(("unnamed", eqn.primitive, *parts))
+        return form.unnamed
 
     def jaxpr(self, jaxpr: Any) -> int:
         """The number of a jaxpr, open or closed, with the values of its constants."""
@@ -242,8 +261,14 @@ class Keys:
 
     def _own_jaxpr(self, number: int) -> int:
         if number not in self._own:
-            self._own[number] = self._of_jaxpr(self._objects[number])
+            own = self._of_jaxpr(self._objects[number], lambda eqn: self.eqn(eqn).own)
+            self._own[number] = own
         return self._own[number]
+
+    def _unnamed_jaxpr(self, number: int) -> int:
+        if number not in self._unnamed:
+            self._unnamed[number] = self._of_jaxpr(self._objects[number], self.unnamed)
+        return self._unnamed[number]
 
     def _alike_jaxpr(self, number: int) -> int:
         if number not in self._alike:
@@ -253,7 +278,7 @@ class Keys:
             self._alike[number] = self.number(("alike", eqns, outs))
         return self._alike[number]
 
-    def _of_jaxpr(self, jaxpr: Any) -> int:
+    def _of_jaxpr(self, jaxpr: Any, of: Callable[[Any], int]) -> int:
         inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
         graph = Graph(inner)
         parts: list[Any] = [
@@ -261,7 +286,7 @@ class Keys:
             len(inner.invars),
             tuple(map(self.value, consts)),
         ]
-        parts += [(self.eqn(eqn).own, graph.sources(eqn.invars)) for eqn in inner.eqns]
+        parts += [(of(eqn), graph.sources(eqn.invars)) for eqn in inner.eqns]
         literals = [self.literal(a) for a in inner.outvars if taxpr.is_literal(a)]
         parts += [graph.sources(inner.outvars), tuple(literals)]
         return self.number(("jaxpr", tuple(parts)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,7 +99,7 @@ def _params(
         a, b = keys.param(ours[name]), keys.param(theirs[name])
         if a == b or holds_jaxpr(a) or holds_jaxpr(b):
             continue
-        texts = [short.param_text(side[name]) for side in (ours, theirs)]
+        texts = [_param_text(side[name]) for side in (ours, theirs)]
         text = f"param {short.visible(name)}"
         if texts[0] != texts[1]:
             text = f"{text} {_arrow(*texts)}"
@@ -106,6 +107,12 @@ def _params(
             dtypes and _is_dtype(ours[name], before) and _is_dtype(theirs[name], after)
         )
         (found.soft if follows else found.hard).append(text)
+
+
+def _param_text(value: Any) -> str:
+    """The text of a param; of a function its name."""
+    known = hasattr(value, "call_wrapped") or isinstance(value, types.FunctionType)
+    return value.__name__ if known else short.param_text(value)
 
 
 def _shown_params(eqn: Any) -> dict[str, Any]:

@@ -10,23 +10,32 @@ Three steps, from the strongest evidence to the weakest:
    producers of the same operand.
 3. Position. Equations between the same paired neighbours are matched in order, as in a text diff.
 
-Steps 2 and 3 run with weaker and weaker keys (`EqnKeys`). Invariants: a pair, once made, is never
-undone, so stronger evidence wins; partners always have equal `kind` keys; `partner` and `back` are
-inverse to each other. Tags are transparent: they are matched last, by the value that they tag.
-Each step takes about linear time in the number of equations.
+Steps 2 and 3 run with weaker and weaker keys (`EqnKeys`). Names of functions are evidence: only
+where they leave equations alone, all steps also run without names (`Keys.unnamed`), and at last
+calls of functions with other names are matched if their jaxprs have much in common.
+
+Invariants: a pair, once made, is never undone, so stronger evidence wins; partners always have the
+same primitive; `partner` and `back` are inverse to each other. Tags are transparent: they are
+matched last, by the value that they tag. Each step takes about linear time in the number of
+equations.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import taxpr
 from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._diff import numbering
+from taxpr_jupyter._diff.gaps import gaps
 from taxpr_jupyter._diff.pairing import Pairs, in_order
 from taxpr_jupyter._diff.seen import Seen
 
-_OWN, _LOOSE, _KIND = range(3)  # the field of `EqnKeys` that must be equal; later ones are weaker
+# What must be equal: a field of `EqnKeys`; `Keys.unnamed`; the primitive of what has jaxprs.
+_OWN, _LOOSE, _KIND, _UNNAMED, _PRIMITIVE = range(5)
 
 
 class Matching:
@@ -55,14 +64,19 @@ class Matching:
         self._outs = outs
         self._keys = keys
         self._seen: deque[tuple[int, int]] = deque()
-        self._levels = [
-            [key[level] for key in side.keys] for side in (before, after) for level in range(3)
-        ]
-        self._by_numbers(outs)
-        for level in (_OWN, _LOOSE, _KIND):
-            self._spread(level)
-            self._between(level)
-            self._spread(level)
+        self._sides = (before, self.partner), (after, self.back)
+        self._levels = {
+            level: [[key[level] for key in side.keys] for side in (before, after)]
+            for level in (_OWN, _LOOSE, _KIND)
+        }
+        self._outlines: dict[int, Counter[object]] = {}  # by the id of an equation
+        self._by_numbers(_OWN)
+        if all(self._named(*side) for side in self._sides):
+            self._levels[_UNNAMED] = [list(map(keys.unnamed, flow.eqns)) for flow, _ in self._sides]
+            self._levels[_PRIMITIVE] = [self._primitives(flow) for flow, _ in self._sides]
+            self._by_numbers(_UNNAMED)
+            self._near(_OWN, _UNNAMED, _LOOSE, _KIND, _PRIMITIVE)
+        self._near(_OWN, _LOOSE, _KIND)
         self._tags()
 
     def same_source(self, before: Source, after: Source) -> bool:
@@ -85,55 +99,58 @@ class Matching:
         counts = self._before.results(before[0]), self._after.results(after[0])
         return before[1] == after[1] or counts[0] != counts[1]
 
+    # --- names ------------------------------------------------------------------------------------
+
+    def _named(self, flow: Seen, partner: Sequence[int]) -> bool:
+        """Whether an equation is alone in which a function has a name."""
+        return any(
+            other < 0 and self._keys.unnamed(eqn) != key.own
+            for eqn, key, other in zip(flow.eqns, flow.keys, partner, strict=True)
+        )
+
+    def _primitives(self, flow: Seen) -> list[int]:
+        """The number of the primitive of each equation that has jaxprs."""
+        return [
+            self._keys.number(("primitive", eqn.primitive)) if taxpr.is_hop(eqn) else key.own
+            for eqn, key in zip(flow.eqns, flow.keys, strict=True)
+        ]
+
+    def _can(self, i: int, j: int, level: int) -> bool:
+        """Whether equations with equal keys may be partners: at least half of their jaxprs agrees.
+
+        Only the weakest keys need more than to be equal.
+        """
+        if level != _PRIMITIVE:
+            return True
+        ours, theirs = map(self._outline, (self._before.eqns[i], self._after.eqns[j]))
+        return 2 * (ours & theirs).total() >= max(ours.total(), theirs.total())
+
+    def _outline(self, eqn: Any) -> Counter[object]:
+        """What the jaxprs of an equation consist of."""
+        if id(eqn) not in self._outlines:
+            self._outlines[id(eqn)] = Counter(
+                inner.primitive if taxpr.is_hop(inner) else self._keys.eqn(inner).loose
+                for nested in taxpr.nested_jaxprs(eqn)
+                for inner in nested.jaxpr.eqns
+            )
+        return self._outlines[id(eqn)]
+
     # --- step 1: dataflow -------------------------------------------------------------------------
 
-    def _by_numbers(self, outs: Pairs) -> None:
-        ups = [self._up(self._before, False), self._up(self._after, True)]
-        downs = [
-            self._down(self._before, {a: a for a in outs}),
-            self._down(self._after, {b: a for a, b in outs.items()}),
-        ]
+    def _by_numbers(self, level: int) -> None:
+        flows, keys, outs = (self._before, self._after), self._levels[level], self._outs
+        shared = {a: a for a in outs}, {b: a for a, b in outs.items()}
+        ups, downs = [], []
+        for side in (0, 1):
+            own = flows[side], keys[side]
+            ups.append(numbering.ups(*own, self._ends, bool(side), self._keys))
+            downs.append(numbering.downs(*own, shared[side], self._keys))
         both = [list(zip(up, down, strict=True)) for up, down in zip(ups, downs, strict=True)]
         self._equal(ups[0], ups[1], alone=True)
         # Spread from these pairs before the weaker "down" numbers may claim their neighbours.
-        self._spread(_OWN)
+        self._spread(level)
         self._equal(both[0], both[1], alone=False)
         self._equal(downs[0], downs[1], alone=True)
-
-    def _up(self, flow: Seen, after: bool) -> list[int]:
-        """The "up" number of each equation: it and everything that feeds it."""
-        # Partners on both sides share the index of the one before.
-        partners = [{(b if after else a): a for a, b in pairs.items()} for pairs in self._ends]
-        ups: list[int] = []
-
-        def of(source: Source) -> tuple[object, ...]:
-            kind, k = source
-            if kind >= 0:
-                return ups[kind], k
-            if kind == LITERAL:
-                return source
-            shared = partners[kind != INPUT].get(k)
-            return (kind, shared) if shared is not None else (kind, after, k)
-
-        for i, sources in enumerate(flow.operands):
-            key = ("up", flow.keys[i].own, tuple(map(of, sources)))
-            ups.append(self._keys.number(key))
-        return ups
-
-    def _down(self, flow: Seen, outs: Pairs) -> list[int]:
-        """The "down" number of each equation: it and everything that it feeds."""
-        downs = [0] * len(flow.eqns)
-        for i in range(len(flow.eqns) - 1, -1, -1):
-            if flow.is_tag[i]:
-                continue
-            users = []
-            for k in range(flow.results(i)):
-                # Include the operand position, so that `a - b` differs from `b - a`.
-                found = sorted((downs[j], p) for j, p in flow.uses.get((i, k), ()))
-                ends = sorted(outs.get(o, -2 - o) for o in flow.ends.get((i, k), ()))
-                users.append((tuple(found), tuple(ends)))
-            downs[i] = self._keys.number(("down", flow.keys[i].own, tuple(users)))
-        return downs
 
     def _equal(self, before: Sequence[object], after: Sequence[object], alone: bool) -> None:
         """Pair equations with the same number, if equally many on both sides have it.
@@ -163,6 +180,12 @@ class Matching:
 
     # --- step 2: neighbours -----------------------------------------------------------------------
 
+    def _near(self, *levels: int) -> None:
+        for level in levels:
+            self._spread(level)
+            self._between(level)
+            self._spread(level)
+
     def _spread(self, level: int) -> None:
         """Pair the users of partner values, and the producers of operands of partners."""
         todo: deque[tuple[int, int]] = deque(
@@ -185,42 +208,45 @@ class Matching:
                         self._pair(a, b)
 
     def _alike(self, i: int, j: int, level: int) -> bool:
-        return self._levels[level][i] == self._levels[3 + level][j]
+        keys = self._levels[level]
+        return keys[0][i] == keys[1][j] and self._can(i, j, level)
 
     def _users(self, before: Source, after: Source, level: int) -> None:
         """Pair the users of a value that are alike, if there are equally many on both sides."""
-        ours = self._free_users(self._before.uses.get(before, ()), self.partner, level)
+        keys = self._levels[level]
+        ours = self._free_users(self._before.uses.get(before, ()), self.partner, keys[0])
         if not ours:
             return
-        theirs = self._free_users(self._after.uses.get(after, ()), self.back, 3 + level)
+        theirs = self._free_users(self._after.uses.get(after, ()), self.back, keys[1])
         for key, users in ours.items():
             others = theirs.get(key, ())
             if len(users) == len(others):
                 for i, j in zip(users, others, strict=True):
-                    if self.partner[i] < 0 and self.back[j] < 0:
+                    if self.partner[i] < 0 and self.back[j] < 0 and self._can(i, j, level):
                         self._pair(i, j)
 
     def _free_users(
-        self, uses: Iterable[tuple[int, int]], partner: Sequence[int], level: int
+        self, uses: Iterable[tuple[int, int]], partner: Sequence[int], keys: Sequence[int]
     ) -> dict[tuple[int, int], list[int]]:
         found: dict[tuple[int, int], list[int]] = {}
         for i, k in uses:
             if partner[i] < 0:
-                found.setdefault((self._levels[level][i], k), []).append(i)
+                found.setdefault((keys[i], k), []).append(i)
         return found
 
     # --- step 3: position -------------------------------------------------------------------------
 
     def _between(self, level: int) -> None:
         """Pair in order the equations between the same paired neighbours."""
-        for ours, theirs in self._gaps():
-            keys = [self._levels[level][i] for i in ours]
-            others = [self._levels[3 + level][j] for j in theirs]
+        for ours, theirs in gaps(self.partner, self.back, self._before.is_tag, self._after.is_tag):
+            keys = [self._levels[level][0][i] for i in ours]
+            others = [self._levels[level][1][j] for j in theirs]
             for a, b in in_order(keys, others).items():
                 i, j = ours[a], theirs[b]
                 alone = keys.count(keys[a]) == others.count(others[b]) == 1
                 is_lone_hop = alone and self._before.is_hop(i)
-                if level == _OWN or is_lone_hop or self._agree(i, j):
+                evident = level == _OWN or is_lone_hop or self._agree(i, j)
+                if evident and self._can(i, j, level):
                     self._pair(i, j)
 
     def _agree(self, i: int, j: int) -> bool:
@@ -248,22 +274,6 @@ class Matching:
         }
         return any(u in users for k in others for u, _ in self._after.uses.get((j, k), ()))
 
-    def _gaps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Runs of unpaired equations, each with the run between the partners of its neighbours."""
-        here, there = _runs(self.partner, self._before), _runs(self.back, self._after)
-        after_it = {run.left: run for run in there}
-        before_it = {run.right: run for run in there}
-        for run in here:
-            left = -1 if run.left < 0 else self.partner[run.left]
-            right = len(self.back) if run.right >= len(self.partner) else self.partner[run.right]
-            follows, precedes = after_it.get(left), before_it.get(right)
-            if follows is not None:
-                yield run.eqns, follows.eqns
-            if precedes is not None and precedes is not follows:
-                # The caller has paired some equations of the first yield.
-                ours = [i for i in run.eqns if self.partner[i] < 0]
-                yield ours, [j for j in precedes.eqns if self.back[j] < 0]
-
     # --- tags -------------------------------------------------------------------------------------
 
     def _tags(self) -> None:
@@ -272,35 +282,12 @@ class Matching:
             found: dict[object, list[int]] = {}
             for j, is_tag in enumerate(self._after.is_tag):
                 if is_tag and self.back[j] < 0:
-                    key = self._levels[3 + level][j], tuple(self._after.operands[j])
+                    key = self._levels[level][1][j], tuple(self._after.operands[j])
                     found.setdefault(key, []).append(j)
             for i, is_tag in enumerate(self._before.is_tag):
                 if not is_tag or self.partner[i] >= 0:
                     continue
                 sources = tuple(map(self.there, self._before.operands[i]))
-                others = found.get((self._levels[level][i], sources))
+                others = found.get((self._levels[level][0][i], sources))
                 if others:
                     self._pair(i, others.pop(0))
-
-
-class _Run:
-    """Adjacent equations without partners, and the paired neighbours on the left and right."""
-
-    def __init__(self, left: int) -> None:
-        self.left, self.right = left, left
-        self.eqns: list[int] = []
-
-
-def _runs(partner: Sequence[int], flow: Seen) -> list[_Run]:
-    runs, run = [], _Run(-1)
-    for i, other in enumerate(partner):
-        if flow.is_tag[i]:
-            continue
-        if other < 0:
-            run.eqns.append(i)
-            continue
-        run.right = i
-        runs.append(run)
-        run = _Run(i)
-    run.right = len(partner)
-    return [*runs, run]
