@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import taxpr
 from taxpr_jupyter._diff.differ import Differ
+from taxpr_jupyter._diff.grouped import Change, changes_of
 from taxpr_jupyter._diff.part import STATUSES, Part, Status, pairs, statuses
+from taxpr_jupyter._text.short import Where
 
+_SAID = 3  # changes in a summary
 # The status of a place, its partner, and its differences.
 _Found = tuple[Status, taxpr.Address | None, tuple[str, ...]]
 
@@ -167,15 +170,33 @@ class Diff:
         names = " and ".join(program.name for program in self.programs)
         return f"<difference of {names}: {self.summary()}>"
 
-    def summary(self) -> str:
-        """`1 added, 2 changed, 12 same`."""
-        words = {"inside": "changed inside", "follows": "of other types that follow"}
-        counts = [
-            f"{self.part.counts[status]:,} {words.get(status, status)}"
-            for status in ("added", "removed", "changed", "inside", "follows", "same")
-            if self.part.counts[status]
-        ]
-        return ", ".join(counts) or "no equations"
+    @functools.cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes as people see them, the most important first.
+
+        Equal differences of the same lines are one change at several places.
+        """
+        names = [(program.in_names, program.out_names) for program in self.programs]
+        return tuple(changes_of(self.part, names))
+
+    def summary(self, where: Where | None = None) -> str:
+        """`1 change at 3 places: 1e-05→1e-06 in norm (model.py:6), 43 same`.
+
+        Args:
+            where: Writes source lines.
+        """
+        one = self.changes[0] if len(self.changes) == 1 else None
+        several = one and one.count > 1 and not one.is_equations
+        places = f" at {one.count:,} places" if one and several else ""
+        texts = [change.text(where, times=one is None) for change in self.changes[:_SAID]]
+        if more := len(self.changes) - len(texts):
+            texts.append(f"and {more:,} more")
+        number = f"{len(self.changes) or 'no'} change{'' if one else 's'}"
+        head = f"{number}{places}: {'; '.join(texts)}" if texts else number
+        words: dict[Status, str] = {"same": "same", "follows": "of other types that follow"}
+        counts = [f"{self.counts[s]:,} {word}" for s, word in words.items() if self.counts[s]]
+        total = sum(self.counts.values())
+        return ", ".join([head, *(counts if total else ["no equations"])])
 
 
 def _look(part: Part, side: int, address: str) -> _Found:

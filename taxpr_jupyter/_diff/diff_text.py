@@ -8,7 +8,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._diff.changes import joined, type_text
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._diff.part import QUIET, Part, Side
+from taxpr_jupyter._diff.part import QUIET, Part, Side, atom_of, parsed
 from taxpr_jupyter._text.short import Tooltips, Where, shortened
 
 _LETTERS = 20_000  # equations; in larger programs JAX takes too long to assign letters
@@ -31,7 +31,7 @@ def diff_text(found: Diff, context: int = 2, where: Where | None = None) -> str:
     """
     writer = _Writer(found, context, where)
     before, after = (shortened(program.name, _LINE) for program in found.programs)
-    head = [f"--- {before}", f"+++ {after}", found.summary()]
+    head = [f"--- {before}", f"+++ {after}", found.summary(where)]
     lines = list(writer.part(found.part, (taxpr.Address(), taxpr.Address()), ""))
     return "\n".join([*head, *lines])
 
@@ -138,30 +138,17 @@ class _Writer:
         for side in (0, 1):
             own, other = part.sides[side], part.sides[1 - side]
             for name, end in own.ends.items():
-                word, k = _parsed(name)
+                word, k = parsed(name)
                 if word not in words or end.status in QUIET:
                     continue
                 if end.partner is not None and side == 0:
                     continue  # written once, for the program after
-                atom = _atom(own, name)
+                atom = atom_of(own, name)
                 texts = [f"{MARKS[end.status]} {name.ljust(18)} {self._tips[side].value(atom)}"]
                 if names and word != "const":
                     texts.append(shortened(names[side][word == "out"][k], 60))
                 text = end.what
                 if end.partner is not None and not text:
-                    text = type_text(_atom(other, end.partner).aval, atom.aval)
+                    text = type_text(atom_of(other, end.partner).aval, atom.aval)
                     text = "another value" if word == "const" and text == "sharding" else text
                 yield indent + "  ".join([*texts, text] if text else texts)
-
-
-def _atom(side: Side, name: str) -> Any:
-    """The variable of an input, constant or output; an output may be a literal."""
-    word, k = _parsed(name)
-    atoms = {"in": "invars", "const": "constvars", "out": "outvars"}[word]
-    return getattr(side.jaxpr, atoms)[k]
-
-
-def _parsed(name: str) -> tuple[str, int]:
-    """`("in", 2)` for `in2`."""
-    word = name.rstrip("0123456789")
-    return word, int(name[len(word) :])

@@ -150,3 +150,16 @@ def statuses(part: Part, side: int, home: Address) -> Iterator[tuple[Address, St
         for labels, inner in part.inner(side, i):
             if inner is not None:
                 yield from statuses(inner, side, home / name / (labels[side] or ""))
+
+
+def parsed(name: str) -> tuple[str, int]:
+    """`("in", 2)` for `in2`."""
+    word = name.rstrip("0123456789")
+    return word, int(name[len(word) :])
+
+
+def atom_of(side: Side, name: str) -> Any:
+    """The variable of an input, constant or output; an output may be a literal."""
+    word, k = parsed(name)
+    atoms = {"in": "invars", "const": "constvars", "out": "outvars"}[word]
+    return getattr(side.jaxpr, atoms)[k]

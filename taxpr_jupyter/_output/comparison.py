@@ -62,7 +62,7 @@ def compare(
         >>> from taxpr_jupyter import compare
         >>> found = compare(lambda x: jnp.sin(x) * 2, lambda x: jnp.sin(x) * 3, 1.0)
         >>> found.diff.summary()
-        '1 changed, 1 same'
+        '1 change: 2.0→3.0 in <lambda>, 1 same'
         >>> found.diff.what(1, "1:mul")
         ('operand 1 2.0→3.0',)
     """
@@ -95,7 +95,7 @@ class Comparison:
         >>> from taxpr_jupyter import Comparison
         >>> before, after = trace(jnp.sin)(1.0), trace(lambda x: jnp.sin(x) + 1)(1.0)
         >>> Comparison(before, after)
-        <comparison of sin and <lambda>: 1 added, 1 same>
+        <comparison of sin and <lambda>: 1 change: add added in <lambda>, 1 same>
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Comparison:
             svgs.append(finish_svg(laid_out.svg, picture))
         names = [shortened(program.name, _TITLE) for program in (self.before, self.after)]
         titles = [f"{word}: {name}" for word, name in zip(("before", "after"), names, strict=True)]
-        return side_by_side(svgs, titles, " and ".join(names), f"{self.diff.summary()}.")
+        return side_by_side(svgs, titles, " and ".join(names), f"{self.diff.summary(source_text)}.")
 
     def save(self, path: str | pathlib.Path) -> None:
         """Writes the pictures (.svg) or the text (.txt) to a file.
@@ -207,7 +207,8 @@ class Comparison:
         return alone
 
     def __repr__(self) -> str:
-        return f"<comparison of {self.before.name} and {self.after.name}: {self.diff.summary()}>"
+        said = self.diff.summary(source_text)
+        return f"<comparison of {self.before.name} and {self.after.name}: {said}>"
 
     def _repr_mimebundle_(self, **choice: Any) -> dict[str, Any]:
         del choice

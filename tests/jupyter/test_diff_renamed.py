@@ -2,32 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from compared_programs import V, chain, compared, counts, named
 from jax import lax
 
 import taxpr
-from taxpr_jupyter._diff.diff import diff
-
-V = np.asarray([0.3, -0.8, 1.1], np.float32)
-
-
-def compared(before, after, *args):
-    return diff(taxpr.trace(before)(*args), taxpr.trace(after)(*args))
-
-
-def counts(found):
-    return {status: n for status, n in found.counts.items() if n}
-
-
-def named(name, fn):
-    """The function under another name."""
-
-    def call(*args):
-        return fn(*args)
-
-    call.__name__ = call.__qualname__ = name
-    return call
 
 
 def layer(x, eps=1e-5):
@@ -36,15 +15,6 @@ def layer(x, eps=1e-5):
 
 def other(x):
     return jnp.sort(x) + jnp.cumsum(x)
-
-
-def chain(*fns):
-    def apply(x):
-        for fn in fns:
-            x = fn(x)
-        return x
-
-    return apply
 
 
 def of(name, fn=layer):

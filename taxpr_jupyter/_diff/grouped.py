@@ -1,0 +1,274 @@
+"""Group the differences of two programs: what is one change for people is one `Change`.
+
+Equal differences of equations from the same lines are one change, with all their places. Of
+nested jaxprs that are used at many places, each is read once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.sizes import Sizes
+from taxpr_jupyter._diff.changes import type_text
+from taxpr_jupyter._diff.part import QUIET, Inner, Part, Side, Status, atom_of, parsed
+from taxpr_jupyter._text.short import Where, shortened, visible
+
+_MOST = 1000  # addresses of one change
+_NEAR = 2  # lines with at most this distance are one change
+_NAME = 60  # characters
+# The order of changes: what matters most comes first.
+_VALUE, _RENAMED, _ALONE, _WIRED, _RESULT = range(5)
+
+
+@dataclasses.dataclass
+class Change:
+    """One change for people, at one or several places.
+
+    Attributes:
+        what: What it is, in words, such as ``1e-05→1e-06`` or ``sin``.
+        status: ``"changed"``, ``"added"`` or ``"removed"``.
+        count: The number of places; of added and removed equations their number, with those in
+            their jaxprs.
+        addresses: Its places, at most 1,000 of them, in the program before for what is removed,
+            else in the program after.
+        source: The first line of the source; None if it is unknown.
+        last: The last line.
+        is_equations: Whether equations were added or removed.
+    """
+
+    what: str
+    status: Status
+    count: int
+    addresses: tuple[taxpr.Address, ...]
+    source: taxpr.Source | None
+    last: int = 0
+    is_equations: bool = False
+
+    def text(self, where: Where | None = None, times: bool = True) -> str:
+        """`sin added in f (model.py:12)`.
+
+        Args:
+            where: Writes source lines.
+            times: Whether to say at how many places.
+        """
+        words = [self.what] if self.status == "changed" else [self.what, self.status]
+        if self.source is not None:
+            words.append(f"in {_place(self.source, self.last, where)}")
+        if times and self.count > 1 and not self.is_equations:
+            return f"{' '.join(words)}, {self.count:,} times"
+        return " ".join(words)
+
+
+def _place(source: taxpr.Source, last: int, where: Where | None) -> str:
+    """`f (model.py:12-14)`."""
+    plain = f"{PurePath(source.file).name}:{source.line} in {source.function}"
+    place, _, function = (where(source) if where else plain).rpartition(" in ")
+    function = visible(function.rpartition("<locals>.")[2])
+    if source.file.startswith("<") and place.startswith("<"):  # what was typed in has no file
+        return function
+    return f"{function} ({visible(place)}{f'-{last}' if last > source.line else ''})"
+
+
+@dataclasses.dataclass
+class _Group:
+    """Differences that are one change. Addresses are relative to a jaxpr."""
+
+    rank: int
+    status: Status
+    source: taxpr.Source | None
+    words: Counter[str]
+    is_equations: bool = False
+    count: int = 1
+    addresses: Sequence[str] = ()
+
+    def add(self, other: _Group, home: taxpr.Address) -> None:
+        self.count += other.count
+        self.words.update(other.words)
+        room = _MOST - len(self.addresses)
+        self.addresses = [*self.addresses, *(home / a for a in other.addresses[:room])]
+
+    def change(self, last: int) -> Change:
+        names = [word for word, n in self.words.items() for _ in range(min(n, 3))]
+        what = ", ".join(names)
+        if self.is_equations and len(names) > 2:
+            one = len(self.words) == 1
+            what = f"{len(self.addresses)}× {names[0]}" if one else f"{self.count:,} equations"
+        elif not self.is_equations:
+            what = names[0]
+        addresses = tuple(map(taxpr.Address, self.addresses))
+        return Change(
+            what, self.status, self.count, addresses, self.source, last, self.is_equations
+        )
+
+
+_Groups = dict[Any, _Group]
+
+
+def changes_of(part: Part, names: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Change]:
+    """The changes of two programs, the most important first.
+
+    Args:
+        part: Their comparison.
+        names: The names of the inputs and outputs of both.
+    """
+    found = _Reader(names).of(part, top=True)
+    return [
+        group.change(last)
+        for group, last in sorted(_by_lines(found), key=lambda one: (one[0].rank, -one[0].count))
+    ]
+
+
+def _by_lines(groups: _Groups) -> Iterator[tuple[_Group, int]]:
+    """The groups, those of equations on neighbouring lines as one, and the last line of each."""
+    runs: dict[Any, list[tuple[_Group, int]]] = {}
+    for group in groups.values():
+        line = group.source.line if group.source else 0
+        key = id(group)
+        if group.is_equations and group.source:
+            key = group.status, group.source.file, group.source.function
+        runs.setdefault(key, []).append((group, line))
+    for run in runs.values():
+        run.sort(key=lambda one: one[1])
+        group, last = run[0]
+        for other, line in run[1:]:
+            if line - last > _NEAR:
+                yield group, last
+                group = other
+            else:
+                group.add(other, taxpr.Address())
+            last = line
+        yield group, last
+
+
+class _Reader:
+    def __init__(self, names: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        self._names = names
+        self._sizes = Sizes()
+        self._known: dict[int, _Groups] = {}  # by the id of a part
+
+    def of(self, part: Part, top: bool = False) -> _Groups:
+        """The groups of two jaxprs."""
+        if id(part) in self._known:
+            return self._known[id(part)]
+        found: _Groups = {}
+        for key, group, address in (*self._ends(part, top), *self._eqns(part)):
+            group.addresses = (address,)
+            _merge(found, key, group)
+        for i, inside in part.inside.items():
+            for inner in inside:
+                self._inside(found, part, i, inner)
+        self._known[id(part)] = found
+        return found
+
+    def _eqns(self, part: Part) -> Iterator[tuple[Any, _Group, str]]:
+        before, after = part.sides
+        for side in part.sides:
+            for i, (status, partner) in enumerate(zip(side.status, side.partner, strict=True)):
+                if partner < 0:
+                    eqn = side.eqns[i]
+                    size = self._sizes.of_eqn(eqn).total
+                    yield *self._alone(status, eqn, _word(eqn), size), side.names[i]
+        for i, texts in part.what.items():
+            if before.status[i] != "changed":
+                continue
+            ours, theirs = before.eqns[i], after.eqns[before.partner[i]]
+            source = taxpr.source_of(theirs)
+            rank, what = _phrase(ours, theirs, texts)
+            group = _Group(rank, "changed", source, Counter([what]))
+            key = what, taxpr.source_of(ours), source
+            yield key, group, after.names[before.partner[i]]
+
+    def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _Group]:
+        source = taxpr.source_of(eqn)
+        group = _Group(_ALONE, status, source, Counter([word]), is_equations=True, count=size)
+        return (status, source), group
+
+    def _inside(self, found: _Groups, part: Part, i: int, inner: Inner) -> None:
+        before, after = part.sides
+        homes = [
+            taxpr.Address(side.names[k]) / (label or "")
+            for side, k, label in zip(part.sides, (i, before.partner[i]), inner.labels, strict=True)
+        ]
+        if inner.part is not None:
+            for key, group in self.of(inner.part).items():
+                _merge(found, key, group, homes[group.status != "removed"])
+        elif None in inner.labels:
+            side = int(inner.labels[0] is None)
+            eqn = (before.eqns[i], after.eqns[before.partner[i]])[side]
+            label = inner.labels[side]
+            (nested,) = [one for one in taxpr.nested_jaxprs(eqn) if one.label == label]
+            status: Status = ("removed", "added")[side]
+            size = self._sizes.of_jaxpr(nested.jaxpr).total
+            _, group = self._alone(status, eqn, nested.title, size)
+            local = [local for local, _ in taxpr.numbered(nested.jaxpr)]
+            group.addresses = [homes[side] / one for one in local[:1]]
+            _merge(found, (status, nested.title, group.source), group)
+
+    def _ends(self, part: Part, top: bool) -> Iterator[tuple[Any, _Group, str]]:
+        for side, own in enumerate(part.sides):
+            for name, end in own.ends.items():
+                word, k = parsed(name)
+                inner = not top and (word != "const" or end.partner is None) and not end.what
+                if end.status in QUIET or inner or (end.partner is not None and side == 0):
+                    continue
+                is_constant = word == "const" or not top
+                told = "" if is_constant else f" {self._names[side][word == 'out'][k]}"
+                title = {"in": "input", "out": "output", "const": "constant"}[word]
+                what = f"{title}{shortened(told, _NAME)}"
+                if end.partner is not None:
+                    what = f"{what}: {_ended(part.sides, name, end.partner, end.what)}"
+                rank = _RESULT if word == "out" else _VALUE
+                group = _Group(rank, end.status, None, Counter([what]))
+                yield (end.status, what), group, name
+
+
+def _merge(found: _Groups, key: Any, group: _Group, home: taxpr.Address | None = None) -> None:
+    if key not in found:
+        found[key] = dataclasses.replace(group, count=0, words=Counter(), addresses=())
+    found[key].add(group, home or taxpr.Address())
+
+
+def _ended(sides: tuple[Side, Side], name: str, partner: str, what: str) -> str:
+    """How an input, constant or output changed."""
+    if what:
+        return "another value"
+    text = type_text(atom_of(sides[0], partner).aval, atom_of(sides[1], name).aval)
+    return "another value" if text == "sharding" and "const" in name else text
+
+
+def _word(eqn: Any) -> str:
+    """An equation for people: `sin`, `jit layer`, `tag h`."""
+    if taxpr.is_tag(eqn):
+        return f"tag {shortened(str(taxpr.tag_params(eqn).get('name', '')), _NAME)}".strip()
+    return f"{eqn.primitive.name} {_name(eqn)}".strip()
+
+
+def _name(eqn: Any) -> str:
+    """The name of the function that an equation calls."""
+    names = (one.facts.get("name") for one in taxpr.nested_jaxprs(eqn))
+    return shortened(str(next(filter(None, names), "")), _NAME)
+
+
+def _phrase(before: Any, after: Any, texts: Sequence[str]) -> tuple[int, str]:
+    """How a pair of equations changed, for people, and the rank of that."""
+    names, kind = (_name(before), _name(after)), after.primitive.name
+    kind = "tag" if taxpr.is_tag(after) else kind
+    phrases: dict[str, int] = {}
+    for text in texts:
+        word, _, rest = text.partition(" ")
+        if all(names) and names[0] != names[1] and text.startswith("param name "):
+            phrases[f"{names[0]} renamed to {names[1]}"] = _RENAMED
+        elif " → " in text:
+            phrases[f"{kind} takes other values"] = _WIRED
+        elif word == "operand" and "→" in rest:
+            phrases[rest.partition(" ")[2]] = _VALUE
+        elif word == "param":
+            phrases[f"{kind} {rest}"] = _VALUE
+        else:
+            phrases[text if "→" in text else f"{kind}: {text}"] = _VALUE
+    return min(phrases.values()), ", ".join(phrases)
