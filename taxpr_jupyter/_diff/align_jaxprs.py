@@ -26,6 +26,7 @@ from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.part import End, Inner, Part, Side, Status
 from taxpr_jupyter._diff.seen import Seen
 from taxpr_jupyter._diff.wiring import Wiring
+from taxpr_jupyter._diff.wrappers import Contents, Opened
 
 
 class Recurse(Protocol):
@@ -33,10 +34,14 @@ class Recurse(Protocol):
 
     keys: Keys
     sizes: Sizes
+    contents: Contents
 
     def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
         """Compare two nested jaxprs."""
         ...
+
+
+_ALONE: tuple[Status, Status] = "removed", "added"  # by the side that has it
 
 
 class Comparing:
@@ -50,6 +55,7 @@ class Comparing:
         outs: A first guess for the pairs of outputs.
         fixed_outs: Pairs of outputs that must stay, such as those of a carry.
         top: Whether the jaxprs are whole programs.
+        opened: The wrappers on both sides that are looked through.
 
     Attributes:
         part: The result.
@@ -64,17 +70,16 @@ class Comparing:
         outs: Pairs,
         fixed_outs: Pairs,
         top: bool,
+        opened: Opened,
     ) -> None:
         self._recurse, self._keys = recurse, recurse.keys
-        self._flows = Seen(jaxprs[0], self._keys), Seen(jaxprs[1], self._keys)
-        values = [[self._keys.value(value) for value in side] for side in consts]
-        types = [self._keys.types(jaxpr.constvars) for jaxpr in jaxprs]
-        # Some equations have operands for their constvars. Then the values are unknown.
-        names = [
-            (v if len(v) == len(t) else [None] * len(t)) for v, t in zip(values, types, strict=True)
-        ]
-        held = pairing.ends(types, names)
-        match = Matching(self._flows[0], self._flows[1], ins, held, outs, self._keys)
+        before = Seen(jaxprs[0], consts[0], self._keys, opened[0])
+        after = Seen(jaxprs[1], consts[1], self._keys, opened[1])
+        self._flows = before, after
+        const_types = [self._keys.types(var for _, var, _ in flow.consts) for flow in self._flows]
+        values = [[value for _, _, value in flow.consts] for flow in self._flows]
+        held = pairing.ends(const_types, values)
+        match = Matching(before, after, ins, held, outs, self._keys, recurse.contents)
         self._wiring = Wiring(self._flows, (ins, held), match, self._keys)
         sides = [
             Side(flow.jaxpr, flow.names, flow.eqns, ["same"] * len(flow.eqns), partner)
@@ -85,19 +90,22 @@ class Comparing:
         input_status: Status = "changed" if top else "follows"
         ins_types = [self._keys.types(jaxpr.invars) for jaxpr in jaxprs]
         self._pair_ends("in", ins, ins_types, input_status)
-        self._pair_ends("const", held, names if all(names) else types, "changed")
+        known = all(None not in side for side in values)
+        self._pair_ends("const", held, values if known else const_types, "changed")
         self._outs(outs, fixed_outs)
+        for side, flow, status in zip(self.part.sides, self._flows, _ALONE, strict=True):
+            self._borders(side, flow, status)
 
     # --- equations --------------------------------------------------------------------------------
 
     def _eqns(self) -> None:
         part, (before, after) = self.part, self.part.sides
-        alone: tuple[tuple[Side, Status], ...] = ((before, "removed"), (after, "added"))
-        for side, status in alone:
+        for side, flow, status in zip(part.sides, self._flows, _ALONE, strict=True):
             for i, partner in enumerate(side.partner):
                 if partner < 0:
                     side.status[i] = status
-                    part.counts[status] += self._recurse.sizes.of_eqn(side.eqns[i]).total
+                    size = self._recurse.sizes.of_eqn(side.eqns[i])
+                    part.counts[status] += 1 if i in flow.opened else size.total
         for i, j in enumerate(before.partner):
             if j < 0:
                 continue
@@ -148,6 +156,12 @@ class Comparing:
             None not in inner.labels and (inner.part is None or inner.part.is_quiet)
             for inner in inside
         )
+        mixed = any(
+            taxpr.is_literal(eqn.invars[k]) != taxpr.is_literal(eqn_after.invars[m])
+            for k, m in operands.items()
+        )
+        if mixed and not (found.hard or found.soft or inside):
+            return "same"  # a literal that a wrapper takes as its operand
         self.part.what[i] = (*found.hard, *found.soft)
         if found.hard:
             return "changed"
@@ -212,17 +226,39 @@ class Comparing:
     ) -> None:
         before, after = self.part.sides
         taken = set(pairs.values())
+        names, others = (
+            [name for name, *_ in flow.consts]
+            if word == "const"
+            else [f"{word}{k}" for k in range(len(side))]
+            for flow, side in zip(self._flows, keys, strict=True)
+        )
         for a, key in enumerate(keys[0]):
             b = pairs.get(a)
             if b is None:
-                before.ends[f"{word}{a}"] = End("removed", None)
+                before.ends[names[a]] = End("removed", None)
                 continue
             became: Status = "same" if key == keys[1][b] else status
-            before.ends[f"{word}{a}"] = End(became, f"{word}{b}")
-            after.ends[f"{word}{b}"] = End(became, f"{word}{a}")
+            before.ends[names[a]] = End(became, others[b])
+            after.ends[others[b]] = End(became, names[a])
         for b in range(len(keys[1])):
             if b not in taken:
-                after.ends[f"{word}{b}"] = End("added", None)
+                after.ends[others[b]] = End("added", None)
+
+    def _borders(self, side: Side, flow: Seen, status: Status) -> None:
+        """Say of the opened wrappers what is in them, and that their inputs and outputs go."""
+        for i, nested in flow.opened.items():
+            home = f"{flow.names[i]}/{nested.label}/"
+            for word, atoms in (("in", nested.jaxpr.invars), ("out", nested.jaxpr.outvars)):
+                for k in range(len(atoms)):
+                    side.ends[f"{home}{word}{k}"] = End(status, None)
+            inside = {
+                status
+                for status, name in zip(side.status[i + 1 :], flow.names[i + 1 :], strict=True)
+                if name.startswith(home)
+            }
+            side.opened[i] = "compared" if inside - {"same"} else "the same"
+        side.held = {name: var for name, var, _ in flow.consts}
+        side.again = frozenset(i for i, again in enumerate(flow.again) if again)
 
     def _outs(self, outs: Pairs, fixed: Pairs) -> None:
         """Pair the outputs that are not fixed again, first those that are the same value."""

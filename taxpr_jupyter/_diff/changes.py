@@ -47,9 +47,8 @@ def different(before: Any, after: Any, operands: Pairs, results: Pairs, keys: Ke
     for k, m in operands.items():
         ours, theirs = before.invars[k], after.invars[m]
         literals = taxpr.is_literal(ours) + taxpr.is_literal(theirs)
-        if literals == 2 and not _one_value(ours.val, theirs.val):
-            texts = short.literal_text(ours), short.literal_text(theirs)
-            found.hard.append(f"operand {k} {_arrow(*texts)}")
+        if literals == 2 and not one_value(ours.val, theirs.val):
+            found.hard.append(literal_change(k, ours, theirs))
         elif keys.aval(ours.aval) != keys.aval(theirs.aval):
             text = f"operand {k} {type_text(ours.aval, theirs.aval)}"
             found.soft.append(text)
@@ -70,6 +69,11 @@ def different(before: Any, after: Any, operands: Pairs, results: Pairs, keys: Ke
             found.hard.append(f"{word} {len(ours)}→{len(theirs)}")
     _params(before, after, keys, found, shapes, dtypes)
     return found
+
+
+def literal_change(k: int, before: Any, after: Any) -> str:
+    """`operand 1 2.0→3.0`."""
+    return f"operand {k} {_arrow(short.literal_text(before), short.literal_text(after))}"
 
 
 def type_text(before: Any, after: Any) -> str:
@@ -130,7 +134,7 @@ def _is_dtype(value: Any, eqn: Any) -> bool:
     return isinstance(value, np.dtype) and any(value == _dtype(v.aval) for v in eqn.outvars)
 
 
-def _one_value(before: Any, after: Any) -> bool:
+def one_value(before: Any, after: Any) -> bool:
     """Whether two literals have the same value, in possibly different dtypes."""
     ours, theirs = np.asarray(before), np.asarray(after)
     if ours.shape != theirs.shape:

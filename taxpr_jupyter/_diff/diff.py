@@ -131,11 +131,13 @@ class Diff:
         return _look(self.part, side, address)
 
     def opens(self, side: int, address: str) -> bool:
-        """Whether an equation has a partner, and something inside it changed."""
+        """Whether something changed inside an equation that was compared."""
         place = self._place(side, address)
         if place is None:
             return False
         part, position = place
+        if position in part.sides[side].opened:
+            return part.sides[side].opened[position] != "the same"
         return any(
             None in inner.labels or (inner.part is not None and not inner.part.is_quiet)
             for inner in part.inner(side, position)
@@ -157,14 +159,17 @@ class Diff:
 
     def _place(self, side: int, address: str) -> tuple[Part, int] | None:
         """The comparison that contains an equation, and its position; None if there is none."""
-        *way, leaf = taxpr.Address(address).parts
-        part = self.part
-        for local, label in zip(way[::2], way[1::2], strict=True):
-            inner = part.nested(side, part.sides[side].position[local], label)
+        part, parts = self.part, taxpr.Address(address).parts
+        while True:
+            own = part.sides[side]
+            name, n = own.first(parts)
+            position = own.position[name]
+            if n == len(parts):
+                return part, position
+            inner = part.nested(side, position, parts[n])
             if inner is None or inner.part is None:
                 return None
-            part = inner.part
-        return part, part.sides[side].position[leaf]
+            part, parts = inner.part, parts[n + 1 :]
 
     def __repr__(self) -> str:
         names = " and ".join(program.name for program in self.programs)
@@ -186,7 +191,7 @@ class Diff:
             where: Writes source lines.
         """
         one = self.changes[0] if len(self.changes) == 1 else None
-        several = one and one.count > 1 and not one.is_equations
+        several = one and one.count > 1 and one.kind != "equations"
         places = f" at {one.count:,} places" if one and several else ""
         texts = [change.text(where, times=one is None) for change in self.changes[:_SAID]]
         if more := len(self.changes) - len(texts):
@@ -201,32 +206,35 @@ class Diff:
 
 def _look(part: Part, side: int, address: str) -> _Found:
     """The status, partner and differences of a place."""
-    *way, leaf = taxpr.Address(address).parts
-    home = taxpr.Address()
-    for n in range(0, len(way) - 1, 2):
+    parts, home = taxpr.Address(address).parts, taxpr.Address()
+    while True:
         own, other = part.sides[side], part.sides[1 - side]
-        position = own.position[way[n]]
+        name, n = own.first(parts)
+        if n == len(parts):
+            break
+        position, label = own.position[name], parts[n]
         partner = own.partner[position]
         if partner < 0:
             return own.status[position], None, ()
-        inner = part.nested(side, position, way[n + 1])
-        label = way[n + 1] if inner is None else inner.labels[1 - side]
-        if label is None:
+        inner = part.nested(side, position, label)
+        there = label if inner is None else inner.labels[1 - side]
+        if there is None:
             return _ALONE[side], None, ()
-        home = home / other.names[partner] / label
+        home, parts = home / other.names[partner] / there, parts[n + 1 :]
         if inner is None or inner.part is None:
-            return "same", home / "/".join([*way[n + 2 :], leaf]), ()
+            return "same", home / "/".join(parts), ()
         part = inner.part
-    own, other = part.sides[side], part.sides[1 - side]
-    if leaf in own.ends:
-        end = own.ends[leaf]
+    if name in own.ends:
+        end = own.ends[name]
         texts = (end.what,) if end.what else ()
         return end.status, None if end.partner is None else home / end.partner, texts
-    name, result = taxpr.Address(leaf).eqn, taxpr.Address(leaf).result
-    position = own.position[name]
+    result = taxpr.Address(name).result
+    position = own.position[taxpr.Address(name).eqn]
     partner = own.partner[position]
     if partner < 0:
-        return own.status[position], None, ()
+        inside = own.opened.get(position)
+        texts = (f"what it wraps is {inside}",) if inside else ()
+        return own.status[position], None, texts
     texts = part.what.get(position if side == 0 else partner, ())
     there = home / other.names[partner]
     return own.status[position], there if result is None else there.value(result), texts

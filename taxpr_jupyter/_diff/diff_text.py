@@ -8,7 +8,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._diff.changes import joined, type_text
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._diff.part import QUIET, Part, Side, atom_of, parsed
+from taxpr_jupyter._diff.part import QUIET, Part, Side, atom_of, borders
 from taxpr_jupyter._text.short import Tooltips, Where, shortened
 
 _LETTERS = 20_000  # equations; in larger programs JAX takes too long to assign letters
@@ -106,6 +106,8 @@ class _Writer:
         status, partner = own.status[position], own.partner[position]
         if status != "changed":
             yield self._line(MARKS[status], own, side, position, homes[side], indent)
+            if inside := own.opened.get(position):
+                yield f"{indent}~     what it wraps is {inside}"
         else:
             before = part.sides[0]
             yield self._line("-", before, 0, partner, homes[0], indent)
@@ -137,9 +139,8 @@ class _Writer:
         """The lines of inputs or outputs that changed."""
         for side in (0, 1):
             own, other = part.sides[side], part.sides[1 - side]
-            for name, end in own.ends.items():
-                word, k = parsed(name)
-                if word not in words or end.status in QUIET:
+            for word, k, name, end in borders(own, *words):
+                if end.status in QUIET:
                     continue
                 if end.partner is not None and side == 0:
                     continue  # written once, for the program after

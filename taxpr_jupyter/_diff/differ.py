@@ -12,6 +12,7 @@ from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.align_jaxprs import Comparing
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.part import Part
+from taxpr_jupyter._diff.wrappers import Contents, Opened, looked_through
 
 
 class Differ:
@@ -20,6 +21,7 @@ class Differ:
     def __init__(self) -> None:
         self.keys = Keys()
         self.sizes = Sizes()
+        self.contents = Contents(self.keys)
         self._known: dict[Any, tuple[Any, Part]] = {}
 
     def programs(self, before: taxpr.Program, after: taxpr.Program) -> Part:
@@ -32,7 +34,7 @@ class Differ:
         outs = pairing.ends(types[1], (before.out_names, after.out_names))
         consts = before.consts, after.consts
         named = {a: b for a, b in outs.items() if before.out_names[a] == after.out_names[b]}
-        return Comparing(self, (before, after), consts, ins, outs, named, top=True).part
+        return self._compared((before, after), consts, (ins, outs, named), top=True)
 
     def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
         """Compare two nested jaxprs, given the pairs of operands of their equations."""
@@ -45,9 +47,21 @@ class Differ:
         key = id(stored[0]), id(stored[1]), *(tuple(sorted(p.items())) for p in (ins, outs))
         if key not in self._known:
             jaxprs, consts = (before.jaxpr, after.jaxpr), (before.consts, after.consts)
-            part = Comparing(self, jaxprs, consts, ins, outs, known, top=False).part
+            part = self._compared(jaxprs, consts, (ins, outs, known), top=False)
             self._known[key] = stored, part
         return self._known[key][1]
+
+    def _compared(
+        self,
+        jaxprs: tuple[Any, Any],
+        consts: tuple[Sequence[Any], Sequence[Any]],
+        ends: tuple[Pairs, Pairs, Pairs],
+        top: bool,
+    ) -> Part:
+        def compare(opened: Opened) -> Part:
+            return Comparing(self, jaxprs, consts, *ends, top, opened).part
+
+        return looked_through(compare, self.contents)
 
     def _nested_ins(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Pairs:
         fed = {k: i for i, k in enumerate(after.operands) if k is not None}

@@ -10,19 +10,23 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._diff.changes import type_text
-from taxpr_jupyter._diff.part import QUIET, Inner, Part, Side, Status, atom_of, parsed
+from taxpr_jupyter._diff.part import QUIET, Inner, Part, Side, Status, atom_of, borders
+from taxpr_jupyter._diff.wrappers import wrapped
 from taxpr_jupyter._text.short import Where, shortened, visible
 
 _MOST = 1000  # addresses of one change
 _NEAR = 2  # lines with at most this distance are one change
 _NAME = 60  # characters
 # The order of changes: what matters most comes first.
-_VALUE, _RENAMED, _ALONE, _WIRED, _RESULT = range(5)
+_VALUE, _WRAPPER, _AGAIN, _RENAMED, _ALONE, _WIRED, _RESULT = range(7)
+
+
+Kind = Literal["equations", "wrapper", "pair", "end"]
 
 
 @dataclasses.dataclass
@@ -38,7 +42,9 @@ class Change:
             else in the program after.
         source: The first line of the source; None if it is unknown.
         last: The last line.
-        is_equations: Whether equations were added or removed.
+        kind: ``"equations"`` that were added or removed; a ``"wrapper"`` such as `jit` around
+            equations that stayed; a ``"pair"`` of equations that differ; an ``"end"``: an input,
+            constant or output.
     """
 
     what: str
@@ -46,8 +52,8 @@ class Change:
     count: int
     addresses: tuple[taxpr.Address, ...]
     source: taxpr.Source | None
-    last: int = 0
-    is_equations: bool = False
+    last: int
+    kind: Kind
 
     def text(self, where: Where | None = None, times: bool = True) -> str:
         """`sin added in f (model.py:12)`.
@@ -59,7 +65,7 @@ class Change:
         words = [self.what] if self.status == "changed" else [self.what, self.status]
         if self.source is not None:
             words.append(f"in {_place(self.source, self.last, where)}")
-        if times and self.count > 1 and not self.is_equations:
+        if times and self.count > 1 and self.kind != "equations":
             return f"{' '.join(words)}, {self.count:,} times"
         return " ".join(words)
 
@@ -82,7 +88,8 @@ class _Group:
     status: Status
     source: taxpr.Source | None
     words: Counter[str]
-    is_equations: bool = False
+    kind: Kind
+    again: bool = False
     count: int = 1
     addresses: Sequence[str] = ()
 
@@ -95,15 +102,15 @@ class _Group:
     def change(self, last: int) -> Change:
         names = [word for word, n in self.words.items() for _ in range(min(n, 3))]
         what = ", ".join(names)
-        if self.is_equations and len(names) > 2:
+        if self.again:
+            what = f"{self.count:,} equation{'s' * (self.count > 1)} computed again"
+        elif self.kind == "equations" and len(names) > 2:
             one = len(self.words) == 1
             what = f"{len(self.addresses)}× {names[0]}" if one else f"{self.count:,} equations"
-        elif not self.is_equations:
+        elif self.kind != "equations":
             what = names[0]
         addresses = tuple(map(taxpr.Address, self.addresses))
-        return Change(
-            what, self.status, self.count, addresses, self.source, last, self.is_equations
-        )
+        return Change(what, self.status, self.count, addresses, self.source, last, self.kind)
 
 
 _Groups = dict[Any, _Group]
@@ -129,7 +136,7 @@ def _by_lines(groups: _Groups) -> Iterator[tuple[_Group, int]]:
     for group in groups.values():
         line = group.source.line if group.source else 0
         key = id(group)
-        if group.is_equations and group.source:
+        if group.kind == "equations" and group.source:
             key = group.status, group.source.file, group.source.function
         runs.setdefault(key, []).append((group, line))
     for run in runs.values():
@@ -169,23 +176,31 @@ class _Reader:
         before, after = part.sides
         for side in part.sides:
             for i, (status, partner) in enumerate(zip(side.status, side.partner, strict=True)):
-                if partner < 0:
-                    eqn = side.eqns[i]
-                    size = self._sizes.of_eqn(eqn).total
-                    yield *self._alone(status, eqn, _word(eqn), size), side.names[i]
+                if partner >= 0:
+                    continue
+                eqn, name = side.eqns[i], side.names[i]
+                if i in side.opened:
+                    source, what = taxpr.source_of(eqn), _wrapper(eqn)
+                    group = _Group(_WRAPPER, status, source, Counter([what]), "wrapper")
+                    yield (status, what, source), group, name
+                    continue
+                key, group = self._alone(status, eqn, _word(eqn), self._sizes.of_eqn(eqn).total)
+                if i in side.again:
+                    key, group.rank, group.source, group.again = (status,), _AGAIN, None, True
+                yield key, group, name
         for i, texts in part.what.items():
             if before.status[i] != "changed":
                 continue
             ours, theirs = before.eqns[i], after.eqns[before.partner[i]]
             source = taxpr.source_of(theirs)
             rank, what = _phrase(ours, theirs, texts)
-            group = _Group(rank, "changed", source, Counter([what]))
+            group = _Group(rank, "changed", source, Counter([what]), "pair")
             key = what, taxpr.source_of(ours), source
             yield key, group, after.names[before.partner[i]]
 
     def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _Group]:
         source = taxpr.source_of(eqn)
-        group = _Group(_ALONE, status, source, Counter([word]), is_equations=True, count=size)
+        group = _Group(_ALONE, status, source, Counter([word]), "equations", count=size)
         return (status, source), group
 
     def _inside(self, found: _Groups, part: Part, i: int, inner: Inner) -> None:
@@ -211,8 +226,7 @@ class _Reader:
 
     def _ends(self, part: Part, top: bool) -> Iterator[tuple[Any, _Group, str]]:
         for side, own in enumerate(part.sides):
-            for name, end in own.ends.items():
-                word, k = parsed(name)
+            for word, k, name, end in borders(own, "in", "const", "out"):
                 inner = not top and (word != "const" or end.partner is None) and not end.what
                 if end.status in QUIET or inner or (end.partner is not None and side == 0):
                     continue
@@ -223,7 +237,7 @@ class _Reader:
                 if end.partner is not None:
                     what = f"{what}: {_ended(part.sides, name, end.partner, end.what)}"
                 rank = _RESULT if word == "out" else _VALUE
-                group = _Group(rank, end.status, None, Counter([what]))
+                group = _Group(rank, end.status, None, Counter([what]), "end")
                 yield (end.status, what), group, name
 
 
@@ -246,6 +260,16 @@ def _word(eqn: Any) -> str:
     if taxpr.is_tag(eqn):
         return f"tag {shortened(str(taxpr.tag_params(eqn).get('name', '')), _NAME)}".strip()
     return f"{eqn.primitive.name} {_name(eqn)}".strip()
+
+
+def _wrapper(eqn: Any) -> str:
+    """A wrapper for people: `jit around layer`."""
+    nested = wrapped(eqn)
+    assert nested is not None, "only these are opened"
+    title = nested.title.partition(" ")[0]
+    function = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
+    name = _name(eqn) or shortened(function.partition(" at ")[0], _NAME)
+    return f"{title} around {name}" if name else title
 
 
 def _name(eqn: Any) -> str:

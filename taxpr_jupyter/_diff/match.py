@@ -12,7 +12,7 @@ Three steps, from the strongest evidence to the weakest:
 
 Steps 2 and 3 run with weaker and weaker keys (`EqnKeys`). Names of functions are evidence: only
 where they leave equations alone, all steps also run without names (`Keys.unnamed`), and at last
-calls of functions with other names are matched if their jaxprs have much in common.
+calls of functions with other names are matched if their jaxprs have much in common (`Contents`).
 
 Invariants: a pair, once made, is never undone, so stronger evidence wins; partners always have the
 same primitive; `partner` and `back` are inverse to each other. Tags are transparent: they are
@@ -22,9 +22,8 @@ equations.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import taxpr
 from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
@@ -33,6 +32,7 @@ from taxpr_jupyter._diff import numbering
 from taxpr_jupyter._diff.gaps import gaps
 from taxpr_jupyter._diff.pairing import Pairs, in_order
 from taxpr_jupyter._diff.seen import Seen
+from taxpr_jupyter._diff.wrappers import Contents
 
 # What must be equal: a field of `EqnKeys`; `Keys.unnamed`; the primitive of what has jaxprs.
 _OWN, _LOOSE, _KIND, _UNNAMED, _PRIMITIVE = range(5)
@@ -48,6 +48,7 @@ class Matching:
         consts: Pairs of constants.
         outs: Pairs of outputs.
         keys: Assigns equal numbers to equal structures.
+        contents: What equations consist of.
 
     Attributes:
         partner: For each equation of `before` the index of its partner, or -1.
@@ -55,7 +56,14 @@ class Matching:
     """
 
     def __init__(
-        self, before: Seen, after: Seen, ins: Pairs, consts: Pairs, outs: Pairs, keys: Keys
+        self,
+        before: Seen,
+        after: Seen,
+        ins: Pairs,
+        consts: Pairs,
+        outs: Pairs,
+        keys: Keys,
+        contents: Contents,
     ) -> None:
         self.partner = [-1] * len(before.eqns)
         self.back = [-1] * len(after.eqns)
@@ -69,7 +77,7 @@ class Matching:
             level: [[key[level] for key in side.keys] for side in (before, after)]
             for level in (_OWN, _LOOSE, _KIND)
         }
-        self._outlines: dict[int, Counter[object]] = {}  # by the id of an equation
+        self._contents = contents
         self._by_numbers(_OWN)
         if all(self._named(*side) for side in self._sides):
             self._levels[_UNNAMED] = [list(map(keys.unnamed, flow.eqns)) for flow, _ in self._sides]
@@ -104,8 +112,8 @@ class Matching:
     def _named(self, flow: Seen, partner: Sequence[int]) -> bool:
         """Whether an equation is alone in which a function has a name."""
         return any(
-            other < 0 and self._keys.unnamed(eqn) != key.own
-            for eqn, key, other in zip(flow.eqns, flow.keys, partner, strict=True)
+            other < 0 and not skip and self._keys.unnamed(eqn) != key.own
+            for eqn, key, other, skip in zip(flow.eqns, flow.keys, partner, flow.skip, strict=True)
         )
 
     def _primitives(self, flow: Seen) -> list[int]:
@@ -116,24 +124,11 @@ class Matching:
         ]
 
     def _can(self, i: int, j: int, level: int) -> bool:
-        """Whether equations with equal keys may be partners: at least half of their jaxprs agrees.
-
-        Only the weakest keys need more than to be equal.
-        """
-        if level != _PRIMITIVE:
-            return True
-        ours, theirs = map(self._outline, (self._before.eqns[i], self._after.eqns[j]))
-        return 2 * (ours & theirs).total() >= max(ours.total(), theirs.total())
-
-    def _outline(self, eqn: Any) -> Counter[object]:
-        """What the jaxprs of an equation consist of."""
-        if id(eqn) not in self._outlines:
-            self._outlines[id(eqn)] = Counter(
-                inner.primitive if taxpr.is_hop(inner) else self._keys.eqn(inner).loose
-                for nested in taxpr.nested_jaxprs(eqn)
-                for inner in nested.jaxpr.eqns
-            )
-        return self._outlines[id(eqn)]
+        """Whether equations with equal keys may be partners; the weakest keys need more."""
+        eqns = self._before.eqns[i], self._after.eqns[j]
+        if level in (_LOOSE, _KIND) and self._before.is_hop(i):
+            return not self._contents.is_within(*eqns)
+        return level != _PRIMITIVE or self._contents.are_like(*eqns)
 
     # --- step 1: dataflow -------------------------------------------------------------------------
 
@@ -163,10 +158,13 @@ class Matching:
             (1, after, self._after, self.back),
         ):
             for i, number in enumerate(numbers):
-                if partner[i] < 0 and not flow.is_tag[i]:
+                if partner[i] < 0 and not flow.skip[i]:
                     groups.setdefault(number, ([], []))[side].append(i)
         for ours, theirs in groups.values():
-            if len(ours) != len(theirs) or (alone and len(ours) > 1):
+            if len(ours) != len(theirs):  # what is computed again comes after what it repeats
+                ours = [i for i in ours if not self._before.again[i]]
+                theirs = [j for j in theirs if not self._after.again[j]]
+            if not ours or len(ours) != len(theirs) or (alone and len(ours) > 1):
                 continue
             # The "up" number of an equation without operands is no evidence.
             if alone and not self._before.operands[ours[0]]:
@@ -238,7 +236,7 @@ class Matching:
 
     def _between(self, level: int) -> None:
         """Pair in order the equations between the same paired neighbours."""
-        for ours, theirs in gaps(self.partner, self.back, self._before.is_tag, self._after.is_tag):
+        for ours, theirs in gaps(self.partner, self.back, self._before.skip, self._after.skip):
             keys = [self._levels[level][0][i] for i in ours]
             others = [self._levels[level][1][j] for j in theirs]
             for a, b in in_order(keys, others).items():

@@ -51,7 +51,7 @@ def downs(flow: Seen, own: Sequence[int], outs: Pairs, keys: Keys) -> list[int]:
     """
     found = [0] * len(flow.eqns)
     for i in range(len(flow.eqns) - 1, -1, -1):
-        if flow.is_tag[i]:
+        if flow.skip[i]:
             continue
         users = []
         for k in range(flow.results(i)):

@@ -47,6 +47,10 @@ class Side:
         status: The status of each equation.
         partner: The position of the partner of each; -1 if it has none.
         ends: Inputs, constants and outputs by name, such as ``in0``, ``const0``, ``out0``.
+        opened: Wrappers that were looked through, by position: they have no partners, but what they
+            wrap may have. It is ``"the same"`` or ``"compared"``.
+        again: The equations in opened wrappers that a backward pass computes again.
+        held: The variable of each constant, by name.
     """
 
     jaxpr: Any
@@ -55,11 +59,28 @@ class Side:
     status: list[Status]
     partner: Sequence[int]
     ends: dict[str, End] = field(default_factory=dict)
+    opened: dict[int, str] = field(default_factory=dict)
+    again: frozenset[int] = frozenset()
+    held: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def position(self) -> Mapping[str, int]:
         """The position of an equation by its name."""
         return {name: i for i, name in enumerate(self.names)}
+
+    def first(self, parts: Sequence[str]) -> tuple[str, int]:
+        """The name of the first place here on the way of an address.
+
+        Args:
+            parts: The parts of the address.
+
+        Returns:
+            The name, through opened wrappers, and how many parts it has.
+        """
+        name, n = parts[0], 1
+        while n + 1 < len(parts) and self.position[name] in self.opened:
+            name, n = f"{name}/{parts[n]}/{parts[n + 1]}", n + 2
+        return name, n
 
 
 class Inner(NamedTuple):
@@ -153,7 +174,8 @@ def statuses(part: Part, side: int, home: Address) -> Iterator[tuple[Address, St
 
 
 def parsed(name: str) -> tuple[str, int]:
-    """`("in", 2)` for `in2`."""
+    """`("in", 2)` for `in2`; of an opened wrapper for `0:jit/call/in2`."""
+    name = name.rpartition("/")[2]
     word = name.rstrip("0123456789")
     return word, int(name[len(word) :])
 
@@ -161,5 +183,17 @@ def parsed(name: str) -> tuple[str, int]:
 def atom_of(side: Side, name: str) -> Any:
     """The variable of an input, constant or output; an output may be a literal."""
     word, k = parsed(name)
-    atoms = {"in": "invars", "const": "constvars", "out": "outvars"}[word]
-    return getattr(side.jaxpr, atoms)[k]
+    return side.held[name] if word == "const" else getattr(side.jaxpr, f"{word}vars")[k]
+
+
+def borders(side: Side, *words: str) -> Iterator[tuple[str, int, str, End]]:
+    """Inputs, constants and outputs: kind, number, name. Those that wrappers have are left out.
+
+    Args:
+        side: One of two jaxprs.
+        words: The kinds.
+    """
+    for name, end in side.ends.items():
+        word, k = parsed(name)
+        if word in words and ("/" not in name or word == "const"):
+            yield word, k, name, end

@@ -1,55 +1,78 @@
-"""`Seen`: the def-use graph of one jaxpr for a comparison, to which tags are transparent."""
+"""`Seen`: the def-use graph of one jaxpr for a comparison.
+
+Tags are transparent. So are wrappers that are opened: their jaxprs stand in their places.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._analysis.graph import LITERAL, Graph, Source
+from taxpr_jupyter._analysis.graph import CONST, INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import EqnKeys, Keys
+from taxpr_jupyter._diff.wrappers import wrapped
+
+_Found = tuple[Source, tuple[int, ...]]  # a source before any tags, and these tags, last first
 
 
-class Seen(Graph):
+class Seen:
     """A graph with the structural hashes of its equations and literals.
 
     Args:
-        jaxpr: The jaxpr.
+        jaxpr: The jaxpr, or a program.
+        consts: The values of its constants, as far as these are known.
         keys: The structural hashes.
+        opened: The names of the wrappers whose equations are compared as if they stood alone. These
+            have names such as ``0:remat2/call/3:add``.
 
     Attributes:
-        names: The last part of the address of each equation.
+        jaxpr: The jaxpr.
+        names: The address of each equation, from here.
+        eqns: The equations, those in an opened wrapper after it.
         keys: The numbers of each equation.
         is_tag: Whether each equation is a tag.
+        skip: Whether it is a tag or an opened wrapper, which take no part in matching.
+        again: Whether a backward pass computes it again (`taxpr.Nested.recomputed`).
         operands: For each equation the source of each operand, before any tags.
         through: For each equation the tags that each operand goes through, last first.
         outs: The source of each output, before any tags.
         out_through: The tags that each output goes through, last first.
         uses: For each source the equations that use it, without tags, and the operand's number.
         ends: For each source the outputs with this value.
+        opened: The jaxpr of each opened wrapper, by position.
+        consts: The constants, also of opened wrappers: name, variable, and the number of the value
+            or None.
+        literals: A literal of each number.
     """
 
-    def __init__(self, jaxpr: Any, keys: Keys) -> None:
-        super().__init__(jaxpr)
-        self._keys = keys
-        self.names = list(self.positions)
-        self.is_tag = [taxpr.is_tag(eqn) for eqn in self.eqns]
+    def __init__(
+        self, jaxpr: Any, consts: Sequence[Any], keys: Keys, opened: Collection[str] = ()
+    ) -> None:
+        self.jaxpr = jaxpr
+        self._numbers, self._wanted = keys, opened
+        self.names: list[str] = []
+        self.eqns: list[Any] = []
+        self.is_tag: list[bool] = []
+        self.again: list[bool] = []
+        self.operands: list[list[Source]] = []
+        self.through: list[list[tuple[int, ...]]] = []
+        self.opened: dict[int, taxpr.Nested] = {}
+        self.consts: list[tuple[str, Any, int | None]] = []
+        self.literals: dict[int, Any] = {}
+        made: dict[Any, _Found] = {var: ((INPUT, k), ()) for k, var in enumerate(jaxpr.invars)}
+        outs = self._read(jaxpr, consts, made, "", again=False)
         self.keys: list[EqnKeys] = [keys.eqn(eqn) for eqn in self.eqns]
-        found = [[self.behind(atom) for atom in eqn.invars] for eqn in self.eqns]
-        self.operands = [[source for source, _ in one] for one in found]
-        self.through = [[tags for _, tags in one] for one in found]
+        self.skip = [is_tag or i in self.opened for i, is_tag in enumerate(self.is_tag)]
         self.uses: dict[Source, list[tuple[int, int]]] = {}
         for i, operands in enumerate(self.operands):
-            for k, source in enumerate(() if self.is_tag[i] else operands):
+            for k, source in enumerate(() if self.skip[i] else operands):
                 if source[0] != LITERAL:
                     self.uses.setdefault(source, []).append((i, k))
-        outs = [self.behind(atom) for atom in jaxpr.outvars]
         self.outs, self.out_through = [source for source, _ in outs], [tags for _, tags in outs]
         self.ends: dict[Source, list[int]] = {}
         for k, source in enumerate(self.outs):
             self.ends.setdefault(source, []).append(k)
-
-    def literal(self, atom: Any) -> int:
-        return self._keys.literal(atom)
 
     def results(self, i: int) -> int:
         """The number of results of an equation."""
@@ -58,3 +81,42 @@ class Seen(Graph):
     def is_hop(self, i: int) -> bool:
         """Whether an equation has nested jaxprs."""
         return taxpr.is_hop(self.eqns[i])
+
+    def _read(
+        self, jaxpr: Any, consts: Sequence[Any], made: dict[Any, _Found], home: str, again: bool
+    ) -> list[_Found]:
+        """Read a jaxpr, given the sources of its inputs; the sources of its outputs."""
+        # Some equations have operands for their constvars. Then the values are unknown.
+        known = len(consts) == len(jaxpr.constvars)
+        for k, var in enumerate(jaxpr.constvars):
+            made[var] = (CONST, len(self.consts)), ()
+            value = self._numbers.value(consts[k]) if known else None
+            self.consts.append((f"{home}const{k}", var, value))
+
+        def of(atom: Any) -> _Found:
+            if not taxpr.is_literal(atom):
+                return made[atom]
+            number = self._numbers.literal(atom)
+            self.literals[number] = atom
+            return (LITERAL, number), ()
+
+        for local, eqn in taxpr.numbered(jaxpr):
+            i, name, found = len(self.eqns), f"{home}{local}", [of(atom) for atom in eqn.invars]
+            is_tag = taxpr.is_tag(eqn)
+            self.names.append(name)
+            self.eqns.append(eqn)
+            self.is_tag.append(is_tag)
+            self.again.append(again)
+            self.operands.append([source for source, _ in found])
+            self.through.append([tags for _, tags in found])
+            results: list[_Found] = [((i, k), ()) for k in range(len(eqn.outvars))]
+            if is_tag:
+                results = [(source, (i, *tags)) for source, tags in found]
+            elif name in self._wanted and (inner := wrapped(eqn)) is not None:
+                self.opened[i] = inner
+                inside = dict(zip(inner.jaxpr.invars, found, strict=True))
+                within = f"{name}/{inner.label}/"
+                is_again = again or inner.recomputed
+                results = self._read(inner.jaxpr, inner.consts, inside, within, is_again)
+            made.update(zip(eqn.outvars, results, strict=True))
+        return [of(atom) for atom in jaxpr.outvars]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import taxpr
 from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
+from taxpr_jupyter._diff.changes import literal_change, one_value
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.seen import Seen
@@ -74,7 +76,12 @@ class Wiring:
         (i, k), (j, m) = ours, theirs
         a, b = flow.operands[i][k], other.operands[j][m]
         if a[0] == b[0] == LITERAL:
-            return None  # compared with the equation
+            atoms = flow.eqns[i].invars[k], other.eqns[j].invars[m]
+            if all(map(taxpr.is_literal, atoms)):
+                return None  # compared with the equation
+            values = flow.literals[a[1]], other.literals[b[1]]
+            same = one_value(*(literal.val for literal in values))
+            return None if same else literal_change(k, *values)
         tags = flow.through[i][k], other.through[j][m]
         return self.moved(f"operand {k}", a, b, tags)
 
@@ -99,5 +106,5 @@ class Wiring:
         if kind == LITERAL:
             return "a literal"
         if kind < 0:
-            return f"{'in' if kind == INPUT else 'const'}{k}"
+            return f"in{k}" if kind == INPUT else self._flows[side].consts[k][0]
         return f"{self._flows[side].names[kind]}.{k}"

@@ -81,7 +81,7 @@ class Compared:
         mark = _MARKS.get(status, status)
         lines = [f"{theme.CHANGES[mark].sign} {node.lines[0]}".strip(), *node.lines[1:]]
         tooltip = node.tooltip
-        if what and status == "changed":
+        if what and status not in QUIET:
             if "stub" not in node.marks:
                 lines += [short.shortened(text, short.LINE) for text in what[:_ROWS]]
             tooltip = "\n".join([tooltip, *what])
