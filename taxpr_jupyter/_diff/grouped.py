@@ -14,16 +14,13 @@ from typing import Any, Literal
 
 import taxpr
 from taxpr_jupyter._analysis.sizes import Sizes
-from taxpr_jupyter._diff.changes import type_text
-from taxpr_jupyter._diff.part import QUIET, Inner, Part, Side, Status, atom_of, borders
-from taxpr_jupyter._diff.wrappers import wrapped
+from taxpr_jupyter._diff import phrases
+from taxpr_jupyter._diff.part import QUIET, Inner, Part, Status, borders
+from taxpr_jupyter._diff.phrases import NAME, Rank
 from taxpr_jupyter._text.short import Where, shortened, visible
 
 _MOST = 1000  # addresses of one change
 _NEAR = 2  # lines with at most this distance are one change
-_NAME = 60  # characters
-# The order of changes: what matters most comes first.
-_VALUE, _WRAPPER, _AGAIN, _RENAMED, _ALONE, _WIRED, _RESULT = range(7)
 
 
 Kind = Literal["equations", "wrapper", "pair", "end"]
@@ -84,7 +81,7 @@ def _place(source: taxpr.Source, last: int, where: Where | None) -> str:
 class _Group:
     """Differences that are one change. Addresses are relative to a jaxpr."""
 
-    rank: int
+    rank: Rank
     status: Status
     source: taxpr.Source | None
     words: Counter[str]
@@ -180,27 +177,29 @@ class _Reader:
                     continue
                 eqn, name = side.eqns[i], side.names[i]
                 if i in side.opened:
-                    source, what = taxpr.source_of(eqn), _wrapper(eqn)
-                    group = _Group(_WRAPPER, status, source, Counter([what]), "wrapper")
+                    source, what = taxpr.source_of(eqn), phrases.wrapper(eqn)
+                    group = _Group(Rank.WRAPPER, status, source, Counter([what]), "wrapper")
                     yield (status, what, source), group, name
                     continue
-                key, group = self._alone(status, eqn, _word(eqn), self._sizes.of_eqn(eqn).total)
+                key, group = self._alone(
+                    status, eqn, phrases.word(eqn), self._sizes.of_eqn(eqn).total
+                )
                 if i in side.again:
-                    key, group.rank, group.source, group.again = (status,), _AGAIN, None, True
+                    key, group.rank, group.source, group.again = (status,), Rank.AGAIN, None, True
                 yield key, group, name
         for i, texts in part.what.items():
             if before.status[i] != "changed":
                 continue
             ours, theirs = before.eqns[i], after.eqns[before.partner[i]]
             source = taxpr.source_of(theirs)
-            rank, what = _phrase(ours, theirs, texts)
+            rank, what = phrases.phrase(ours, theirs, texts)
             group = _Group(rank, "changed", source, Counter([what]), "pair")
             key = what, taxpr.source_of(ours), source
             yield key, group, after.names[before.partner[i]]
 
     def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _Group]:
         source = taxpr.source_of(eqn)
-        group = _Group(_ALONE, status, source, Counter([word]), "equations", count=size)
+        group = _Group(Rank.ALONE, status, source, Counter([word]), "equations", count=size)
         return (status, source), group
 
     def _inside(self, found: _Groups, part: Part, i: int, inner: Inner) -> None:
@@ -233,10 +232,10 @@ class _Reader:
                 is_constant = word == "const" or not top
                 told = "" if is_constant else f" {self._names[side][word == 'out'][k]}"
                 title = {"in": "input", "out": "output", "const": "constant"}[word]
-                what = f"{title}{shortened(told, _NAME)}"
+                what = f"{title}{shortened(told, NAME)}"
                 if end.partner is not None:
-                    what = f"{what}: {_ended(part.sides, name, end.partner, end.what)}"
-                rank = _RESULT if word == "out" else _VALUE
+                    what = f"{what}: {phrases.ended(part.sides, name, end.partner, end.what)}"
+                rank = Rank.RESULT if word == "out" else Rank.VALUE
                 group = _Group(rank, end.status, None, Counter([what]), "end")
                 yield (end.status, what), group, name
 
@@ -245,54 +244,3 @@ def _merge(found: _Groups, key: Any, group: _Group, home: taxpr.Address | None =
     if key not in found:
         found[key] = dataclasses.replace(group, count=0, words=Counter(), addresses=())
     found[key].add(group, home or taxpr.Address())
-
-
-def _ended(sides: tuple[Side, Side], name: str, partner: str, what: str) -> str:
-    """How an input, constant or output changed."""
-    if what:
-        return "another value"
-    text = type_text(atom_of(sides[0], partner).aval, atom_of(sides[1], name).aval)
-    return "another value" if text == "sharding" and "const" in name else text
-
-
-def _word(eqn: Any) -> str:
-    """An equation for people: `sin`, `jit layer`, `tag h`."""
-    if taxpr.is_tag(eqn):
-        return f"tag {shortened(str(taxpr.tag_params(eqn).get('name', '')), _NAME)}".strip()
-    return f"{eqn.primitive.name} {_name(eqn)}".strip()
-
-
-def _wrapper(eqn: Any) -> str:
-    """A wrapper for people: `jit around layer`."""
-    nested = wrapped(eqn)
-    assert nested is not None, "only these are opened"
-    title = nested.title.partition(" ")[0]
-    function = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
-    name = _name(eqn) or shortened(function.partition(" at ")[0], _NAME)
-    return f"{title} around {name}" if name else title
-
-
-def _name(eqn: Any) -> str:
-    """The name of the function that an equation calls."""
-    names = (one.facts.get("name") for one in taxpr.nested_jaxprs(eqn))
-    return shortened(str(next(filter(None, names), "")), _NAME)
-
-
-def _phrase(before: Any, after: Any, texts: Sequence[str]) -> tuple[int, str]:
-    """How a pair of equations changed, for people, and the rank of that."""
-    names, kind = (_name(before), _name(after)), after.primitive.name
-    kind = "tag" if taxpr.is_tag(after) else kind
-    phrases: dict[str, int] = {}
-    for text in texts:
-        word, _, rest = text.partition(" ")
-        if all(names) and names[0] != names[1] and text.startswith("param name "):
-            phrases[f"{names[0]} renamed to {names[1]}"] = _RENAMED
-        elif " → " in text:
-            phrases[f"{kind} takes other values"] = _WIRED
-        elif word == "operand" and "→" in rest:
-            phrases[rest.partition(" ")[2]] = _VALUE
-        elif word == "param":
-            phrases[f"{kind} {rest}"] = _VALUE
-        else:
-            phrases[text if "→" in text else f"{kind}: {text}"] = _VALUE
-    return min(phrases.values()), ", ".join(phrases)

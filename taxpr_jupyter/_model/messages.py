@@ -319,6 +319,7 @@ class Comparison(TypedDict, total=False):
     """The program before and after the changes, or why there is none."""
 
     svg: str
+    changes: list[str]
     counts: list[Count]
     note: str
     text: str

@@ -58,6 +58,8 @@ def test_it_shows_both_sides_and_what_is_different(session, view):
     assert 'class="compared before"' in state["svg"]
     assert 'class="compared after"' in state["svg"]
     assert state["svg"].count('class="node ') == changes.svg().count('class="node ')
+    assert state["changes"] == [one.text() for one in changes.diff.changes]
+    assert state["changes"][-1].endswith(" added")
     found = counted(state)
     assert found["added"] == changes.diff.counts["added"] > 0
     assert found["the same"] == changes.diff.counts["same"] == 4  # sin, cos, sum and add
@@ -70,6 +72,7 @@ def test_it_shows_both_sides_and_what_is_different(session, view):
 def test_without_changes_it_says_so(view):
     state = opened(view)
     assert counted(state) == SAME
+    assert state["changes"] == []
     assert state["note"] == comparing.UNCHANGED
 
 

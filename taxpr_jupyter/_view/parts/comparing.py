@@ -11,10 +11,12 @@ from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.messages import Comparison, Count
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import COMPARING, Jobs
 
+CHANGES = 8  # that are said one by one
 LINES = 400  # of the text that is shown where there is no picture
 UNCHANGED = "No tag was added and no injector is attached: both sides are the same."
 # The mark of each kind of difference, and what it is called where that is not its own name.
@@ -80,10 +82,18 @@ class CompareView:
         edits = self._session.tags or self._session.injectors
         return {
             "svg": svg,
+            "changes": _changes(found.diff),
             "counts": _counts(found.diff),
             "note": " ".join(filter(None, ["" if edits else UNCHANGED, found.note])),
             "text": "\n".join(lines),
         }
+
+
+def _changes(diff: Diff) -> list[str]:
+    """What a person changed, a line each."""
+    texts = [change.text(source_text) for change in diff.changes[:CHANGES]]
+    more = len(diff.changes) - len(texts)
+    return [*texts, f"and {more:,} more"] if more else texts
 
 
 def _counts(diff: Diff) -> list[Count]:

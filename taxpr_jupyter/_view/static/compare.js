@@ -23,11 +23,12 @@ export class Compare {
       button("↓", () => this.#step(1), { "aria-label": "Next difference" }),
     ];
     this.words = spoken("tx-hint");
+    this.changes = h("ul", { class: "tx-changes", "aria-label": "Changes" });
     this.note = h("p", { class: "tx-note tx-compare-note" });
     this.stage = h("div", { class: "tx-sides" });
     this.text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Differences as text" });
     const head = h("div", { class: "tx-compare-head" }, this.counts, ...this.steps, this.words);
-    this.panel = h("div", { class: "tx-compare" }, head, this.note, this.stage, this.text);
+    this.panel = h("div", { class: "tx-compare" }, head, this.changes, this.note, this.stage, this.text);
     const act = {
       select: (/** @type {string} */ address) => this.#choose(address ? this.#focused() : null),
       toggle: () => {},
@@ -41,9 +42,10 @@ export class Compare {
   }
 
   /** @param {Comparison} comparison */
-  show({ svg = "", counts = [], note = "", text = "" }) {
+  show({ svg = "", changes = [], counts = [], note = "", text = "" }) {
     this.at = -1;
     this.note.textContent = note;
+    this.changes.replaceChildren(...changes.map((text) => h("li", {}, text)));
     this.text.textContent = text;
     this.text.hidden = !text;
     this.stage.hidden = Boolean(text);
