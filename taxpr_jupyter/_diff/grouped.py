@@ -235,7 +235,7 @@ class _Reader:
                 what = f"{title}{shortened(told, NAME)}"
                 if end.partner is not None:
                     what = f"{what}: {phrases.ended(part.sides, name, end.partner, end.what)}"
-                rank = Rank.RESULT if word == "out" else Rank.VALUE
+                rank = Rank.RESULT if word == "out" or end.partner is None else Rank.VALUE
                 group = _Group(rank, end.status, None, Counter([what]), "end")
                 yield (end.status, what), group, name
 
