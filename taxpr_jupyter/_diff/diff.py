@@ -20,7 +20,8 @@ def diff(before: taxpr.Program, after: taxpr.Program) -> Diff:
     """Compare two programs.
 
     Ignores letters, source lines and the order of independent equations. A tag is transparent: a
-    new tag is ``"added"``, and the users of its value stay ``"same"``. Functions among params,
+    new tag is ``"added"``, and the users of its value stay ``"same"``. So is a wrapper such as
+    `jit` that only one program has, where the other one has what it wraps. Functions among params,
     such as callbacks and rules of `jax.custom_jvp`, are compared by name and code. Constants of
     more than 64 MiB are the same only if they are the same array object.
 

@@ -41,8 +41,9 @@ def compare(
     not run: with ``args``, or, given as a tuple ``(function, *args)``, with arguments of its own.
 
     Letters, source lines and the order of independent equations do not matter, and tags are
-    transparent. Functions among params, such as callbacks and rules of `jax.custom_jvp`, are
-    compared by name and code.
+    transparent. So are wrappers such as `jax.jit` and `jax.checkpoint` that only one side has: that
+    is one change, and what they wrap is compared. Functions among params, such as callbacks and
+    rules of `jax.custom_jvp`, are compared by name and code.
 
     Args:
         before: The one side.
@@ -112,7 +113,7 @@ class Comparison:
 
     @functools.cached_property
     def diff(self) -> Diff:
-        """The difference as data: counts, pairs, and what became of each address."""
+        """The difference as data: changes, counts, pairs, and what became of each address."""
         return diff(self.before, self.after)
 
     def text(self, context: int = 2) -> str:
