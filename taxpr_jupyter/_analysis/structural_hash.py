@@ -171,7 +171,7 @@ class Keys:
 
     def unnamed(self, eqn: Any) -> int:
         """As ``own`` of `eqn`, but without the names of functions, here and in its jaxprs."""
-        form = self._form(eqn)
+        form = self._eqns.of(eqn, self._read)
         if form.unnamed is None:
             form.unnamed = self.eqn(eqn).own
             if any(holds_jaxpr(key) for _, key in form.params):
