@@ -52,8 +52,8 @@ LIGHT = "-p no:nbval -p no:playwright"
 SHARED = "-n 2 --dist worksteal"
 TWO = f"{LIGHT} {SHARED}"
 NBVAL = (
-    "-p no:playwright --nbval --nbval-current-env --nbval-cell-timeout=300"
-    " --nbval-sanitize-with=tests/nbval_sanitize.cfg"
+    "--nbval --nbval-current-env --nbval-cell-timeout=300"
+    " --nbval-sanitize-with=tests/nbval_sanitize.cfg -p no:playwright"
 )
 LIBRARIES = "notebooks/libraries.ipynb"  # the one that needs other people's
 

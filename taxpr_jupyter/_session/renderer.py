@@ -180,8 +180,8 @@ class Renderer:
             >>> from taxpr_jupyter import Session
             >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
             >>> attached = session.attach("0:sin", "add", value=2.0)
-            >>> session.changes().diff.summary()
-            '3 added, 2 same'
+            >>> session.changes().diff.counts["added"]
+            3
         """
         self._trials.settle(cancel)
         try:
