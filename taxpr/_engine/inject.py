@@ -160,7 +160,7 @@ def _is_pair(result: Any) -> TypeGuard[tuple[PyTree, PyTree]]:
 
 def _cure(error: Exception, token: Sequence[Array]) -> str:
     if isinstance(error, _compat.ShardingTypeError):
-        shown = ", ".join(jax.typeof(x).strtype_text(short_dtypes=False) for x in token)
+        shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
         return (
             f", where the token is {shown}. On a mesh with explicit axes the sharding is part of "
             "the type: say that of the result by out_sharding=, or bring the token into another "
