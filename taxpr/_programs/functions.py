@@ -120,7 +120,9 @@ def telling_of(
     except (SelectorError, AddressError) as error:
         if any(map(has_variables, where)):  # then they are known, and it was said
             raise
-        more = meant(trace(fn, names=True)(*args, **kwargs), where, error)
+        more = ""
+        with contextlib.suppress(Exception):  # of the function's own
+            more = meant(trace(fn, names=True)(*args, **kwargs), where, error)
         if not more:
             raise
         raise type(error)(f"{error}{more}") from None

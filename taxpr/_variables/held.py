@@ -19,7 +19,6 @@ from taxpr import _compat
 
 _trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
-_MANY = 100  # leaves that take long to compare before each line
 # These hold no tracer.
 _WITHOUT = (
     *(str, bytes, int, float, complex, type, type(None), np.ndarray, np.generic, jax.Array),
@@ -45,13 +44,11 @@ class Held:
 
     Attributes:
         at: References to the tracers, by path.
-        is_large: Whether it has so many leaves that a comparison takes long.
     """
 
-    __slots__ = ("_flatten", "_itself", "_leaves", "_structure", "at", "is_large")
+    __slots__ = ("_flatten", "_itself", "_leaves", "_structure", "at")
 
     def __init__(self, value: object) -> None:
-        self.is_large = False
         self.at: dict[str, Callable[[], Any]] = {}
         self._itself: Callable[[], Any] | None = None  # where the leaves need no look
         if _is_tracer(value):
@@ -60,7 +57,6 @@ class Held:
         contents, leaves, self._structure = _contents(value, _flat)
         # A large tree is looked at before each line: without a function of Python for each leaf.
         self._flatten = _flat if any(map(_is_iterator, leaves)) else jax.tree_util.tree_flatten
-        self.is_large = len(leaves) > _MANY
         if len(leaves) > _MOST:
             self._itself = lambda: value
             leaves = []

@@ -1,14 +1,12 @@
 """Leaves a mark wherever a function that runs binds a variable.
 
 Before a line runs, and where a function returns, its variables are compared with what they held
-before: what has changed was bound by the line that ran last. Large PyTrees are compared before and
-after the lines that have their names.
+before: what has changed was bound by the line that ran last.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import dis
 import functools
 import linecache
 import re
@@ -37,8 +35,8 @@ class Watch:
         """To be called before a line of a function runs."""
         seen = self._frames.get(id(frame))
         if seen is not None:
-            self._look(frame, seen, (line, frame.f_lasti))
-            seen.line, seen.at = line, frame.f_lasti
+            self._look(frame, seen)
+            seen.line = line
 
     def returned(self, frame: types.FrameType) -> None:
         """To be called where a function returns."""
@@ -55,9 +53,7 @@ class Watch:
         """To be called where a function ends by an error."""
         self._frames.pop(id(frame), None)
 
-    def _look(
-        self, frame: types.FrameType, seen: _Frame, coming: tuple[int, int] | None = None
-    ) -> None:
+    def _look(self, frame: types.FrameType, seen: _Frame) -> None:
         trace = _compat.innermost_jaxpr_trace()
         if trace is None:
             return
@@ -71,11 +67,6 @@ class Watch:
             # A free variable has its name where it was bound.
             if name in code.co_freevars:
                 continue
-            ran = (
-                before is None or not before.is_large or name in _names_at(code, seen.line, seen.at)
-            )
-            if not (ran or (coming and name in _names_at(code, *coming))):
-                continue
             try:
                 now = before if before is not None and before.still(value) else Held(value)
             except Exception:  # of a class of the user's; looking must not cost anything
@@ -83,8 +74,6 @@ class Watch:
                 continue
             if now is not before:
                 held[name] = now
-                if not ran:  # some line changed it by another name
-                    continue
                 new += ((name, path, leaf) for path, leaf in now.unlike(before))
         if new:
             self._mark(trace, code, seen.line, new)
@@ -119,14 +108,12 @@ class _Frame:
 
     Attributes:
         line: The line that runs.
-        at: The instruction with which it began.
         trace: Gives what was traced when it began, which goes on while it runs.
         held: What each variable held.
     """
 
     line: int
     trace: Callable[[], Any]
-    at: int = 0
     held: dict[str, Held] = dataclasses.field(default_factory=dict[str, Held])
 
 
@@ -137,25 +124,6 @@ def _trace_now() -> Callable[[], Any]:
 
 def _nothing() -> None:
     return None
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_at(code: types.CodeType, line: int, at: int) -> frozenset[str]:
-    """The names that a line of a function has from an instruction on.
-
-    In a later round of `for p in params:` its line begins after `params`.
-    """
-    found: set[Any] = set()
-    for one in _instructions(code):
-        if one.offset >= at and one.positions is not None and one.positions.lineno == line:
-            argval: Any = one.argval
-            found.update([*argval] if isinstance(argval, tuple) else [argval])  # 3.13 joins two
-    return frozenset(name for name in found if isinstance(name, str))
-
-
-@functools.lru_cache(maxsize=256)
-def _instructions(code: types.CodeType) -> list[dis.Instruction]:
-    return list(dis.get_instructions(code))
 
 
 @functools.lru_cache(maxsize=4096)

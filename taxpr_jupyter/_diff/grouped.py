@@ -103,7 +103,7 @@ class _Group:
             what = f"{self.count:,} equation{'s' * (self.count > 1)} computed again"
         elif self.kind == "equations" and len(names) > 2:
             one = len(self.words) == 1
-            what = f"{len(self.addresses)}× {names[0]}" if one else f"{self.count:,} equations"
+            what = f"{self.count:,}× {names[0]}" if one else f"{self.count:,} equations"
         elif self.kind != "equations":
             what = names[0]
         addresses = tuple(map(taxpr.Address, self.addresses))

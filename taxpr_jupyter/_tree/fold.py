@@ -218,7 +218,10 @@ class Fold:
         """Whether it is all code of a library, without another module in it."""
         if not item.is_group:
             source = taxpr.source_of(item.eqn)
-            return source is not None and not taxpr.is_user_file(source.file)
+            # What `exec` has made, or stdin, is the user's.
+            return source is not None and not (
+                source.file.startswith("<") or taxpr.is_user_file(source.file)
+            )
         return self._of_library.of(
             item,
             lambda item: (

@@ -11,7 +11,6 @@ from jax import lax
 from python_locals import compare
 
 import taxpr
-from taxpr._variables import held
 
 # ---- programs ---------------------------------------------------------------------------------
 
@@ -530,35 +529,6 @@ def test_each_variable_is_what_python_saw(fn, args, monkeypatch):
         ("around_a_loop.<locals>.affine", path) for path in ("p['w']", "p['b'][0]", "p['b'][1]")
     }
     compare(fn, args, monkeypatch, around)
-
-
-def by_another_name(x):
-    filled = [jnp.sin(x)]
-    same = filled
-    same.append(x * 2)
-    x = x + 1
-    return x, filled
-
-
-@pytest.mark.spread(12)
-@pytest.mark.parametrize(("fn", "args"), [(fn, args) for fn, *args in PROGRAMS[1:]])
-def test_trees_looked_at_where_they_are_named_are_what_python_saw(fn, args, monkeypatch):
-    if fn is not filled_by_others:
-        monkeypatch.setattr(held, "_MANY", 0)
-        test_each_variable_is_what_python_saw(fn, args, monkeypatch)
-
-
-def test_what_is_changed_by_another_name_has_no_wrong_line(monkeypatch):
-    def lines(many):
-        jax.clear_caches()
-        monkeypatch.setattr(held, "_MANY", many)
-        traced = taxpr.trace(by_another_name, names=True)(X)
-        first = min(one.line for one in traced.variables())
-        return {(one.text, one.line - first) for one in traced.variables()}
-
-    named = {("x", 0), ("filled[0]", 1), ("same[0]", 2), ("same[1]", 3), ("x", 4)}
-    assert lines(0) == named
-    assert lines(100) == named | {("filled[1]", 3)}
 
 
 def test_there_are_enough():
