@@ -231,7 +231,7 @@ def tag_avals(eqn: JaxprEqn) -> PyTree:
 
 
 class AtVariable(NamedTuple):
-    """What a tag stands for that a selector by variables has put at a value.
+    """The variable that a tag was put for, by a selector such as `var('x')`.
 
     It is not one of the program's own tags: these are numbered and selected as without it, and its
     address is that of the value.

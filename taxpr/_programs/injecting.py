@@ -1,4 +1,4 @@
-"""What `Program.inject` consists of, apart from the program that it makes."""
+"""The steps of `Program.inject`: attach injectors, thread the context, make the report."""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
     A value that several of them held has one tag, or with ``each`` one for each. With ``stack`` the
     values of one variable have one name.
     """
-    wanted = dict(_variables(where))
+    wanted: dict[Var, bool] = {}
+    for one, may_be_empty in _variables(where):
+        wanted[one] = wanted.get(one, True) and may_be_empty
     if not wanted:
         return None
     found = {one: chosen(program.variables(), one, empty) for one, empty in wanted.items()}
@@ -74,7 +76,7 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
             jaxpr,
             values,
             lambda address, k=k: by_address[address][k],
-            differentiated=program.named.differentiated if program.named else (),
+            differentiated={one.address for one in every if one.differentiated},
         )
     taken = {key for key in where if isinstance(key, str)} if is_mapping(where) else set[str]()
     texts: dict[Var, str] = {}

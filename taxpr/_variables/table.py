@@ -35,8 +35,8 @@ class Variable:
         loops: The addresses of the loops around it, outermost first.
         mapped: The axes of the value that `jax.vmap` has put into it.
         recomputed: Whether it is computed once more for a backward pass.
-        differentiated: Whether a derivative of it was taken, which a change of the value does not
-            change.
+        differentiated: Whether a derivative of it was taken. Changing the value afterwards does not
+            change that derivative.
 
     Example:
         >>> import jax.numpy as jnp

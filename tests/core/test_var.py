@@ -785,3 +785,25 @@ def test_parts_without_names_are_written_as_jax_writes_those_of_arguments():
     assert texts == ["state[0]", "state[1]", "new[0]", "new[1]"]
     assert list(program.in_names) == texts[:2]
     assert_close(program.collect(var("new[1]"))(Parts(X, X * 2))[1], {"new[1]": jnp.sin(X * 2)})
+
+
+def test_only_a_variable_that_was_differentiated_warns_of_a_stale_derivative(recwarn):
+    def loss(w):
+        return jnp.sin(w).sum()
+
+    def step(w):
+        return w - jax.grad(loss)(w)
+
+    program = taxpr.trace(step, names=True)(X)
+    changed = program.inject(taxpr.scale(2.0), where=taxpr.var("step.w"))
+    assert not recwarn.list
+    assert jnp.allclose(changed(changed.ctx, X)[0], step(2 * X))
+    with pytest.warns(taxpr.StaleDerivativeWarning):
+        program.inject(taxpr.scale(2.0), where=taxpr.var("loss.w"))
+
+
+def test_a_variable_that_must_be_there_is_missed_also_beside_one_that_may_be():
+    program = taxpr.trace(lambda x: jnp.sin(x), names=True)(X)
+    one = taxpr.var("nope")
+    with pytest.raises(taxpr.SelectorError, match="no variable has that name"):
+        program.inject({one: taxpr.scale(2.0), taxpr.maybe(one): taxpr.record()})
