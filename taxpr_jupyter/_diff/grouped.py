@@ -100,7 +100,7 @@ class _Group:
         names = [word for word, n in self.words.items() for _ in range(min(n, 3))]
         what = ", ".join(names)
         if self.again:
-            what = f"{self.count:,} equation{'s' * (self.count > 1)} computed again"
+            what = f"{self.count:,} equation{'s' * (self.count > 1)} of a recomputation"
         elif self.kind == "equations" and len(names) > 2:
             one = len(self.words) == 1
             what = f"{self.count:,}× {names[0]}" if one else f"{self.count:,} equations"

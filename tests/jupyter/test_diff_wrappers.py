@@ -146,7 +146,7 @@ def test_the_gradient_says_what_is_not_computed_again():
     assert found.counts["added"] == found.counts["changed"] == 0
     (wrapper, again) = found.changes
     assert (wrapper.count, wrapper.kind, wrapper.status) == (3, "wrapper", "removed")
-    assert again.what == f"{again.count} equations computed again"
+    assert again.what == f"{again.count} equations of a recomputation"
     assert found.counts["removed"] == 3 + again.count
     assert all("/call/" in address for address in again.addresses)
     is_whole(found)
