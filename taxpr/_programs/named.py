@@ -13,6 +13,7 @@ from taxpr._primitives.tag import AtVariable
 from taxpr._programs.edit import tag_where
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Holding, Marked, Maybe, Selector
+from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var, chosen, labels
 from taxpr._variables.table import Variable
 
@@ -59,6 +60,9 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
     selected = {variable for held in found.values() for variable in held}
     every = [variable for variable in program.variables() if variable in selected]
     names = dict(zip(every, labels(every, not stack), strict=True))
+    if is_sequence(where) and not all(map(has_variables, where)):  # beside tags of these names
+        tags = {site.name for site in find_sites(program.jaxpr)}
+        names = {one: f"var({name!r})" if name in tags else name for one, name in names.items()}
     by_address: dict[str, list[AtVariable]] = {}
     at: dict[Variable, str] = {}
     for variable, name in names.items():

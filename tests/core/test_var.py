@@ -807,3 +807,15 @@ def test_a_variable_that_must_be_there_is_missed_also_beside_one_that_may_be():
     one = taxpr.var("nope")
     with pytest.raises(taxpr.SelectorError, match="no variable has that name"):
         program.inject({one: taxpr.scale(2.0), taxpr.maybe(one): taxpr.record()})
+
+
+def test_a_variable_and_a_tag_of_one_name_are_collected_apart():
+    def f(x):
+        h = jnp.sin(x)
+        return taxpr.tag(h + 1, name="h")
+
+    program = taxpr.trace(f, names=True)(X)
+    for stack in (False, True):
+        _, values = program.collect([taxpr.var("h"), "h"], stack=stack)(X)
+        assert jnp.allclose(values["var('h')"], jnp.sin(X))
+        assert jnp.allclose(values["h"], jnp.sin(X) + 1)
