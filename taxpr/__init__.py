@@ -7,6 +7,7 @@ execution; `collect` hands the values out.
 
 from taxpr import hops as hops
 from taxpr._address import Address
+from taxpr._answers.answer import Answer
 from taxpr._compat import (
     Source,
     is_dropped,
@@ -88,6 +89,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Address",
     "AddressError",
+    "Answer",
     "ArgumentError",
     "DroppedRuleWarning",
     "Hop",

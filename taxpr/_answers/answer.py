@@ -1,0 +1,158 @@
+"""`Answer`: the base of what all questions return."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import html
+import io
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from taxpr._answers.charts import Chart, optional
+from taxpr._answers.tables import as_dict, html_table, plain, text_table
+from taxpr._errors import ArgumentError, TaxprError
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Answer:
+    """What a question found: a table that shows itself, in a notebook with a picture.
+
+    It is false where nothing was found, and `str` is its text.
+
+    Attributes:
+        headline: What was asked, and how much was found, in one line.
+        rows: What was found, in order: dataclasses or dicts.
+        notes: What else is to be known, one sentence each: what was skipped, and why.
+        complete: Whether all was looked at; False where it was stopped, and rows are what is done.
+
+    Example:
+        >>> import taxpr
+        >>> rows = [{"variable": "loss.h", "norm": 1.5}, {"variable": "loss.y", "norm": 20.0}]
+        >>> taxpr.Answer("norms of loss", rows, notes=("1 value was skipped.",))
+        norms of loss
+        variable  norm
+        loss.h    1.5
+        loss.y    20
+        1 value was skipped.
+        >>> bool(taxpr.Answer("norms of loss", []))
+        False
+    """
+
+    headline: str
+    rows: Sequence[Any]
+    notes: tuple[str, ...] = ()
+    complete: bool = True
+
+    # The fields of a row that are shown, in order; all without it. Those that are empty in all rows
+    # are left out.
+    _columns: ClassVar[tuple[str, ...] | None] = None
+
+    def chart(self) -> Chart | None:
+        """The picture of it; None where there is nothing to draw."""
+        return None
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it, with matplotlib where that is installed.
+
+        Args:
+            ax: The axes of matplotlib to draw into; None makes a figure.
+
+        Returns:
+            The axes; without matplotlib a `Chart`, which shows itself as SVG or text.
+
+        Raises:
+            ArgumentError: If there is nothing to draw.
+        """
+        chart = self.chart()
+        if chart is None:
+            raise ArgumentError(f"plot: {self.headline}: there is nothing to draw. See .rows.")
+        pyplot = optional("matplotlib.pyplot")
+        if pyplot is None:
+            return chart
+        if ax is None:
+            ax = pyplot.subplots(layout="constrained")[1]
+        chart.draw(ax)
+        ax.set_title(self.headline)
+        return ax
+
+    def to_pandas(self) -> Any:
+        """The rows as a `pandas.DataFrame`.
+
+        Raises:
+            TaxprError: If pandas is not installed.
+        """
+        pandas = optional("pandas")
+        if pandas is None:
+            raise TaxprError(
+                "to_pandas: pandas is not installed: pip install pandas. Without it there are "
+                ".rows, .to_csv() and .to_json()."
+            )
+        return pandas.DataFrame(list(map(as_dict, self.rows)))
+
+    def to_csv(self, path: str | pathlib.Path | None = None) -> str:
+        """The rows as CSV; arrays in a cell are JSON.
+
+        Args:
+            path: A file to write it to, too.
+        """
+        rows = [plain(as_dict(row)) for row in self.rows]
+        file = io.StringIO()
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        for row in rows:
+            nested = {k: json.dumps(v) for k, v in row.items() if isinstance(v, (list, dict))}
+            writer.writerow({**row, **nested})
+        return _written(file.getvalue(), path)
+
+    def to_json(self, path: str | pathlib.Path | None = None) -> str:
+        """All of it as JSON, in which NaN and infinities are texts.
+
+        Args:
+            path: A file to write it to, too.
+        """
+        text = json.dumps(
+            {
+                "headline": self.headline,
+                "complete": self.complete,
+                "notes": self.notes,
+                "rows": [plain(as_dict(row)) for row in self.rows],
+            },
+            indent=1,
+        )
+        return _written(text + "\n", path)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        table = text_table(self._shown()) if self.rows else ""
+        return "\n".join(filter(None, [self.headline, table, *self.notes]))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _shown(self) -> list[dict[str, Any]]:
+        rows = list(map(as_dict, self.rows))
+        if self._columns is None:
+            return rows
+        return [{name: row.get(name) for name in self._columns} for row in rows]
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        chart = self.chart()
+        parts = [f"<b>{html.escape(self.headline)}</b>"]
+        parts += [chart.svg()] if chart else []
+        parts += [html_table(self._shown())] if self.rows else []
+        parts += [f"<div>{html.escape(note)}</div>" for note in self.notes]
+        return {"text/plain": str(self), "text/html": f"<div>{''.join(parts)}</div>"}
+
+
+def _written(text: str, path: str | pathlib.Path | None) -> str:
+    if path is not None:
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+    return text

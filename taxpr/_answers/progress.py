@@ -1,0 +1,81 @@
+"""How far a question is, and what is done where it is stopped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+
+# A function (done, total), or False for nothing; None writes to stderr what takes longer than a
+# second.
+Tells = Callable[[int, int], object] | bool | None
+
+
+class Progress:
+    """The steps of a question, which can be stopped between them.
+
+    In its ``with``, a `KeyboardInterrupt` ends the steps, and what is done stays.
+
+    Attributes:
+        done: How many steps are done.
+        stopped: Whether they were stopped.
+
+    Example:
+        >>> from taxpr._answers.progress import Progress
+        >>> squares = []
+        >>> with Progress("squares", 3, lambda done, total: print(done, "of", total)) as steps:
+        ...     for k in steps.over(range(3)):
+        ...         squares.append(k * k)
+        1 of 3
+        2 of 3
+        3 of 3
+        >>> steps.note
+        ''
+    """
+
+    def __init__(self, what: str, total: int, tells: Tells = None) -> None:
+        self._what, self._total, self._tells = what, total, tells
+        self._begun = self._told = time.monotonic()
+        self.done, self.stopped = 0, False
+
+    @property
+    def note(self) -> str:
+        """What an answer says of it: "" where all was done."""
+        if not self.stopped:
+            return ""
+        return f"Stopped: {self.done} of {self._total} steps are done."
+
+    def over(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """The items; each counts as done when the next is asked for."""
+        for item in items:
+            yield item
+            self.done += 1
+            self._tell()
+
+    def _tell(self) -> None:
+        if callable(self._tells):
+            self._tells(self.done, self._total)
+            return
+        now = time.monotonic()
+        if self._tells is not False and now - self._told > 1 and self.done < self._total:
+            left = (now - self._begun) / self.done * (self._total - self.done)
+            text = f"{self._what}: {self.done} of {self._total}, about {left:.0f} s left"
+            print(text, file=sys.stderr, flush=True)
+            self._told = now
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        del error, traceback
+        self.stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
+        return self.stopped

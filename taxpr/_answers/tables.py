@@ -1,0 +1,106 @@
+"""Tables as text and HTML, and rows as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from taxpr._answers.charts import Lines, number
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+_MOST = 60  # rows that are shown
+_WIDEST = 60  # characters of a cell of text
+
+
+def as_dict(row: Any) -> dict[str, Any]:
+    """The fields of a row by name."""
+    if issubclass(type(row), Mapping):
+        return dict(row)
+    return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: numbers that are not finite, and what it does not know, are texts."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return str(value)
+    if issubclass(type(value), Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if dataclasses.is_dataclass(value):
+        return plain(as_dict(value))
+    if issubclass(type(value), (list, tuple)):
+        return [plain(one) for one in value]
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufc" and array.dtype.kind != "U":
+            array = array.astype(np.float64)  # such as bfloat16
+        return plain(array.tolist())
+    return str(value)
+
+
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table in plain text: a line of names, and one for each row."""
+    names = _names(rows)
+    cells = [names] + [[cell(row.get(name)) for name in names] for row in rows[:_MOST]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)) for line in cells]
+    return "\n".join([line.rstrip() for line in lines] + _more(rows))
+
+
+def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table in HTML, in which series of numbers are small pictures."""
+    names = _names(rows)
+    head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td style='text-align:left'>{_html_cell(row.get(n))}</td>" for n in names)
+        + "</tr>"
+        for row in rows[:_MOST]
+    )
+    more = "".join(f"<div>{html.escape(line)}</div>" for line in _more(rows))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def cell(value: Any) -> str:
+    """A value in a cell of text."""
+    if value is None:
+        return ""
+    if _is_series(value):
+        return Lines({"": np.asarray(value)}).spark()
+    if issubclass(type(value), (list, tuple)):
+        return ", ".join(map(cell, value))
+    if hasattr(value, "__array__") and np.ndim(value):
+        return f"{np.asarray(value).dtype}{list(np.shape(value))}"
+    if isinstance(value, (float, np.generic)) or hasattr(value, "__array__"):
+        return number(value)
+    text = " ".join(str(value).split())
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def _html_cell(value: Any) -> str:
+    if _is_series(value):
+        return Lines({"": np.asarray(value)}).sparkline()
+    return html.escape(cell(value))
+
+
+def _is_series(value: Any) -> bool:
+    return hasattr(value, "__array__") and np.ndim(value) == 1 and np.asarray(value).dtype != object
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns in which a row has something."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if any(cell(row.get(name)) for row in rows)]
+
+
+def _more(rows: Sequence[Any]) -> list[str]:
+    return [f"… and {len(rows) - _MOST} more rows: .rows"] if len(rows) > _MOST else []
