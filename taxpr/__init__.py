@@ -8,6 +8,7 @@ execution; `collect` hands the values out.
 from taxpr import hops as hops
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
+from taxpr._check.check import check
 from taxpr._compat import (
     Source,
     is_dropped,
@@ -123,6 +124,7 @@ __all__ = [
     "Variable",
     "add",
     "cast",
+    "check",
     "check_finite",
     "clip",
     "collect",

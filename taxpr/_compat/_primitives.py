@@ -105,6 +105,18 @@ combiners = _all_of(
 )
 scatter_p = primitive(_SLICING, "scatter_p")
 
+_CALLBACK, _DEBUGGING = "jax._src.callback", "jax._src.debugging"
+# debug_print is a primitive of its own from 0.8.
+callbacks = _all_of(
+    (_CALLBACK, "pure_callback_p"),
+    (_CALLBACK, "io_callback_p"),
+    (_DEBUGGING, "debug_callback_p"),
+    (_DEBUGGING, "debug_print_p"),
+)
+stop_gradient_p = primitive("jax._src.ad_util", "stop_gradient_p")
+# Of random numbers; JAX moved the module in 0.12.
+random_bits = _all_of(("jax._src.prng", "random_bits_p"), ("jax._src.random.prng", "random_bits_p"))
+
 # Hijax primitives are classes: all share one primitive, and an equation holds an instance. The base
 # class has another name from 0.12.
 hijax_bases = tuple(

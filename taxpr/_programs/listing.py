@@ -155,7 +155,7 @@ def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     unknown: list[Found] = []
     without: dict[str, None] = {}
     codes: dict[int, CodeType] = {}
-    for found, is_leaf, statements in _equations(program):
+    for found, is_leaf, statements in equations(program):
         frames = _inside(_compat.frames_of(found.eqn)[0])
         if not codes.keys() >= set(map(id, frames)):  # there may be a hundred, mostly JAX's
             codes.update({id(code): code for code in reversed(frames) if id(code) not in codes})
@@ -284,7 +284,7 @@ class _Within(NamedTuple):
 _PROGRAM = _Within()
 
 
-def _equations(
+def equations(
     jaxpr: Any, within: _Within = _PROGRAM
 ) -> Iterator[tuple[Found, bool, tuple[Statement, ...]]]:
     """The equations, whether they hold no others, and the statements that made them."""
@@ -300,9 +300,7 @@ def _equations(
             trips = one.trips if isinstance(one.trips, int) else None
             inside = None if runs is None or trips is None else runs * trips
             below, function = home / local / one.label, _compat.function_of(one.jaxpr)
-            yield from _equations(
-                one.jaxpr, _Within(below, inside, own, function, call, statements)
-            )
+            yield from equations(one.jaxpr, _Within(below, inside, own, function, call, statements))
 
 
 def _made(eqn: Any, within: _Within) -> tuple[Address | None, tuple[Statement, ...]]:

@@ -1,4 +1,4 @@
-"""The commands `taxpr draw` and `taxpr text`."""
+"""The commands `taxpr draw`, `taxpr text`, `taxpr source` and `taxpr check`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ Draw a JAX function as a picture. The function is traced, as jax.jit would do it
 
 TARGET says where the function is: package.module:function, path/to/file.py:function, or
 module:object.method. The current directory is on Python's path.
+"""
+_CHECK = """\
+Say what is suspicious in a JAX function: floats that become wider unasked, large constants, what
+nothing uses or is computed twice, and more. The function is traced and not run.
+
+A comment  # taxpr: ignore[RULE]  switches a rule off for its line.
+
+exit codes: 0 nothing was found, 1 something was, or the function could not be traced, 2 what was
+asked for cannot be done.
 """
 _EXAMPLES = """\
 examples:
@@ -125,6 +134,15 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "text", "print a function's equations", about, _text)
     about = "Print a function's source: types of variables, equations and FLOPs of each line."
     _command(commands, "source", "print a function's source with notes", about, _source)
+    check = _command(commands, "check", "say what is suspicious in a function", _CHECK, _check)
+    check.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="do not ask this rule, such as unrolled; may be repeated",
+    )
+    check.add_argument("--json", action="store_true", help="print what was found as JSON")
     return parser
 
 
@@ -196,6 +214,12 @@ def _text(options: argparse.Namespace) -> int:
 def _source(options: argparse.Namespace) -> int:
     print(source_text(_program(options, names=True)).encode(errors="replace").decode())
     return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    found = taxpr.check(_program(options, names=None), ignore=options.ignore)()
+    print(found.to_json().rstrip() if options.json else found)
+    return int(bool(found))
 
 
 def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:

@@ -1,4 +1,7 @@
-"""The programs of the gallery of pictures: drawn in whole, within the budget, and read as it is."""
+"""The programs of the gallery of pictures: drawn in whole, within the budget, and read as it is.
+
+`check` finds nothing in them.
+"""
 
 import pytest
 from client_checks import check_identity
@@ -21,6 +24,13 @@ def test_it_is_drawn_within_the_budget(name):
     assert len(picture.nodes) <= BUDGET
     assert picture.note == ""
     assert misread(picture, drawing.svg()) == []
+
+
+@pytest.mark.spread(6)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_check_raises_no_alarm(name):
+    fn, args = PROGRAMS[name]()
+    assert not taxpr.check(fn)(*args), taxpr.check(fn)(*args)
 
 
 @pytest.mark.slow

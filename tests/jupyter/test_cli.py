@@ -1,5 +1,6 @@
 """The command `taxpr`."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -364,3 +365,20 @@ def test_what_jax_would_shorten_is_refused():
     with pytest.raises(PanelError, match=r"JAX makes float32 of f64 unless .* JAX_ENABLE_X64=1"):
         parse("f64[3]")
     assert parse("0.5")[0] == (np.float64(0.5),)
+
+
+def test_check_exits_with_1_where_something_was_found(folder, capsys):
+    (folder / "suspicious.py").write_text("def loss(x, y):\n    return x * 2\n")
+    call = ["check", "suspicious.py:loss", "--args", "f32[3] f32[3]"]
+    assert main(call) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "check of loss: 1 finding\nsuspicious.py:1: unused: The argument y is not"
+    )
+    assert main([*call, "--json"]) == 1
+    [row] = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["rule"], row["line"], row["variable"]) == ("unused", "suspicious.py:1", "y")
+    assert main([*call, "--ignore", "unused"]) == 0
+    assert main(["check", *LOSS, "--grad"]) == 0
+    assert main([*call, "--ignore", "unusd"]) == 2
+    assert "there is no rule 'unusd'" in capsys.readouterr().err

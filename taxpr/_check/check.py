@@ -1,0 +1,140 @@
+"""`check`: what is suspicious in a program, said without running it."""
+
+from __future__ import annotations
+
+import linecache
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from taxpr import _compat
+from taxpr._check.findings import Finding, Findings, Rule, Suspicion
+from taxpr._check.levels import Examined
+from taxpr._check.rules import RULES
+from taxpr._compat import PyTree
+from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._programs.functions import called_as, trace
+from taxpr._programs.program import Program
+
+_IGNORED = re.compile(r"#\s*taxpr:\s*ignore(?:\[([\w\s,-]*)\])?")
+
+
+def check(
+    target: Any,
+    *,
+    ignore: Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Callable[..., Findings]:
+    """Say what is suspicious in a function, without running it.
+
+    Its rules find floats that become wider unasked, numbers of Python that make JAX trace again,
+    large constants, what nothing uses, what is computed twice, donations that cannot be used,
+    callbacks in loops, a `jnp.where` whose gradient is NaN, and loops that Python unrolled;
+    ``docs/how-to/check.md`` has their table. A comment ``# taxpr: ignore[promotion]`` in a line
+    switches a rule off there, ``# taxpr: ignore`` all of them.
+
+    Args:
+        target: A function of PyTrees of arrays; or a `Program`, which takes no arguments then.
+        ignore: The names of rules that are not asked.
+        static_argnums: As for `trace`.
+        static_argnames: As for `trace`.
+
+    Returns:
+        A function of the target's arguments, which may be of `jax.ShapeDtypeStruct`. It returns an
+        `Answer`, whose rows have ``rule``, ``line``, ``variable``, ``what``, ``cure``,
+        ``statement``, ``file`` and ``address``; it is false where nothing was found.
+
+    Raises:
+        ArgumentError: If there is no such rule.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import taxpr
+        >>> def root(x):
+        ...     y = jnp.where(x > 0, jnp.sqrt(x), 0.0)
+        ...     return y
+        >>> found = taxpr.check(root)(jnp.ones(3))
+        >>> [(row.rule, row.variable) for row in found.rows]
+        [('where-gradient', 'root.x')]
+        >>> bool(taxpr.check(root, ignore=["where-gradient"])(jnp.ones(3)))
+        False
+    """
+    ignored = [ignore] if isinstance(ignore, str) else list(ignore)
+    for name in ignored:
+        if name not in RULES:
+            raise ArgumentError(f"check: there is no rule {name!r}. There are {', '.join(RULES)}.")
+    rules = [rule for name, rule in RULES.items() if name not in ignored]
+    if isinstance(target, Program):
+        program = target
+        return lambda: _findings(Examined(program, None), rules)
+    refuse_no_function("check", target)
+    program_of = trace(
+        target, static_argnums=static_argnums, static_argnames=static_argnames, names=None
+    )
+
+    @called_as(target)
+    def checked(*args: PyTree, **kwargs: PyTree) -> Findings:
+        return _findings(Examined(program_of(*args, **kwargs), target), rules)
+
+    return checked
+
+
+def _findings(program: Examined, rules: Iterable[Rule]) -> Findings:
+    rows: dict[object, Finding] = {}
+    switched_off = 0
+    for rule in rules:
+        for one in rule.look(program):
+            found = _finding(rule, one, program)
+            if _is_ignored(rule, one, found, program):
+                switched_off += 1
+            else:
+                rows.setdefault((rule.name, found.file, found.line, found.variable), found)
+    n = len(rows)
+    headline = f"check of {program.program.name}: {n or 'no'} finding{'s' if n != 1 else ''}"
+    notes = (f"{switched_off} more switched off by comments.",) if switched_off else ()
+    return Findings(headline, list(rows.values()), notes)
+
+
+def _finding(rule: Rule, one: Suspicion, program: Examined) -> Finding:
+    file, line, text = _place(one, program.program)
+    return Finding(
+        rule.name,
+        f"{pathlib.PurePath(file).name}:{line}" if file else "",
+        one.variable,
+        one.what,
+        one.cure or rule.cure,
+        text,
+        file,
+        str(one.address),
+    )
+
+
+def _place(one: Suspicion, program: Program) -> tuple[str, int, str]:
+    """The file, line and text of a statement, or of the function itself."""
+    for statement in one.statements:
+        return statement.file, statement.line, statement.text
+    file, line = _compat.function_of(program.jaxpr) or ("", 0)
+    return file, line, f"def {program.name}" if file else ""
+
+
+def _is_ignored(rule: Rule, one: Suspicion, found: Finding, program: Examined) -> bool:
+    """Whether a comment in one of the statement's lines switches the rule off."""
+    for file, first, last in _lines(one, found, program):
+        for number in range(first, last + 1):
+            comment = _IGNORED.search(linecache.getline(file, number))
+            if comment and (comment[1] is None or rule.name in re.split(r"[\s,]+", comment[1])):
+                return True
+    return False
+
+
+def _lines(one: Suspicion, found: Finding, program: Examined) -> Iterator[tuple[str, int, int]]:
+    if one.statements:
+        statement = one.statements[0]
+        last = statement.place[2] if statement.place and statement.text else statement.line
+        # Of a statement with a body only its head; a body begins on a line of its own.
+        yield statement.file, statement.line, min(last, statement.line + 20)
+    elif found.file:
+        _, line, _ = _place(one, program.program)
+        yield found.file, line, line

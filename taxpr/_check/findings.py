@@ -1,0 +1,83 @@
+"""`Finding`, `Findings`, `Rule`: what `check` answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from taxpr._answers.answer import Answer
+from taxpr._check.levels import Examined
+from taxpr._source.statements import Statement
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What a rule of `check` found.
+
+    Attributes:
+        rule: The name of the rule.
+        line: The line, such as ``"model.py:12"``; "" where it is not known.
+        variable: The variable that it is about; "" where none is known.
+        what: What was found.
+        cure: What to do.
+        statement: The statement of the line.
+        file: The file, as Python names it.
+        address: The address of the equation, or of the value.
+    """
+
+    rule: str
+    line: str
+    variable: str
+    what: str
+    cure: str
+    statement: str
+    file: str
+    address: str
+
+
+class Suspicion(NamedTuple):
+    """What a rule says of a place.
+
+    Attributes:
+        what: What was found, in one sentence.
+        statements: The statements of the user's source there, innermost first; none for what the
+            function takes.
+        address: The address of the equation, or of the value.
+        variable: The variable that it is about.
+        cure: What to do, where it is not what the rule says.
+    """
+
+    what: str
+    statements: tuple[Statement, ...] = ()
+    address: str = ""
+    variable: str = ""
+    cure: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A rule of `check`.
+
+    Attributes:
+        name: Its name, by which it is switched off.
+        finds: What it finds.
+        cure: What to do about it.
+        look: Finds it in a program.
+    """
+
+    name: str
+    finds: str
+    cure: str
+    look: Callable[[Examined], Iterator[Suspicion]] = dataclasses.field(repr=False)
+
+
+class Findings(Answer):
+    """What `check` found. Its rows are of `Finding`."""
+
+    _columns = ("rule", "line", "variable", "what", "cure")
+
+    def __str__(self) -> str:
+        rows: list[Any] = list(self.rows)
+        places = [f"{row.line or row.address}: {row.rule}: {row.what} {row.cure}" for row in rows]
+        return "\n".join([self.headline, *places, *self.notes])

@@ -1,0 +1,186 @@
+"""Rules on what is done several times: equal computations, and loops that Python unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._check.findings import Suspicion
+from taxpr._check.levels import Examined, Level, Op
+from taxpr._hops.table import nested_jaxprs
+from taxpr._source.statements import Statement
+
+_LEAST = 8  # iterations of a loop that Python unrolled
+_EQUATIONS = 64  # of all of them
+
+_linalg: Any = jax.lax.linalg
+# What takes long. Of other equal equations the compiler keeps one.
+_COSTLY: tuple[Any, ...] = (
+    jax.lax.dot_general_p,
+    jax.lax.conv_general_dilated_p,
+    jax.lax.sort_p,
+    jax.lax.fft_p,
+    jax.lax.scan_p,
+    jax.lax.while_p,
+    *_compat.random_bits,
+    *_compat.callbacks,
+    *(getattr(_linalg, name) for name in dir(_linalg) if name.endswith("_p")),
+)
+
+
+def computed_twice(program: Examined) -> Iterator[Suspicion]:
+    """The same costly equation of the same operands, in one level."""
+    for level in program.levels:
+        if not level.users:
+            continue
+        numbers = _Numbers()
+        for ops in numbers.equal(level):
+            first = ops[0]
+            if not all(op.is_users for op in ops):
+                continue
+            others = list(dict.fromkeys(_distinct(first, op) for op in ops[1:]))
+            times = "twice" if len(ops) == 2 else f"{len(ops)} times"
+            statement = first.statements[0]
+            where = f", also by {' and '.join(others[:2])}" if any(others) else ""
+            yield Suspicion(
+                f"`{statement.expression or statement.text}` computes the same {times}{where}.",
+                first.statements,
+                first.address,
+                program.name(level, first.outs[0]) if first.outs else "",
+                _SPLIT if first.eqn.primitive in _compat.random_bits else "",
+            )
+
+
+_SPLIT = (
+    "Both have the same random numbers: split the key, and use each part once "
+    "(keep it as it is where they shall be equal)."
+)
+
+
+def _distinct(first: Op, other: Op) -> str:
+    """The statement by which another call differs, outermost first; "" where it does not."""
+    for one, two in zip(reversed(first.statements), reversed(other.statements), strict=False):
+        if one.place != two.place or one.part != two.part:
+            return f"`{two.expression or two.text}` in line {two.line}"
+    return ""
+
+
+class _Numbers:
+    """Numbers of values; two have the same if they are computed in the same way."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    def equal(self, level: Level) -> list[list[Op]]:
+        """Costly equations of a level that compute the same."""
+        number: dict[int, object] = {}
+        for value, literal in level.literals.items():
+            number[value] = "literal", str(level.avals[value]), repr(literal)
+        for value, const in level.consts.items():
+            number[value] = "const", id(const)
+        groups: dict[object, list[Op]] = {}
+        for op in level.ops:
+            if op.eqn.effects or _compat.is_recomputed(op.eqn):
+                continue
+            key = self._of(op.eqn, tuple(number.get(n, n) for n in op.ins))
+            for k, out in enumerate(op.outs):
+                number[out] = key, k
+            if op.eqn.primitive in _COSTLY and not _compat.is_transposed(op.eqn):
+                groups.setdefault(key, []).append(op)
+        return [ops for ops in groups.values() if len(ops) > 1]
+
+    def _of(self, eqn: Any, ins: tuple[object, ...]) -> int:
+        params = tuple((name, self._param(one)) for name, one in sorted(eqn.params.items()))
+        key = "eqn", eqn.primitive, params, ins
+        return self._known.setdefault(key, len(self._known))
+
+    def _param(self, param: Any) -> object:
+        if _compat.is_jaxpr(param):
+            return self._jaxpr(param)
+        if issubclass(type(param), (tuple, list)):
+            return tuple(map(self._param, param))
+        try:
+            hash(param)
+        except TypeError:
+            return id(param)
+        return param
+
+    def _jaxpr(self, stored: Any) -> int:
+        """A number for what a jaxpr computes, whatever its variables are called."""
+        inner = _compat.open_jaxpr(stored)
+        at: dict[Any, object] = {var: ("in", k) for k, var in enumerate(inner.invars)}
+        consts: list[Any] = list(_compat.consts_of(stored))
+        for k, var in enumerate(inner.constvars):
+            at[var] = ("const", id(consts[k]) if k < len(consts) else k)
+
+        def read(atom: Any) -> object:
+            return (
+                ("literal", str(atom.aval), repr(atom.val))
+                if _compat.is_literal(atom)
+                else (at[atom])
+            )
+
+        for eqn in inner.eqns:
+            key = self._of(eqn, tuple(map(read, eqn.invars)))
+            at.update((var, (key, k)) for k, var in enumerate(eqn.outvars))
+        types = tuple(str(var.aval) for var in inner.invars)
+        key = "jaxpr", types, tuple(map(read, inner.outvars))
+        return self._known.setdefault(key, len(self._known))
+
+
+def unrolled_loop(program: Examined) -> Iterator[Suspicion]:
+    """A loop of Python that leaves the same equations behind for each iteration."""
+    for level in program.levels:
+        if level.users:
+            said: set[object] = set()
+            for depth in range(3):
+                yield from _unrolled(level, depth, said)
+
+
+def _unrolled(level: Level, depth: int, said: set[object]) -> Iterator[Suspicion]:
+    """Those that repeat among the loops of Python with ``depth`` others around them."""
+    of_loop: dict[tuple[object, ...], list[tuple[Op, Statement]]] = {}
+    for op in level.ops:
+        if op.derivative:
+            continue
+        # The outermost function that loops comes last.
+        loops = [(one, loop) for one in reversed(op.statements) for loop in one.loops]
+        around = [(one.file, loop[1]) for one, loop in loops]
+        if len(loops) > depth and said.isdisjoint(around[:depth]):
+            of_loop.setdefault(tuple(around[: depth + 1]), []).append((op, loops[depth][0]))
+    for around, found in of_loop.items():
+        keys = [_key(op) for op, _ in found]
+        period = _period(keys)
+        times = len(keys) // period
+        if times < _LEAST or len(keys) < _EQUATIONS:
+            continue
+        said.add(around[-1])
+        op, statement = found[0]
+        heads = (text for text, place in statement.loops if (statement.file, place) == around[-1])
+        yield Suspicion(
+            f"`{next(heads)}` leaves {period} equations {times} times.",
+            op.statements[op.statements.index(statement) :],
+            op.address,
+        )
+
+
+def _key(op: Op) -> object:
+    results = tuple(str(var.aval) for var in op.eqn.outvars)
+    inner = tuple(len(_compat.open_jaxpr(one.stored).eqns) for one in nested_jaxprs(op.eqn))
+    return op.eqn.primitive, results, inner, op.statements[0].part
+
+
+def _period(keys: Sequence[object]) -> int:
+    """The shortest period with which a sequence repeats, up to a part of one at its ends."""
+    # The failure function of Knuth, Morris and Pratt: how much of the beginning ends here.
+    fits = [0] * len(keys)
+    k = 0
+    for i in range(1, len(keys)):
+        while k and keys[i] != keys[k]:
+            k = fits[k - 1]
+        k += keys[i] == keys[k]
+        fits[i] = k
+    return len(keys) - fits[-1]

@@ -1,0 +1,72 @@
+"""The table of rules of `check`: one entry each."""
+
+from __future__ import annotations
+
+from taxpr._check.findings import Rule
+from taxpr._check.gradients import unsafe_where
+from taxpr._check.repeated import computed_twice, unrolled_loop
+from taxpr._check.types import promotion, weak_types
+from taxpr._check.unused import callback_in_loop, donation, large_constant, unused
+
+_EVERY = (
+    Rule(
+        "promotion",
+        "A float becomes wider, since it meets a wider one, and stays so: bfloat16 becomes float32 "
+        "beside a number of NumPy or a weight that was not cast.",
+        "Cast the wider one, or say by .astype that this is meant.",
+        promotion,
+    ),
+    Rule(
+        "weak-type",
+        "A number of Python where there is an array at another time: JAX traces and compiles both.",
+        "Give an array from the start: jnp.asarray(0.0).",
+        weak_types,
+    ),
+    Rule(
+        "large-constant",
+        "An array of 1 MiB or more that the function closes over: it is a part of the program, "
+        "and compiled with it.",
+        "Give it as an argument.",
+        large_constant,
+    ),
+    Rule(
+        "unused",
+        "An argument, or the result of a statement, that nothing uses.",
+        "Use it, or leave it out; a name that begins with _ says that it is meant.",
+        unused,
+    ),
+    Rule(
+        "twice",
+        "The same costly thing computed more than once: a product of matrices, a loop, a sort, "
+        "random numbers of one key.",
+        "Compute it once and keep it; jax.value_and_grad gives a loss and its gradient at once.",
+        computed_twice,
+    ),
+    Rule(
+        "donation",
+        "A donated argument whose memory no result can take.",
+        "Do not donate it, or return a result of its shape and type.",
+        donation,
+    ),
+    Rule(
+        "callback-in-loop",
+        "A callback, such as jax.debug.print, in each iteration of a loop.",
+        "Return the values as results of the loop, or put it under jax.lax.cond.",
+        callback_in_loop,
+    ),
+    Rule(
+        "where-gradient",
+        "jnp.where hides a value that is not finite, and not its derivative, which makes the "
+        "gradient NaN.",
+        "Choose before, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) in the place of jnp.sqrt(x).",
+        unsafe_where,
+    ),
+    Rule(
+        "unrolled",
+        "A loop of Python whose iterations leave the same equations: it is traced and compiled "
+        "once for each.",
+        "Write it as jax.lax.scan or jax.lax.fori_loop, over stacked parameters.",
+        unrolled_loop,
+    ),
+)
+RULES = {rule.name: rule for rule in _EVERY}
