@@ -60,7 +60,7 @@ from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import Value
 from taxpr._sites.walk import iter_eqns, numbered
-from taxpr._source.files import is_user_file
+from taxpr._source.files import is_library_file, is_user_file
 from taxpr._source.statements import Statement, statements_of
 from taxpr._states.make_jaxpr import make_jaxpr
 from taxpr._states.stateful import states_of
@@ -139,6 +139,7 @@ __all__ = [
     "injector",
     "is_dropped",
     "is_hop",
+    "is_library_file",
     "is_literal",
     "is_recomputed",
     "is_tag",

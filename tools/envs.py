@@ -6,13 +6,19 @@ python tools/envs.py test [NAME ...]   does so for these (default: all) and runs
 Needs .envs/uv/bin/uv, which the Makefile installs. An environment whose Python is not installed
 is left out, and the summary says so; with REQUIRE_ALL=1 it is an error. With ALL=1 all tests run,
 the slow ones too, and on every jax, not a selection on the older ones.
+
+Each run is a pytest process of its own, and as many run at once as there are processors: that
+takes less than sharing each run among workers, which all collect all of its tests. What a run
+prints comes when it has ended.
 """
 
 import os
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,9 +54,7 @@ def marked(*conditions: str) -> str:
 
 # Importing these plugins takes each process seconds.
 LIGHT = "-p no:nbval -p no:playwright"
-# The slow tests stand together, so a worker that has nothing left takes half of the other's.
-SHARED = "-n 2 --dist worksteal"
-TWO = f"{LIGHT} {SHARED}"
+DOCTESTS = "--doctest-modules --doctest-glob=*.md"
 NBVAL = (
     "--nbval --nbval-current-env --nbval-cell-timeout=300"
     " --nbval-sanitize-with=tests/nbval_sanitize.cfg -p no:playwright"
@@ -63,33 +67,33 @@ NEWEST = Env(
     pins=(),
     extra="dev",
     npm=("axe-core@4.14.1", "typescript@5.9.3"),
+    # The longest first, so that none is left alone at the end.
     runs=(
-        "tests taxpr taxpr_jupyter README.md docs --ignore=tests/browser --ignore=tests/clients"
-        " --ignore=tests/devices --ignore=tests/site --ignore=tests/notebooks/test_execute.py"
-        # These import other people's libraries; their examples are tests/clients.
-        " --ignore=tests/client_states.py --ignore=taxpr_jupyter/_states/_libraries"
-        f" --doctest-modules --doctest-glob=*.md {TWO} {marked()}",
-        f"tests/devices {TWO} {marked()}",
-        f"tests/browser -p no:nbval {SHARED} {marked()}",
-        # Each notebook has a kernel of its own, so it stays with one worker.
-        f"notebooks --ignore={LIBRARIES} {NBVAL} -n 2 --dist loadfile",
+        f"tests/jupyter {LIGHT} {marked()}",
+        f"tests/browser -p no:nbval {marked()}",
+        f"tests/core {LIGHT} {marked()}",
+        f"tests/devices {LIGHT} {marked()}",
+        f"notebooks --ignore={LIBRARIES} {NBVAL}",
+        # The libraries of others are not here: their examples are tests/clients.
+        "tests/docs tests/fuzz tests/notebooks taxpr taxpr_jupyter README.md docs"
+        f" --ignore=taxpr_jupyter/_states/_libraries {DOCTESTS} {LIGHT} {marked()}",
     ),
 )
 CORE = (
-    f"tests/core {TWO} {marked('not newest_only')}",
-    f"tests/devices {TWO} {marked('not newest_only')}",
-    f"tests/fuzz {TWO}",
+    f"tests/core {LIGHT} {marked('not newest_only')}",
+    f"tests/devices {LIGHT} {marked('not newest_only')}",
+    f"tests/fuzz {LIGHT}",
 )
 # What does not depend on the version of JAX runs with the newest: each program once on the others.
 ONCE = f"{marked('not newest_only')} -k 'not of_jit and not of_vmap and not of_grad'"
 # Between the oldest and the newest little is a thing of its own.
-SELECTION = (f"tests/core/test_hops.py tests/core/test_table.py {TWO} {ONCE}",)
+SELECTION = f"tests/core/test_hops.py tests/core/test_table.py {LIGHT} {ONCE}"
 JAX_0_10 = Env(
     name="jax-0.10",
     pythons=("3.11",),
     pins=("jax==0.10.2",),
     extra="test-core",
-    runs=SELECTION,
+    runs=(SELECTION,),
     every=CORE,
 )
 JAX_0_8 = Env(
@@ -97,7 +101,7 @@ JAX_0_8 = Env(
     pythons=("3.12",),
     pins=("jax==0.8.3",),
     extra="test-core",
-    runs=SELECTION,
+    runs=(SELECTION,),
     every=CORE,
 )
 JAX_0_7 = Env(
@@ -106,17 +110,16 @@ JAX_0_7 = Env(
     pins=("jax==0.7.2",),
     extra="test-core",
     runs=(
-        *SELECTION,
-        f"tests/core/test_meaning.py {TWO} {ONCE}",
+        f"tests/core/test_meaning.py {SELECTION}",
         "tests/core/test_program.py tests/core/test_collect.py tests/core/test_custom_rules.py"
-        f" tests/core/test_state_rules.py tests/core/test_sources.py {TWO}"
+        f" tests/core/test_state_rules.py tests/core/test_sources.py {LIGHT}"
         f" {marked('not newest_only')}",
     ),
     every=CORE,
 )
 # What depends on the versions of IPython and ipywidgets, and pictures of all kinds of programs.
 OF_NOTEBOOKS = "build cell controls interrupt magic saved session states widget"
-PANEL = f"{' '.join(f'tests/jupyter/test_{name}.py' for name in OF_NOTEBOOKS.split())} {TWO}"
+PANEL = f"{' '.join(f'tests/jupyter/test_{name}.py' for name in OF_NOTEBOOKS.split())} {LIGHT}"
 # Google Colab as it comes. Its jax is wired to its accelerators, so nothing may raise it.
 COLAB = Env(
     name="colab",
@@ -137,13 +140,13 @@ COLAB = Env(
     runs=(
         f"{PANEL} {marked('not newest_only')}",
         f"tests/core -m smoke {LIGHT}",
-        f"tests/notebooks {TWO} {marked()}",
+        f"tests/notebooks {LIGHT} {marked()}",
         "tests/browser",
     ),
     every=(
-        f"tests/jupyter {TWO} {marked('not newest_only')}",
+        f"tests/jupyter {LIGHT} {marked('not newest_only')}",
         f"tests/core -m smoke {LIGHT}",
-        f"tests/notebooks {TWO}",
+        f"tests/notebooks {LIGHT}",
         "tests/browser",
     ),
 )
@@ -154,7 +157,7 @@ CLIENTS = Env(
     pythons=("3.13",),
     pins=(),
     extra="test-clients",
-    runs=(f"tests/clients {TWO} {marked()}", f"{LIBRARIES} {NBVAL}"),
+    runs=(f"tests/clients {LIGHT} {marked()}", f"{LIBRARIES} {NBVAL}"),
 )
 DOCS = Env(
     name="docs",
@@ -224,32 +227,65 @@ def install(env: Env) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class Outcome:
+    title: str
+    text: str
+    passed: bool
+    seconds: int
+
+
+def call_pytest(env: Env, title: str, run: str) -> Outcome:
+    """Runs tests in an environment, and prints what pytest printed when all have ended."""
+    start = time.monotonic()
+    pytest = subprocess.run(
+        [env.python, "-m", "pytest", *shlex.split(run)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    seconds = round(time.monotonic() - start)
+    title = f"{title}: pytest {run}"
+    print(f"\n##### {title}\n{pytest.stdout}", flush=True)
+    return Outcome(title, pytest.stdout, pytest.returncode == 0, seconds)
+
+
 def test(envs: list[Env]) -> bool:
-    """Runs the tests of these environments and prints a summary. Returns whether all is well."""
-    summary = []
+    """Runs the tests of these environments and prints a summary. Returns whether all is well.
+
+    What the runs that failed printed is printed once more, next to the summary.
+    """
     well = True
+    not_run: list[str] = []
+    outcomes: list[Future[Outcome]] = []
     all_ran_on = ""
-    for env in envs:
-        if all_ran_on in env.pins:  # with only an old Python, the newest jax is an old one
-            summary.append(f"not run  {env.name}: all tests ran on {all_ran_on} in {NEWEST.name}")
-            continue
-        if why_not := install(env):
-            summary.append(f"not run  {env.name}: {why_not}")
-            well = well and not REQUIRE_ALL
-            continue
-        version = "import platform, jax; print(platform.python_version(), jax.__version__)"
-        python, jax = output(env.python, "-c", version).split()
-        title = f"{env.name} (Python {python}, jax {jax})"
-        if env is NEWEST:
-            all_ran_on = f"jax=={jax}"
-        for run in (env.every or env.runs) if ALL else env.runs:
-            print(f"\n##### {title}: pytest {run}")
-            pytest = subprocess.run([env.python, "-m", "pytest", *shlex.split(run)], cwd=ROOT)
-            passed = pytest.returncode == 0
-            summary.append(f"{'passed' if passed else 'FAILED'}   {title}: pytest {run}")
-            well = well and passed
-    print("\n##### Summary", *summary, sep="\n")
-    return well
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for env in envs:  # the first ones run while the others are installed
+            if all_ran_on in env.pins:  # with only an old Python, the newest jax is an old one
+                not_run.append(f"{env.name}: all tests ran on {all_ran_on} in {NEWEST.name}")
+                continue
+            if why_not := install(env):
+                not_run.append(f"{env.name}: {why_not}")
+                well = well and not REQUIRE_ALL
+                continue
+            version = "import platform, jax; print(platform.python_version(), jax.__version__)"
+            python, jax = output(env.python, "-c", version).split()
+            title = f"{env.name} (Python {python}, jax {jax})"
+            if env is NEWEST:
+                all_ran_on = f"jax=={jax}"
+            for run in (env.every or env.runs) if ALL else env.runs:
+                outcomes.append(pool.submit(call_pytest, env, title, run))
+        ended = [outcome.result() for outcome in outcomes]
+    for outcome in ended:
+        if not outcome.passed:
+            print(f"\n##### FAILED {outcome.title}\n{outcome.text}")
+    print("\n##### Summary")
+    for why_not in not_run:
+        print(f"not run  {why_not}")
+    for outcome in ended:
+        print(f"{'passed' if outcome.passed else 'FAILED'} {outcome.seconds:4} s  {outcome.title}")
+    return well and all(outcome.passed for outcome in ended)
 
 
 def main(command: str, *names: str) -> None:

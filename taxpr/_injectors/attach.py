@@ -22,7 +22,7 @@ from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.parameters import Parameter
 from taxpr._injectors.site_injector import SiteInjector, site_handler
-from taxpr._sites.criteria import Maybe, Selector
+from taxpr._sites.criteria import Maybe, Selector, is_list
 from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
@@ -250,7 +250,7 @@ def _key(where: Selector) -> str:
         return _key(where.where)
     if isinstance(where, Site):
         return where.address
-    if _is_tuple(where):
+    if is_list(where):
         return f"({', '.join(repr(one) if isinstance(one, str) else _key(one) for one in where)})"
     if not callable(where):
         return repr(where)
@@ -260,14 +260,10 @@ def _key(where: Selector) -> str:
     return f"{name}:{code.co_firstlineno}" if code else name
 
 
-def _is_tuple(where: Selector) -> TypeIs[tuple[Selector, ...]]:
-    return isinstance(where, tuple)
-
-
 def _has_predicate(where: Selector) -> bool:
     if isinstance(where, Maybe):
         return _has_predicate(where.where)
-    return any(map(_has_predicate, where)) if _is_tuple(where) else callable(where)
+    return any(map(_has_predicate, where)) if is_list(where) else callable(where)
 
 
 def _unused(key: str, taken: Collection[str | None]) -> str:

@@ -13,8 +13,9 @@ from taxpr._address import Address
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._sites.walk import numbered
+from taxpr._source.files import is_library_file
 from taxpr._source.parsed import functions_around, parsed_of
-from taxpr._source.statements import Statement, is_of_user, statements_in
+from taxpr._source.statements import Statement, statements_in
 from taxpr._variables.table import Variable
 
 _TRACER = str(pathlib.Path(__file__).with_name("functions.py"))
@@ -316,7 +317,7 @@ def _made(eqn: Any, within: _Within) -> tuple[Address | None, tuple[Statement, .
         found = statements_in(codes, instructions)
         return (None, found) if found else (within.call, within.statements)
     found = statements_in(codes[:number], instructions[:number])
-    if not is_of_user(within.function[0]):
+    if is_library_file(within.function[0]):
         return None if found else within.call, (*found, *within.statements)
     here = statements_in(codes[number : number + 1], instructions[number : number + 1])
     call = None if found or _compat.is_recomputed(eqn) else within.home

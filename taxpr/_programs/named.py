@@ -12,7 +12,7 @@ from taxpr._errors import AddressError, SelectorError
 from taxpr._primitives.tag import AtVariable
 from taxpr._programs.edit import tag_where
 from taxpr._programs.traced import Traced
-from taxpr._sites.criteria import Holding, Marked, Maybe, Selector
+from taxpr._sites.criteria import Holding, Maybe, Selector, TagsOf
 from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var, chosen, labels
 from taxpr._variables.table import Variable
@@ -91,7 +91,7 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
 
     def marked(one: Var, may_be_empty: bool) -> Any:
         del may_be_empty
-        return Marked(texts[one], frozenset(at[variable] for variable in found[one]))
+        return TagsOf(texts[one], frozenset(at[variable] for variable in found[one]))
 
     return Tagged(dataclasses.replace(program, jaxpr=jaxpr), _replaced(where, marked))
 

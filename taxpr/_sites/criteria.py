@@ -178,7 +178,7 @@ class Holding(OfVariable):
         return self.text
 
 
-class Marked(Holding):
+class TagsOf(Holding):
     """The tags that stand for a variable in one program, by their addresses."""
 
     def fits(self, thing: Selectable) -> bool:

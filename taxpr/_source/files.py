@@ -1,4 +1,4 @@
-"""Which files are the user's."""
+"""Which files are the user's, and which those of libraries."""
 
 from __future__ import annotations
 
@@ -35,3 +35,20 @@ def is_user_file(file: str) -> bool:
     real = os.path.realpath(file)
     # Of a user's own packages and of Debian's, sysconfig does not know the folders.
     return not real.startswith(_FOLDERS) and _PACKAGES.isdisjoint(real.split(os.sep))
+
+
+def is_library_file(file: str) -> bool:
+    """Whether a file is of Python, of an installed library or of taxpr.
+
+    What `exec` made has no file and is nobody's: neither this nor `is_user_file` holds.
+
+    Args:
+        file: A path, or what stands for one, as `__file__` and tracebacks have it.
+
+    Example:
+        >>> import json
+        >>> from taxpr import is_library_file
+        >>> is_library_file(json.__file__), is_library_file("<string>")
+        (True, False)
+    """
+    return not file.startswith("<") and not is_user_file(file)

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from taxpr import _compat
-from taxpr._source.files import is_user_file
+from taxpr._source.files import is_library_file
 from taxpr._source.parsed import Parsed, Position, parsed_of, position_of
 
 _BLANK = "•"  # for what an expression takes from other expressions
@@ -101,7 +101,7 @@ class _Statements:
     """
 
     def __init__(self, code: CodeType) -> None:
-        self.of_user = is_of_user(code.co_filename)
+        self.of_user = not is_library_file(code.co_filename)
         self._parsed = parsed_of(code) if self.of_user else None
         self.found: dict[int, Statement] = {}
 
@@ -157,7 +157,7 @@ def _statements_in(code: CodeType) -> _Statements | None:
     number = id(code)
     if number not in _known:
         _alive[number] = weakref.ref(code, functools.partial(_forget, number, _known, _alive))
-        own = is_of_user(code.co_filename) or _compat.is_outside_jax(code.co_filename)
+        own = not is_library_file(code.co_filename) or _compat.is_outside_jax(code.co_filename)
         _known[number] = _Statements(code) if own else None
     return _known[number]
 
@@ -171,12 +171,6 @@ def _forget(
     # Given both, since at the end of Python the names of modules are gone before their code is.
     known.pop(number, None)
     alive.pop(number, None)
-
-
-def is_of_user(file: str) -> bool:
-    """Whether the code in a file is the user's."""
-    # What `exec` has made has no source, but the name of its function.
-    return is_user_file(file) or file.startswith("<")
 
 
 def _is_scope(node: ast.AST) -> bool:

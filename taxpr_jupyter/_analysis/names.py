@@ -115,7 +115,7 @@ def argument_names(nested: taxpr.Nested) -> Sequence[str]:
 def is_of_library(nested: taxpr.Nested) -> bool:
     """Whether a nested jaxpr was traced from a function that is not the user's own."""
     file = _file_of(nested)
-    return bool(file) and not taxpr.is_user_file(file)
+    return bool(file) and taxpr.is_library_file(file)
 
 
 def is_of_jax(nested: taxpr.Nested) -> bool:

@@ -197,7 +197,7 @@ def _steps(stack: Sequence[taxpr.Statement], derived: bool) -> Iterator[Step]:
 
 
 def _of_library(frame: taxpr.Statement) -> bool:
-    return not (frame.file.startswith("<") or taxpr.is_user_file(frame.file))
+    return taxpr.is_library_file(frame.file)
 
 
 def _derivative(text: str, derived: bool) -> str:

@@ -218,10 +218,7 @@ class Fold:
         """Whether it is all code of a library, without another module in it."""
         if not item.is_group:
             source = taxpr.source_of(item.eqn)
-            # What `exec` has made, or stdin, is the user's.
-            return source is not None and not (
-                source.file.startswith("<") or taxpr.is_user_file(source.file)
-            )
+            return source is not None and taxpr.is_library_file(source.file)
         return self._of_library.of(
             item,
             lambda item: (

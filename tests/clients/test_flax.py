@@ -81,6 +81,7 @@ def test_linen_captures_what_collect_returns():
         assert_close(jnp.ravel(found[layer]), jnp.ravel(expected))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("layer", ["Dense_0", "LayerNorm_0", "Dense_1"])
 def test_linen_intercepts_what_inject_changes(layer):
     def edited(factor, variables, x):

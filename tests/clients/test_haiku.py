@@ -64,6 +64,7 @@ def intercepted(change, *args):
         return NET.apply(*args)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_an_interceptor_does_what_inject_does(layer):
     def edited(factor, params, x):

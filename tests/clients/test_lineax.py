@@ -82,6 +82,7 @@ SOLVES = [by_lu, least_squares, by_cg, mapped_lu, mapped_cg, root, fit]
 PROGRAMS = [*SOLVES, implicit_ode, gradient(by_lu), gradient(by_cg), gradient(mapped_lu)]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_tags_at_random_places_change_nothing(fn):
     if "cg" in fn.__name__:  # its own tag has one name at several places
@@ -91,6 +92,7 @@ def test_tags_at_random_places_change_nothing(fn):
         check_identity(fn, A, B)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("fn", SOLVES, ids=lambda fn: fn.__name__)
 def test_all_values_can_be_looked_at_but_those_that_never_run(fn):
     program = taxpr.trace(fn)(A, B)
