@@ -80,7 +80,10 @@ _TABLE = _Table()
 
 
 def register(kind: Kind | None, hop: Hop) -> None:
-    """Add an entry; None, a primitive that this JAX does not have, adds nothing."""
+    """Add an entry of taxpr's own; None, a primitive that this JAX does not have, adds nothing.
+
+    What the entry returns is not checked, and ``own_derivative=None`` means False.
+    """
     if kind is not None:
         _TABLE.add({kind: hop}, fixed=True)
 
