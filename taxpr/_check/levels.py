@@ -13,7 +13,8 @@ from taxpr._primitives.tag import is_tag
 from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
 from taxpr._sites.walk import numbered
-from taxpr._source.statements import Statement, is_of_user, statements_of
+from taxpr._source.files import is_library_file
+from taxpr._source.statements import Statement, statements_of
 from taxpr._variables.table import Variable
 
 
@@ -50,7 +51,7 @@ class Op(NamedTuple):
     def is_users(self) -> bool:
         """Whether a function of the user's made it, by JAX alone and not by another library."""
         made = statements_of(self.eqn, libraries=True)
-        return bool(self.statements) and (not made or is_of_user(made[0].file))
+        return bool(self.statements) and not (made and is_library_file(made[0].file))
 
 
 @dataclasses.dataclass
@@ -203,5 +204,5 @@ def _below(level: Level, eqn: Any, nested: Any, home: Address) -> Level:
         in_loop=level.in_loop or is_loop(eqn),
         passed_over=not is_loop(eqn) and (level.passed_over or nested.conditional),
         own_rule=level.own_rule or rule,
-        users=level.users and (function is None or is_of_user(function[0])),
+        users=level.users and not (function and is_library_file(function[0])),
     )

@@ -15,7 +15,7 @@ from taxpr._check.findings import Suspicion
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._hops.table import nested_jaxprs
 from taxpr._sites.walk import iter_eqns
-from taxpr._source.statements import is_of_user
+from taxpr._source.files import is_library_file
 
 # An expression that says which type it wants.
 _ASKED = re.compile(
@@ -155,7 +155,7 @@ def _traced_twice(program: Examined) -> Iterator[Suspicion]:
         function = _compat.function_of(inner)
         avals = [var.aval for var in inner.invars]
         arrays = all(isinstance(aval, _compat.ShapedArray) for aval in avals)
-        if function is None or not is_of_user(function[0]) or not arrays:
+        if function is None or is_library_file(function[0]) or not arrays:
             continue
         weak = tuple(aval.weak_type for aval in avals)
         others = seen.setdefault((function, tuple((a.shape, a.dtype) for a in avals)), [])
