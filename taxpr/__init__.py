@@ -55,6 +55,10 @@ from taxpr._programs.gradients import grad_at
 from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.transforms import collect, inject
+from taxpr._recordings.recorded import Recorded
+from taxpr._recordings.recording import Recording, load_recording
+from taxpr._recordings.summary import Stats
+from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import line, maybe, scope
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
@@ -104,6 +108,8 @@ __all__ = [
     "Nested",
     "Param",
     "Program",
+    "Recorded",
+    "Recording",
     "RefusedError",
     "SelectorError",
     "Site",
@@ -114,6 +120,7 @@ __all__ = [
     "State",
     "StateError",
     "Statement",
+    "Stats",
     "Steps",
     "TagError",
     "TaxprError",
@@ -148,6 +155,7 @@ __all__ = [
     "iter_tags",
     "keep",
     "line",
+    "load_recording",
     "make_jaxpr",
     "maybe",
     "nested_jaxprs",
@@ -187,6 +195,7 @@ __all__ = [
     "var",
     "var_names",
     "warnings_to",
+    "watch",
     "with_settings",
     "zero",
 ]

@@ -23,6 +23,7 @@ def compare(fn, args, monkeypatch, around=()):
     """
     program = taxpr.trace(fn, names=True)(*args)
     found = collected(program, args)
+    check_recorded(program, args, found)
     monkeypatch.setattr(jax, "checkpoint", lambda fn: fn)  # which traces also op by op
     expected = Locals({one.file for one in program.variables()})(fn, *args)
     # Op by op, the counter of a loop is a number of Python.
@@ -133,6 +134,33 @@ def collected(program, args):
         each = zip(*rows, strict=True) if loops else rows
         out.setdefault(key, []).extend(x for step in each for x in step)
     return out
+
+
+def check_recorded(program, args, expected):
+    """Assert that a recording kept the same. What a loop is only handed it has once."""
+    every = [one for one in program.variables() if not one.recomputed]
+    rec = taxpr.watch(program)(*args)
+    values = {}
+    for part in rec.parts:
+        if part.variable in every:
+            kept = part.kept
+            one = np.asarray(kept.value).reshape(-1, *kept.shape)
+            one = one if kept.fired is None else one[kept.fired.reshape(-1)]
+            key = part.variable.function, part.variable.text, part.variable.line
+            values.setdefault(key, []).append(list(one))
+    assert values.keys() == expected.keys()
+    for key, parts in values.items():
+        rest = list(expected[key])
+        for x in (x for one in parts for x in one):
+            same = [k for k, other in enumerate(rest) if close(x, other)]
+            assert same, (key, x)
+            del rest[same[0]]
+        # What is left was handed to several iterations.
+        assert all(any(close(x, other) for one in parts for x in one) for other in rest)
+
+
+def close(one, other):
+    return one.shape == other.shape and np.allclose(one, other, 1e-5, 1e-6, equal_nan=True)
 
 
 def exact(one):

@@ -25,15 +25,14 @@ from taxpr._compat import (
     ClosedJaxpr,
     JaxprEqn,
     Mesh,
-    Sharding,
     StoredJaxpr,
-    TreeDef,
 )
 from taxpr._engine.donation import donates, kept_apart
 from taxpr._engine.dropped import warn_of_dropped_rules, warn_of_stale_derivatives
 from taxpr._engine.handler import Handler
 from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._engine.plan import Plan, plan_key, plan_of
+from taxpr._engine.retraced import moved, retraced, with_origin
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Made, Options
 from taxpr._hops.table import inject_rule, is_brought
@@ -185,22 +184,22 @@ class _Threader:
             moves = [_compat.sharding_on(atom.aval, mesh) for atom in now]
             sent = zip(now, moves, strict=True)
             back = [move and _compat.aval_of(atom).sharding for atom, move in sent]
-            now = _moved(splice, now, moves)
+            now = moved(splice, now, moves)
             atoms = None
             if isinstance(todo, Handler) and todo.rewire is not None and not self._donates:
                 atoms = todo.rewire(eqn, now, splice.read(eqn.invars))
             if atoms is not None:
-                ctx.update(zip(used, _moved(splice, atoms[0], back), strict=True))
+                ctx.update(zip(used, moved(splice, atoms[0], back), strict=True))
                 splice.write(eqn.outvars, atoms[1])
                 continue
             avals = [_compat.aval_of(atom) for atom in (*now, *eqn.invars)]
             if isinstance(todo, dict):
                 run = self._hop(eqn, todo, used, here)
-                piece, tree = _traced(run, avals, eqn, mesh)
-                piece = _with_origin(piece, eqn)
+                piece, tree = retraced(run, avals, eqn, mesh)
+                piece = with_origin(piece, eqn)
             else:
                 run = _handled(todo, here, eqn, len(used))
-                piece, tree = _traced(run, avals, eqn, mesh)
+                piece, tree = retraced(run, avals, eqn, mesh)
                 if (
                     todo.injects is not None
                     and is_differentiated(eqn)
@@ -211,10 +210,10 @@ class _Threader:
                     piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
             now, outs, new = jax.tree.unflatten(tree, flat)
-            ctx.update(zip(used, _moved(splice, now, back), strict=True))
+            ctx.update(zip(used, moved(splice, now, back), strict=True))
             splice.write(eqn.outvars, outs)
             leaves, tree = jax.tree.flatten(new)
-            leaves = _moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
+            leaves = moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
             for key, value in jax.tree.unflatten(tree, leaves).items():
                 emits[label / local / key] = value
         splice.keep(inner.eqns[done:])
@@ -269,35 +268,3 @@ def _handled(handler: Handler, address: str, eqn: JaxprEqn, n_ctx: int) -> Calla
     if handler.injects is not None:
         run.__wrapped__ = handler.injects  # pyright: ignore[reportFunctionMemberAccess]
     return run
-
-
-def _moved(
-    splice: Splice, atoms: Sequence[Atom], shardings: Sequence[Sharding | None]
-) -> list[Atom]:
-    """Move atoms to shardings on another mesh; None leaves one as it is.
-
-    Where mesh axes have other types, as inside `jax.sharding.auto_axes`, a value from outside must
-    be moved before use.
-    """
-    now = list(atoms)
-    for k, sharding in enumerate(shardings):
-        if sharding is not None:
-            move = functools.partial(_compat.moved_to, sharding=sharding)
-            (now[k],) = splice.inline(_compat.make_jaxpr(move)(atoms[k].aval), [atoms[k]])
-    return now
-
-
-def _traced(
-    run: Callable[..., Made], avals: Sequence[Aval], eqn: JaxprEqn, mesh: Mesh
-) -> tuple[ClosedJaxpr, TreeDef]:
-    """The jaxpr of ``run``, traced in place of ``eqn``, and the tree of its results."""
-    with _compat.as_traced(eqn, mesh), jax.disable_jit(False):
-        jaxpr, shapes = _compat.make_jaxpr_and_shapes(run)(*avals)
-    return jaxpr, jax.tree.structure(shapes)
-
-
-def _with_origin(piece: ClosedJaxpr, eqn: JaxprEqn) -> ClosedJaxpr:
-    """The jaxpr whose equations have the source, scope and context of ``eqn``."""
-    inner = _compat.open_jaxpr(piece)
-    eqns = [e.replace(source_info=eqn.source_info, ctx=eqn.ctx) for e in inner.eqns]
-    return _compat.rebuilt(piece, eqns=eqns)

@@ -75,13 +75,21 @@ class Splice:
     def keep(self, eqns: Sequence[JaxprEqn]) -> None:
         self._eqns += [rewired(eqn, self._now) for eqn in eqns]
 
-    def inline(self, piece: ClosedJaxpr, atoms: Sequence[Atom]) -> list[Atom]:
+    def inline(
+        self, piece: ClosedJaxpr, atoms: Sequence[Atom], *, again: bool = False
+    ) -> list[Atom]:
+        """Add the equations of a piece; with ``again`` one that may be there already."""
         inner = _compat.open_jaxpr(piece)
         local: dict[Var, Atom] = dict(zip(inner.invars, atoms, strict=True))
         for var, value in zip(inner.constvars, _compat.consts_of(piece), strict=True):
             local[var] = self._const(var, value)
         for eqn in inner.eqns:
-            self._eqns.append(rewired(eqn, local))
+            now = rewired(eqn, local)
+            if again:
+                fresh = [_compat.fresh_var(var.aval) for var in eqn.outvars]
+                local.update(zip(eqn.outvars, fresh, strict=True))
+                now = now.replace(outvars=fresh)
+            self._eqns.append(now)
         return substituted(inner.outvars, local)
 
     def _const(self, var: Var, value: Array) -> Var:

@@ -103,7 +103,15 @@ class Traced:
         """
         flat = self.flat(args, kwargs)
         run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
-        return self._in_order(jax.tree.unflatten(self.out_tree, run(*flat)))
+        return self.result(run(*flat))
+
+    def result(self, flat: Sequence[Array]) -> PyTree:
+        """The result of a call, of its flat outputs.
+
+        Args:
+            flat: The flat outputs.
+        """
+        return self._in_order(jax.tree.unflatten(self.out_tree, flat))
 
     def _in_order(self, result: PyTree) -> PyTree:
         return result if self.arranged is None else self.arranged(result)

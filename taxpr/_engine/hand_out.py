@@ -1,0 +1,232 @@
+"""Make a program also return values of its equations, tagged or not, at any depth.
+
+An equation that makes a wanted value stays as it is: its variable becomes a further result of its
+jaxpr. The rules of the higher-order equations carry these results outwards, as they do for
+`collect`. The derivative rules of equations around a value are dropped: the program is run, not
+differentiated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, Mesh, StoredJaxpr
+from taxpr._engine.hop_thread import ThreadedJaxpr
+from taxpr._engine.retraced import moved, retraced, with_origin
+from taxpr._hops.protocol import Beside, Emission, Emits, Made, Nested, Options
+from taxpr._hops.rebuild import Slots, wrong_entry
+from taxpr._hops.table import inject_rule, is_brought, nested_jaxprs
+from taxpr._jaxprs.splice import Splice
+from taxpr._sites.values import Value
+from taxpr._sites.walk import local_names
+
+# What is handed out of a value: itself, or what this computes of it.
+Summary = Callable[[Array], Array]
+_OPTIONS = Options(custom_rules="drop")
+_Slot = tuple[str, int, int]  # kind, number and result, as in a `Place`
+
+
+@dataclasses.dataclass
+class _Wanted:
+    """The values wanted of a jaxpr and of its nested jaxprs."""
+
+    at: dict[_Slot, tuple[bool, Summary | None]] = dataclasses.field(
+        default_factory=dict[_Slot, tuple[bool, Summary | None]]
+    )
+    below: dict[int, dict[str, _Wanted]] = dataclasses.field(
+        default_factory=dict[int, "dict[str, _Wanted]"]
+    )
+
+    @functools.cached_property
+    def key(self) -> Hashable:
+        """Equal for equal work."""
+        below = (
+            (position, label, sub.key)
+            for position, of_eqn in self.below.items()
+            for label, sub in of_eqn.items()
+        )
+        return frozenset(self.at.items()), frozenset(below)
+
+
+def hand_out(
+    jaxpr: ClosedJaxpr, values: Iterable[Value], *, max_steps: int, summaries: Mapping[str, Summary]
+) -> ThreadedJaxpr:
+    """The jaxpr ``args -> [*outs, *handed out]``, which can unpack its results.
+
+    Args:
+        jaxpr: A closed jaxpr.
+        values: The values, none of which is in an equation that cannot be injected.
+        max_steps: How many iterations of a while loop have a place.
+        summaries: By the addresses of values, what is computed of these and handed out instead.
+    """
+    wanted = _Wanted()
+    for value in values:
+        here = wanted
+        for step in value.steps:
+            here = here.below.setdefault(step.position, {}).setdefault(step.nested.label, _Wanted())
+        slot = value.place.kind, value.place.number, value.place.out or 0
+        looped = any(step.is_while for step in value.steps)
+        here.at[slot] = looped, summaries.get(value.address)
+    return _HandingOut(max_steps).jaxpr(jaxpr, wanted, Address(), Address())
+
+
+class _HandingOut:
+    """One call of `hand_out`: remembers what it has made."""
+
+    def __init__(self, max_steps: int) -> None:
+        self._max_steps = max_steps
+        self._done: dict[Hashable, tuple[StoredJaxpr, ThreadedJaxpr]] = {}
+
+    def jaxpr(
+        self,
+        stored: StoredJaxpr,
+        wanted: _Wanted,
+        label: Address,
+        address: Address,
+        probed: bool = False,
+    ) -> ThreadedJaxpr:
+        """The jaxpr that also hands out; ``address`` is the first place that has it."""
+        mesh = _compat.mesh_here()
+        key = id(stored), wanted.key, label, probed, mesh
+        if key not in self._done:
+            built = self._build(stored, wanted, label, address, probed, mesh)
+            self._done[key] = stored, built  # the id in the key is that of a living object
+        return self._done[key][1]
+
+    def _build(
+        self,
+        stored: StoredJaxpr,
+        wanted: _Wanted,
+        label: Address,
+        address: Address,
+        probed: bool,
+        outside: Mesh,
+    ) -> ThreadedJaxpr:
+        inner = _compat.open_jaxpr(stored)
+        splice = Splice(inner, _compat.consts_of(stored))
+        emits: Emits = {}
+
+        def put(atom: Atom, slot: _Slot, local: str) -> None:
+            looped, summary = wanted.at[slot]
+            if summary is not None:
+                [atom] = splice.inline(_piece(summary, atom.aval), [atom], again=True)
+            leaves: list[Any] = [atom]
+            if looped:
+                [true] = splice.inline(_compat.make_jaxpr(_true)(), [])
+                leaves = [Slots(leaves, true, self._max_steps)]  # type: ignore[arg-type]
+            emits[label / local] = Emission(leaves, None)
+
+        for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+            for k, var in enumerate(variables):
+                if (kind, k, 0) in wanted.at:
+                    put(var, (kind, k, 0), f"{kind}{k}")
+        results: dict[int, list[int]] = {}
+        for kind, position, result in wanted.at:
+            if kind == "eqn":
+                results.setdefault(position, []).append(result)
+        done = 0
+        names = local_names(inner, {*results, *wanted.below})
+        for position, local in names.items():
+            splice.keep(inner.eqns[done:position])
+            eqn, done = inner.eqns[position], position + 1
+            if position in wanted.below:
+                outs, new = self._hop(eqn, wanted.below[position], address / local, splice, outside)
+                splice.write(eqn.outvars, outs)
+                emits.update({label / local / key: value for key, value in new.items()})
+            else:
+                # An unused result may be a DropVar, which nothing can read.
+                outvars = [
+                    _compat.fresh_var(var.aval) if _compat.is_dropped(var) else var
+                    for var in eqn.outvars
+                ]
+                splice.keep([eqn.replace(outvars=outvars)])
+                outs = outvars
+            for k in results.get(position, ()):
+                put(outs[k], ("eqn", position, k), f"{local}.{k}")
+        splice.keep(inner.eqns[done:])
+        if probed:
+            [one_run] = splice.inline(_compat.make_jaxpr(lambda: jnp.int32(0))(), [])
+            emits[label] = Emission([one_run], None)
+        leaves, tree = jax.tree.flatten(emits)
+        jaxpr = splice.finish(inner.invars, [*splice.read(inner.outvars), *leaves])
+        return ThreadedJaxpr(jaxpr, 0, tree, touched=True, address=address)
+
+    def _hop(
+        self,
+        eqn: JaxprEqn,
+        wanted: Mapping[str, _Wanted],
+        address: Address,
+        splice: Splice,
+        outside: Mesh,
+    ) -> tuple[list[Atom], Emits]:
+        """Trace an equation that holds wanted values again: its results, and what it hands out."""
+        rule = inject_rule(eqn)
+        assert rule is not None, "refused before"
+        mesh = _compat.mesh_at(eqn, is_hop=True)
+
+        def run(*operands: Array) -> Made:
+            thread = _Thread(self, eqn, wanted, address)
+            _, outs, emits = rule(eqn, [], list(operands), thread)
+            return [], list(outs), {key: one for key, one in emits.items() if key not in wanted}
+
+        piece, tree = retraced(run, [_compat.aval_of(atom) for atom in eqn.invars], eqn, mesh)
+        flat = splice.inline(with_origin(piece, eqn), splice.read(eqn.invars))
+        _, outs, new = jax.tree.unflatten(tree, flat)
+        leaves, tree = jax.tree.flatten(new)
+        leaves = moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
+        return outs, jax.tree.unflatten(tree, leaves)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Thread:
+    """The jaxprs of one equation for its rule, without a context; see `Thread`."""
+
+    handing: _HandingOut
+    eqn: JaxprEqn
+    wanted: Mapping[str, _Wanted]
+    address: Address
+    options: Options = _OPTIONS
+    used: tuple[int, ...] = ()
+    observes: bool = True
+    seen: frozenset[int] = frozenset()
+
+    @functools.cached_property
+    def _nested(self) -> dict[str, Nested]:
+        return {nested.label: nested for nested in nested_jaxprs(self.eqn)}
+
+    def selected(self, label: str) -> list[str]:
+        """What is handed out of a nested jaxpr, for messages."""
+        return [f"a value of {self.address / label}"]
+
+    def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
+        """A derivative rule as it is: none runs."""
+        return self.handing.jaxpr(jaxpr, _Wanted(), Address(label), self.address / label), None
+
+    def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> ThreadedJaxpr:
+        """The nested jaxpr of a label, which also hands out."""
+        del ctx
+        if label not in self._nested:
+            labels = ", ".join(map(repr, self._nested))
+            text = f"inject asked for thread({label!r}), and nested gave the labels {labels}"
+            raise wrong_entry(self.eqn, text)
+        checked, below = is_brought(self.eqn), self.wanted.get(label, _Wanted())
+        stored, home = self._nested[label].stored, self.address / label
+        built = self.handing.jaxpr(stored, below, Address(label), home, checked and bool(below))
+        return built.asked_by(self.eqn, label) if checked else built
+
+
+@functools.lru_cache(maxsize=1024)
+def _piece(summary: Summary, aval: Aval) -> ClosedJaxpr:
+    return _compat.make_jaxpr(summary)(aval)
+
+
+def _true() -> Array:
+    return jnp.bool_(True)

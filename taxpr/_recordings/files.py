@@ -1,0 +1,157 @@
+"""Recordings in files: arrays in a `.npz`, and beside them what they are, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._errors import ArgumentError
+from taxpr._jaxprs.trees import named_leaves
+from taxpr._recordings.recorded import Part
+from taxpr._recordings.run import Kept
+from taxpr._sites.skipped import Skipped
+from taxpr._variables.table import Variable
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+# Name, results, parts, skipped places, notes.
+Contents = tuple[str, Any, list[Part], tuple[Skipped, ...], tuple[str, ...]]
+
+_VERSION = 1
+_ABOUT = "about"
+
+
+def write(path: str | pathlib.Path, contents: Contents) -> None:
+    """Write name, results, parts, skipped places and notes of a recording to a file."""
+    called, result, parts, skipped, notes = contents
+    arrays: dict[str, Any] = {}
+    about: list[dict[str, Any]] = []
+    numbers: dict[int, int] = {}
+    for part in parts:
+        kept = part.kept
+        number = numbers.setdefault(id(kept), len(numbers))
+        for name in ("value", "table", "fired"):
+            array = getattr(kept, name)
+            if array is not None:
+                arrays[f"{name}{number}"] = _plain(array)
+        about.append(
+            {
+                **{name: getattr(part, name) for name in _OF_PART},
+                "kept": number,
+                "axes": kept.axes,
+                "shape": kept.shape,
+                "dtype": _dtype(kept),
+                "variable": part.variable and _of_variable(part.variable),
+            }
+        )
+    outs = named_leaves("", result)
+    out: list[list[str]] = []
+    for k, (name, leaf) in enumerate((n, x) for n, x in outs if hasattr(x, "dtype")):
+        arrays[f"out{k}"] = _plain(leaf)
+        out.append([str(name), str(leaf.dtype)])
+    said = {
+        "taxpr": _VERSION,
+        "name": called,
+        "notes": notes,
+        "skipped": [dataclasses.asdict(one) for one in skipped],
+        "parts": about,
+        "out": out,
+    }
+    arrays[_ABOUT] = np.array(json.dumps(said))
+    with open(path, "wb") as file:  # else NumPy adds an ending to the name
+        np.savez_compressed(file, **arrays)
+
+
+_OF_PART = "name", "path", "address", "file", "line", "function", "mapped"
+_OF_VARIABLE = "name", "path", "function", "file", "begins", "line", "occurrence"
+
+
+def _of_variable(one: Variable) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in (*_OF_VARIABLE, "address", "loops", "mapped")}
+
+
+def _dtype(kept: Kept) -> str:
+    if _compat.is_extended(kept.dtype):
+        return f"key {_compat.key_impl(kept.dtype)}"
+    return str(kept.dtype)
+
+
+def _plain(x: Any) -> Any:
+    """An array of a dtype that a file can have."""
+    if _compat.is_extended(x.dtype):
+        return np.asarray(jax.random.key_data(x))
+    x = np.asarray(x)
+    if x.dtype.kind != "V" and x.dtype.isbuiltin == 1:
+        return x
+    wide = x.astype(np.int8) if "int" in x.dtype.name else x
+    return wide if wide.dtype.isbuiltin == 1 else wide.view(f"u{wide.dtype.itemsize}")
+
+
+def _restored(x: Any, dtype: str) -> Any:
+    if dtype.startswith("key "):
+        return jax.random.wrap_key_data(x, impl=dtype.removeprefix("key "))
+    of = jax.numpy.dtype(dtype)
+    if x.dtype == of:
+        return x
+    return x.astype(of) if x.dtype == np.int8 else x.view(of)
+
+
+def read(path: str | pathlib.Path) -> Contents:
+    """The contents of a file; see `load_recording`."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(arrays[_ABOUT].item())
+        version = about["taxpr"]
+    except (ValueError, KeyError, zipfile.BadZipFile, json.JSONDecodeError, EOFError):
+        raise ArgumentError(
+            f"load_recording: {path} is no recording. Recording.save writes one."
+        ) from None
+    if version != _VERSION:
+        raise ArgumentError(
+            f"load_recording: {path} has the format {version}, and this taxpr reads {_VERSION}."
+        )
+    kept: dict[int, Kept] = {}
+    parts = [_part(one, arrays, kept) for one in about["parts"]]
+    out = {
+        name: _restored(arrays[f"out{k}"], dtype) for k, (name, dtype) in enumerate(about["out"])
+    }
+    skipped = tuple(
+        Skipped(one["reason"], one["primitive"], tuple(one["addresses"]))
+        for one in about["skipped"]
+    )
+    return about["name"], out, parts, skipped, tuple(about["notes"])
+
+
+def _part(one: Mapping[str, Any], arrays: Mapping[str, Any], kept: dict[int, Kept]) -> Part:
+    number, dtype = one["kept"], one["dtype"]
+    if number not in kept:
+        table, fired = (arrays.get(f"{name}{number}") for name in ("table", "fired"))
+        value = arrays.get(f"value{number}")
+        value = None if value is None else _restored(value, dtype)
+        of = jax.numpy.dtype(dtype) if value is None else value.dtype
+        axes, shape = tuple(one["axes"]), tuple(one["shape"])
+        kept[number] = Kept(axes, shape, of, value, table, fired)
+    given: dict[str, Any] = {name: one[name] for name in _OF_PART}
+    given["mapped"] = tuple(one["mapped"])
+    variable = one["variable"] and _variable(one["variable"])
+    return Part(**given, variable=variable, kept=kept[number])
+
+
+def _variable(one: Mapping[str, Any]) -> Variable:
+    return Variable(
+        **{name: one[name] for name in _OF_VARIABLE},
+        address=Address(one["address"]),
+        aval=None,
+        loops=tuple(map(Address, one["loops"])),
+        mapped=tuple(one["mapped"]),
+    )

@@ -1,0 +1,250 @@
+"""`Recording`: the values that a run of a program kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from taxpr._answers.answer import Answer
+from taxpr._answers.charts import Chart, Lines
+from taxpr._compat import PyTree
+from taxpr._errors import SelectorError
+from taxpr._recordings.files import read, write
+from taxpr._recordings.recorded import Part, Recorded, nonfinite
+from taxpr._sites.criteria import nearest
+from taxpr._sites.skipped import Skipped
+from taxpr._variables.select import Var, chosen, var
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedRow:
+    """A row of the table of a recording: one value by one name; see `Recording.table`."""
+
+    variable: str
+    function: str
+    line: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    ran: str
+    mean: float | None
+    std: float | None
+    min: float | None
+    max: float | None
+    norm: float | None
+    zeros: float | None
+    nonfinite: str
+    address: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RecordingTable(Answer):
+    """The table of a recording."""
+
+    _columns = (
+        "variable",
+        "line",
+        "axes",
+        "shape",
+        "dtype",
+        "ran",
+        "mean",
+        "std",
+        "min",
+        "max",
+        "nonfinite",
+    )
+
+    def chart(self) -> Chart | None:
+        """The norm of each value, in the order of execution."""
+        norms = [row.norm if row.norm is not None else np.nan for row in self.rows]
+        return Lines({"norm": np.array(norms)}, xlabel="values in order") if norms else None
+
+
+class Recording:
+    """The values that a run kept, by the names of variables; `taxpr.watch` makes it.
+
+    ``rec["attention.scores"]`` is the value of a variable: a `Recorded`. A key may also be the name
+    of a tag, an address, or a `var`.
+
+    Attributes:
+        out: The result of the program. Of a loaded recording a dict by names.
+        parts: What was kept, in the order of execution.
+        skipped: What could not be read, with the reasons.
+        notes: How it was kept, in sentences.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def loss(w, x):
+        ...     h = jnp.tanh(x @ w)
+        ...     return jnp.mean(h)
+        >>> rec = taxpr.watch(loss)(jnp.ones((2, 3)), jnp.ones((4, 2)))
+        >>> rec
+        <recording of loss: w, x, h>
+        >>> rec["h"].value.shape, rec["h"].line.endswith(":2")
+        ((4, 3), True)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        out: PyTree,
+        parts: Sequence[Part],
+        skipped: tuple[Skipped, ...],
+        notes: tuple[str, ...],
+    ) -> None:
+        self.name, self.out, self.parts = name, out, tuple(parts)
+        self.skipped, self.notes = skipped, notes
+
+    def __getitem__(self, key: str | Var) -> Recorded:
+        if isinstance(key, str):
+            named = [part for part in self.parts if part.name == key]
+            named = named or [part for part in self.parts if part.name + part.path == key]
+            named = named or [part for part in self.parts if part.address == key][:1]
+            if named:
+                return Recorded(key, tuple(named))
+        where = var(key) if isinstance(key, str) else key
+        by_variable = {part.variable: part for part in self.parts if part.variable}
+        found = chosen(list(by_variable), where, may_be_empty=True)
+        if not found:
+            known = (part.name for part in self.parts)
+            raise SelectorError(
+                f"{self!r} has no {key!r}.{nearest(where.text, dict.fromkeys(known))}"
+            )
+        paths = {one.path for one in found}
+        parts = tuple(
+            dataclasses.replace(by_variable[one], path=one.path if len(paths) > 1 else "")
+            for one in found
+        )
+        return Recorded(where.text, parts)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return isinstance(key, (str, Var)) and bool(self[key].parts)
+        except SelectorError:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def keys(self) -> list[str]:
+        """The names, in the order of execution."""
+        return list(dict.fromkeys(part.name for part in self.parts))
+
+    def at_line(self, file: str, line: int | None = None) -> list[Recorded]:
+        """What a line of the source bound.
+
+        Args:
+            file: The file, or the end of its path; or with the line, as in ``"model.py:12"``.
+            line: The line, from 1.
+        """
+        if line is None:
+            file, _, number = file.rpartition(":")
+            line = int(number)
+        wanted = pathlib.PurePath(file).parts
+        return [
+            Recorded(part.name, (part,))
+            for part in self.parts
+            if part.file and part.line == line
+            if pathlib.PurePath(part.file).parts[-len(wanted) :] == wanted
+        ]
+
+    def table(self) -> RecordingTable:
+        """What was kept, a row for each value by its name, with statistics.
+
+        The table shows itself; ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give
+        it as data.
+        """
+        rows = [_row(part) for part in self.parts]
+        headline = f"{len(rows)} values of {self.name}"
+        return RecordingTable(headline, rows, (*self.notes, *map(_passed, self.skipped)))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the norms of all values, in the order of execution; see `Answer.plot`.
+
+        Args:
+            ax: The axes of matplotlib to draw into; None makes a figure.
+        """
+        return self.table().plot(ax)
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Write it to a file, which `load_recording` reads.
+
+        It is a `.npz` of NumPy, with what the arrays are as JSON in the array ``about``.
+
+        Args:
+            path: The file.
+        """
+        write(path, (self.name, self.out, list(self.parts), self.skipped, self.notes))
+
+    def __repr__(self) -> str:
+        names = self.keys()
+        more = f" … {len(names) - 8} more" if len(names) > 8 else ""
+        return f"<recording of {self.name}: {', '.join(names[:8])}{more}>"
+
+    def _repr_mimebundle_(self, **more: object) -> dict[str, str]:
+        del more
+        table: Any = self.table()
+        return table._repr_mimebundle_()
+
+
+def load_recording(path: str | pathlib.Path) -> Recording:
+    """Read a recording that `Recording.save` wrote.
+
+    Args:
+        path: The file. Its arrays are NumPy arrays; nothing in it is run.
+
+    Returns:
+        The `Recording`. Its ``out`` is a dict from the path in the result, such as ``"[0]"``, to
+        the array.
+
+    Raises:
+        ArgumentError: If the file is no recording.
+
+    Example:
+        >>> import os, tempfile
+        >>> import jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y * 2
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.npz")
+        >>> taxpr.watch(f)(jnp.zeros(2)).save(path)
+        >>> taxpr.load_recording(path)["y"].value
+        array([0., 0.], dtype=float32)
+    """
+    return Recording(*read(path))
+
+
+def _passed(skipped: Skipped) -> str:
+    return f"Not read: {skipped}."
+
+
+def _row(part: Part) -> RecordedRow:
+    stats = part.stats(each=False)
+    names = "mean", "std", "min", "max", "norm", "zeros"
+    known = stats is not None and stats.size > 0
+    numbers: dict[str, Any] = {
+        name: float(getattr(stats, name)) if known else None for name in names
+    }
+    fired = part.kept.fired
+    return RecordedRow(
+        part.name + part.path,
+        part.function,
+        part.place,
+        part.kept.axes,
+        part.kept.shape,
+        str(part.kept.dtype),
+        "" if fired is None else f"{fired.sum()} of {fired.size}",
+        nonfinite=nonfinite(stats) if stats else "",
+        address=part.address,
+        **numbers,
+    )

@@ -1,0 +1,385 @@
+"""Run a program so that it keeps values, in as many passes as memory asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy
+
+from taxpr import _compat
+from taxpr._compat import Array, ClosedJaxpr
+from taxpr._engine.hand_out import Summary, hand_out
+from taxpr._errors import ArgumentError
+from taxpr._hops.protocol import Emission
+from taxpr._hops.rebuild import Slots, slotted
+from taxpr._hops.silent import silent
+from taxpr._programs.program import Program
+from taxpr._recordings.budget import PASSES, budget, divided, free_on
+from taxpr._recordings.summary import STATS, Reduction, beside, on_device, summary
+from taxpr._sites.values import Value
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jax: Any = jax
+
+_STEPS = 32  # of a while loop, at first
+_MOST_STEPS = 1 << 16
+_SMALL = 1 << 26  # bytes of statistics, whatever the memory
+
+
+@dataclasses.dataclass(eq=False)
+class Kept:
+    """What was kept of one value.
+
+    Attributes:
+        axes: The loops and mesh axes that are the leading axes of what was kept.
+        shape: The shape of the value each time.
+        dtype: Its dtype.
+        value: All of it; None where only statistics were kept.
+        table: The summaries, with the leading axes; None where they are made when asked for.
+        fired: For each iteration and device whether the value was computed; None for all.
+    """
+
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+    value: Any = None
+    table: Any = None
+    fired: Any = None
+
+    def summaries(self) -> Any:
+        """The summaries of each iteration and device."""
+        if self.table is None:
+            self.table = summary(np.asarray(self.value), len(self.axes), np)
+        return self.table
+
+
+@dataclasses.dataclass(eq=False)
+class Ran:
+    """What a run kept.
+
+    Attributes:
+        out: The results of the program, flat.
+        kept: What was kept, by the addresses of the values.
+        notes: How it was kept, in sentences.
+    """
+
+    out: list[Array]
+    kept: dict[str, Kept]
+    notes: tuple[str, ...]
+
+
+def run(
+    program: Program,
+    flat: Sequence[Array],
+    values: Sequence[Value],
+    keep: str,
+    memory: int | None,
+    reduction: Reduction = STATS,
+) -> Ran:
+    """Run a program and keep values.
+
+    Args:
+        program: The program.
+        flat: Its flat arguments.
+        values: The values, each once.
+        keep: ``"auto"``, ``"values"`` or ``"stats"``.
+        memory: As for `watch`.
+        reduction: What is kept of a value if not all of it.
+
+    Raises:
+        ArgumentError: If memory does not suffice for the values that must be kept.
+    """
+    device = _device(flat)
+    room = budget(memory, device)
+    given = {"in": flat, "const": program.consts}
+    kept: dict[str, Kept] = {}
+    for one in values:
+        if not one.steps and one.place.kind in given:
+            x = given[one.place.kind][one.place.number]
+            kept[one.address] = Kept((), x.shape, x.dtype, x)
+    rest = [one for one in values if one.address not in kept]
+    runner = _Runner(program.jaxpr, flat, device, room, keep, reduction)
+    steps, notes = _STEPS, list[str]()
+    out, found = runner.run(rest, steps)
+    looped = [one for one in rest if _whiles(one)]
+    while full := [one for one in looped if _is_full(one, found[one.address])]:
+        more = max(_steps_wanted(one, found[one.address], steps) for one in full)
+        if not runner.repeatable or more > _MOST_STEPS or runner.too_many(looped, more):
+            notes.append(f"Of while loops only the first {steps} iterations were kept.")
+            break
+        steps = more
+        found |= runner.run(looped, steps)[1]
+    for one in rest:
+        kept[one.address] = runner.kept(one, found[one.address])
+    return Ran(out, kept, (*runner.notes, *notes))
+
+
+def _device(flat: Sequence[Any]) -> Any:
+    if any(map(_compat.is_tracer, flat)):
+        raise ArgumentError(
+            "watch: it runs a program, and was called within jax.jit, jax.grad or the like, with "
+            "values that are being traced. Call it outside: watch(jax.grad(f))(x)."
+        )
+    placed = (x for x in flat if isinstance(x, jax.Array))
+    device = next((min(x.devices(), key=lambda one: one.id) for x in placed), None)
+    return device or jax.devices()[0]
+
+
+def _type(value: Value) -> Any:
+    """The aval of a value, which is an array."""
+    return value.aval
+
+
+def _whiles(value: Value) -> int:
+    return sum(step.is_while for step in value.steps)
+
+
+def _axes(value: Value, mesh: Sequence[str]) -> tuple[str, ...]:
+    """The loops around a value, by their addresses, and the mesh axes over which it differs."""
+    axes: list[str] = []
+    home = ""
+    for step in value.steps:
+        address = f"{home}{step.local}"
+        axes += [address] if step.is_loop else []
+        if step.eqn.primitive is _compat.shard_map_p:
+            axes += [f"mesh {name}" for name in _compat.manual_sizes(step.eqn) if name in mesh]
+        home = f"{address}/{step.nested.label}/"
+    return tuple(axes)
+
+
+def _times(value: Value, steps: int) -> int:
+    """How often a value is kept, at most."""
+    times = 1
+    for step in value.steps:
+        if step.is_loop:
+            trips = step.nested.trips
+            times *= trips if isinstance(trips, int) else steps
+        if step.eqn.primitive is _compat.shard_map_p:
+            times *= math.prod(_compat.manual_sizes(step.eqn).values())
+    return times
+
+
+def _bytes(value: Value, steps: int) -> int:
+    itemsize = 8 if _compat.is_extended(_type(value).dtype) else _type(value).dtype.itemsize
+    return _times(value, steps) * math.prod(_type(value).shape) * itemsize
+
+
+def _is_full(value: Value, found: _Found) -> bool:
+    """Whether the last place of a while loop is taken, so that there may have been more."""
+    mask = np.asarray(_mask(found))
+    loops = [step.is_while for step in value.steps if step.is_loop]
+    names = _axes(value, list(found.emission.mesh or ()))
+    at = [k for k, name in enumerate(names) if not name.startswith("mesh ")]
+    ends = [mask.take(-1, axis=k) for k, is_while in zip(at, loops, strict=True) if is_while]
+    return any(bool(end.any()) for end in ends)
+
+
+def _steps_wanted(value: Value, found: _Found, steps: int) -> int:
+    """How many iterations are to be kept so that all are."""
+    if _whiles(value) == 1 and found.emission.fired is not None:
+        return int(np.asarray(found.emission.fired).max()) + 1
+    return 4 * steps
+
+
+@dataclasses.dataclass(eq=False)
+class _Found:
+    """What one pass gave of a value: all of it or its summaries."""
+
+    emission: Emission
+    is_summary: bool
+
+    def on_host(self) -> _Found:
+        """The same, in the memory of the host."""
+        return _Found(jax.tree.map(_on_host, self.emission), self.is_summary)
+
+
+def _on_host(x: Array) -> Any:
+    return x if _compat.is_extended(x.dtype) else np.asarray(x)
+
+
+def _mask(found: _Found) -> Any:
+    """For each iteration and device whether it was computed; None for all."""
+    if slotted(found.emission):
+        slots: Slots = found.emission.value[0]
+        return slots.fired
+    return found.emission.fired
+
+
+class _Runner:
+    """Runs one program with its arguments, to keep values."""
+
+    def __init__(
+        self,
+        jaxpr: ClosedJaxpr,
+        flat: Sequence[Array],
+        device: Any,
+        room: int,
+        keep: str,
+        reduction: Reduction,
+    ) -> None:
+        self._jaxpr, self._flat, self._reduction = jaxpr, flat, reduction
+        self._device, self._room, self._keep = device, room, keep
+        self._again = silent(jaxpr)
+        self._ran = False
+        # Whether a second run has no effects that are seen, such as those of a callback.
+        self.repeatable = not _compat.open_jaxpr(self._again).effects
+        self.notes: tuple[str, ...] = ()
+
+    def too_many(self, values: Sequence[Value], steps: int) -> bool:
+        """Whether so many iterations of while loops have no room, as what is kept of them."""
+        if self._keep == "values":
+            return sum(_bytes(one, steps) for one in values) > self._room
+        each = 4 * math.prod(self._reduction.shape)
+        return sum(each * _times(one, steps) for one in values) > max(self._room, _SMALL)
+
+    def run(self, values: Sequence[Value], steps: int) -> tuple[list[Array], dict[str, _Found]]:
+        """The results of the program, and what it kept of each value."""
+        groups, summed, whole = self._passes(values, steps)
+        out: list[Array] = []
+        found: dict[str, _Found] = {}
+        for group in groups or [[]]:
+            now, of_pass = self._pass(group, {one.address for one in summed}, steps)
+            out = now or out
+            if not whole:
+                of_pass = self._summed(group, of_pass)
+            elif len(groups) > 1:
+                of_pass = {key: one.on_host() for key, one in of_pass.items()}
+            found |= of_pass
+        return out, found
+
+    def _passes(
+        self, values: Sequence[Value], steps: int
+    ) -> tuple[list[list[Value]], list[Value], bool]:
+        """The values of each pass, those of which only summaries leave it, and what is kept."""
+        size = {one.address: _bytes(one, steps) for one in values}
+        total = sum(size.values())
+        if self._keep != "stats" and total <= self._room:
+            return [list(values)], [], True
+        if self._keep == "values":
+            fits = max(size.values()) <= self._room and self.repeatable
+            if self._device.platform == "cpu" or not fits or total > free_on(jax.devices("cpu")[0]):
+                raise ArgumentError(
+                    f"watch: the values have {_shown(total)}, more than the {_shown(self._room)} "
+                    "that they may take. Select fewer by where=, give more by memory=, or keep="
+                    '"stats".'
+                )
+            groups = divided(values, lambda one: size[one.address], self._room)
+            self.notes = (f"The values were kept in {len(groups)} passes, on the host.",)
+            return groups, [], True
+        left = sorted(
+            (one for one in values if self._reduction.takes(_type(one).dtype)),
+            key=lambda one: size[one.address],
+        )
+        room = self._room * (PASSES if self.repeatable else 1)
+        summed: list[Value] = []
+        while left and (total > room or size[left[-1].address] > self._room):
+            summed.append(left.pop())
+            total -= size[summed[-1].address]
+        beside = {id(one) for one in summed}
+        rest = [one for one in values if id(one) not in beside]
+        groups = divided(rest, lambda one: size[one.address], self._room) or [[]]
+        groups[0] += summed
+        many = f"{len(groups)} passes" if len(groups) > 1 else "one pass"
+        self.notes = (
+            f"Statistics only, of {_shown(sum(size.values()))} of values, in {many} with "
+            f"{_shown(self._room)} of memory.",
+        )
+        return groups, summed, False
+
+    def _pass(
+        self, values: Sequence[Value], summed: set[str], steps: int
+    ) -> tuple[list[Array], dict[str, _Found]]:
+        reduced: Summary = beside(self._reduction.of)
+        summaries = dict.fromkeys(summed, reduced)
+        jaxpr = self._again if self._ran else self._jaxpr
+        handing = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
+        first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
+        run = _compat.jaxpr_as_fun(handing.jaxpr)
+
+        def results(*flat: Array) -> list[Array]:
+            return run(*flat)[first:]
+
+        with jax.debug_nans(False), jax.debug_infs(False):
+            flat: list[Any] = _jax.jit(results, keep_unused=True)(*self._flat)
+        nothing: list[Any] = [None] * first
+        _, out, emits = handing.unpack([*nothing, *flat])
+        found: dict[str, _Found] = {
+            one.address: _Found(emits[one.address], one.address in summed) for one in values
+        }
+        out = [] if self._ran else out
+        self._ran = True
+        return out, found
+
+    def _summed(self, values: Sequence[Value], found: dict[str, _Found]) -> dict[str, _Found]:
+        """The summaries of values in their place, by one program for all of one shape and dtype."""
+        groups: dict[Any, list[tuple[str, Array]]] = {}
+        out = dict(found)
+        for one in values:
+            of_one = found[one.address]
+            if of_one.is_summary or not self._reduction.takes(_type(one).dtype):
+                continue
+            x = _leaf(of_one.emission)
+            axes = x.ndim - _type(one).ndim
+            groups.setdefault((x.shape, x.dtype, axes), []).append((one.address, x))
+        for (_, _, axes), members in groups.items():
+            arrays = [x for _, x in members]
+            if self._device.platform == "cpu":
+                tables = [self._reduction.of(np.asarray(x), axes, np) for x in arrays]
+            else:
+                tables = on_device(self._reduction.of, axes)(arrays)
+            for (address, _), table in zip(members, tables, strict=True):
+                out[address] = _Found(_with_leaf(found[address].emission, table), True)
+        return out
+
+    def kept(self, value: Value, found: _Found) -> Kept:
+        """What was kept, without the places of iterations that a while loop did not have."""
+        emission = found.emission
+        leaf, fired = _leaf(emission), _mask(found)
+        axes = _axes(value, list(emission.mesh or ()))
+        if fired is not None:
+            fired = np.asarray(fired) > 0
+            fired = fired.reshape((*fired.shape, *(1,) * (len(axes) - fired.ndim)))
+            fired = np.broadcast_to(fired, leaf.shape[: len(axes)])
+            if slotted(emission):
+                used = tuple(
+                    slice(0, int(np.max(np.nonzero(fired)[k], initial=-1)) + 1)
+                    if step_is_while
+                    else slice(None)
+                    for k, step_is_while in enumerate(_is_while(value, axes))
+                )
+                leaf, fired = leaf[used], fired[used]
+            fired = None if fired.all() and fired.size else fired
+        kept = Kept(axes, tuple(_type(value).shape), _type(value).dtype, fired=fired)
+        if found.is_summary:
+            kept.table = np.asarray(leaf)
+        else:
+            kept.value = leaf
+        return kept
+
+
+def _is_while(value: Value, axes: Sequence[str]) -> list[bool]:
+    loops = iter([step.is_while for step in value.steps if step.is_loop])
+    return [not name.startswith("mesh ") and next(loops) for name in axes]
+
+
+def _leaf(emission: Emission) -> Any:
+    [value] = emission.value
+    return value.leaves[0] if isinstance(value, Slots) else value
+
+
+def _with_leaf(emission: Emission, leaf: Any) -> Emission:
+    [value] = emission.value
+    new = dataclasses.replace(value, leaves=[leaf]) if isinstance(value, Slots) else leaf
+    return emission._replace(value=[new])
+
+
+def _shown(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError

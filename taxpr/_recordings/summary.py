@@ -1,0 +1,205 @@
+"""Statistics of values: by NumPy on the host, on a device by one program for all of a shape."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy
+import numpy
+
+from taxpr import _compat
+from taxpr._compat import Array
+
+np: Any = numpy  # which leaves types of arrays unknown
+jnp: Any = jax.numpy
+_jax: Any = jax
+
+BINS = 16  # of a histogram
+_FIELDS = ("mean", "std", "min", "max", "norm", "zeros", "nan", "posinf", "neginf", "finite")
+WIDTH = len(_FIELDS) + BINS  # numbers of one summary
+
+
+_NOTHING: tuple[float, ...] = (math.nan,) * 5 + (0.0,) * (WIDTH - 5)  # of no elements
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Statistics of a recorded value.
+
+    Each is a number, or with ``each=True`` an array with the axes of the loops and devices. Complex
+    numbers count by their absolute values. Where nothing is finite the first five are NaN.
+
+    Attributes:
+        mean: The mean of the finite elements.
+        std: Their standard deviation.
+        min: The least of them.
+        max: The greatest of them.
+        norm: The square root of the sum of their squares.
+        zeros: The share of zeros among all elements.
+        nan: The share of NaN.
+        posinf: The share of +inf.
+        neginf: The share of -inf.
+        size: The number of elements.
+        histogram: How many finite elements are in each of 16 equally wide bins from the least to
+            the greatest. For several iterations of which only statistics were kept it is made of
+            the middles of their bins.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     y = jnp.log(x)
+        ...     return y
+        >>> stats = taxpr.watch(f)(jnp.array([0.0, 1.0, 1.0, jnp.e]))["y"].stats()
+        >>> print(stats.neginf, stats.zeros, stats.max)
+        0.25 0.5 1.0
+    """
+
+    mean: Any
+    std: Any
+    min: Any
+    max: Any
+    norm: Any
+    zeros: Any
+    nan: Any
+    posinf: Any
+    neginf: Any
+    size: int
+    histogram: Any
+
+    @property
+    def nonfinite(self) -> Any:
+        """The share of NaN and infinities."""
+        return self.nan + self.posinf + self.neginf
+
+
+def has_stats(dtype: Any) -> bool:
+    """Whether there are statistics of values of a dtype: not of PRNG keys."""
+    return not _compat.is_extended(dtype)
+
+
+def summary(x: Any, axes: int, of: Any) -> Any:
+    """The numbers of `Stats` on a last axis.
+
+    Args:
+        x: The value, of any dtype.
+        axes: The number of leading axes that stay.
+        of: NumPy, in which all is computed in float64, or `jax.numpy`.
+    """
+    lead, dtype = x.shape[:axes], of.float64 if of is np else of.float32
+    x = of.abs(x) if of.issubdtype(x.dtype, of.complexfloating) else x
+    x = x.astype(dtype).reshape((*lead, math.prod(x.shape[axes:])))
+    if not x.shape[-1]:
+        return of.broadcast_to(of.asarray(_NOTHING, dtype), (*lead, WIDTH))
+    finite = of.isfinite(x)
+    many = finite.sum(-1, keepdims=True).astype(dtype)
+    count = of.maximum(many, 1)
+    low = of.where(finite, x, of.inf).min(-1, keepdims=True)
+    high = of.where(finite, x, -of.inf).max(-1, keepdims=True)
+    most = of.maximum(of.abs(low), of.abs(high))
+    most = of.where((many > 0) & (most > 0), most, 1)
+    x_1 = of.where(finite, x, 0) / most  # whose squares do not overflow
+    mean = x_1.sum(-1, keepdims=True) / count
+    spread = of.where(finite, x_1 - mean, 0)
+    std = of.sqrt((spread * spread).sum(-1, keepdims=True) / count) * most
+    norm = of.sqrt((x_1 * x_1).sum(-1, keepdims=True)) * most
+    numbers = [of.where(many > 0, one, of.nan) for one in (mean * most, std, low, high, norm)]
+    shares = x == 0, of.isnan(x), x == of.inf, x == -of.inf, finite
+    numbers += [one.astype(dtype).mean(-1, keepdims=True) for one in shares]
+    wide = of.where(high > low, high / most - low / most, 1)
+    part = of.where(finite, (x_1 - low / most) / wide, -1)
+    bins = of.where(finite, of.clip(of.floor(part * BINS), 0, BINS - 1), -1)
+    numbers += [(bins == k).sum(-1, keepdims=True).astype(dtype) for k in range(BINS)]
+    return of.concatenate(numbers, -1)
+
+
+class Reduction(NamedTuple):
+    """What is kept of values in their place.
+
+    Attributes:
+        of: ``(x, axes, module)``: computes it of a value with as many leading axes, by NumPy or
+            `jax.numpy`.
+        shape: The shape of what it computes of a value without leading axes.
+        takes: Whether there is such a thing of a dtype; other values are kept whole.
+    """
+
+    of: Callable[[Any, int, Any], Any]
+    shape: tuple[int, ...]
+    takes: Callable[[Any], bool]
+
+
+STATS = Reduction(summary, (WIDTH,), has_stats)
+
+
+@functools.cache
+def on_device(of: Callable[[Any, int, Any], Any], axes: int) -> Any:
+    """A reduction of a list of values of one shape and dtype, compiled."""
+
+    def run(values: list[Array]) -> list[Array]:
+        return [of(one, axes, jnp) for one in values]
+
+    return _jax.jit(run)
+
+
+@functools.cache
+def beside(of: Callable[[Any, int, Any], Any]) -> Any:
+    """A reduction of one value, to be computed in the program that makes it."""
+
+    def run(x: Array) -> Array:
+        return of(x, 0, jnp)
+
+    return run
+
+
+def stats_of(table: Any, size: int, fired: Any = None) -> Stats:
+    """One `Stats` of summaries on any leading axes.
+
+    Args:
+        table: The summaries.
+        size: The number of elements behind each.
+        fired: Which of them count, of the shape of the leading axes; None for all.
+    """
+    rows = np.asarray(table, np.float64).reshape(-1, WIDTH)
+    if fired is not None:
+        rows = rows[np.asarray(fired, bool).reshape(-1)]
+    if len(rows) < 2:
+        return each_of(rows[0] if len(rows) else np.array(_NOTHING), size * len(rows))
+    numbers = dict(zip(_FIELDS, rows.T, strict=False))
+    counts = numbers["finite"] * size
+    live = counts > 0
+    shares = [numbers[name].mean() for name in _FIELDS[5:9]]
+    if not live.any():
+        return _stats([*_NOTHING[:5], *shares], size * len(rows), np.zeros(BINS, np.int64))
+    numbers = {name: column[live] for name, column in numbers.items()}
+    counts, total = counts[live], counts.sum()
+    mean = (numbers["mean"] * counts).sum() / total
+    square = (numbers["std"] ** 2 + (numbers["mean"] - mean) ** 2) * counts
+    low, high = numbers["min"].min(), numbers["max"].max()
+    std, norm = np.sqrt(square.sum() / total), np.sqrt((numbers["norm"] ** 2).sum())
+    histogram = _rebinned(rows[live], low, high)
+    return _stats([mean, std, low, high, norm, *shares], size * len(rows), histogram)
+
+
+def _stats(numbers: Sequence[Any], size: int, histogram: Any) -> Stats:
+    by_name = {
+        name: float(x) if np.ndim(x) == 0 else x for name, x in zip(_FIELDS, numbers, strict=False)
+    }
+    return Stats(**by_name, size=size, histogram=histogram)
+
+
+def _rebinned(rows: Any, low: float, high: float) -> Any:
+    middles = (np.arange(BINS) + 0.5) / BINS
+    at = rows[:, 2:3] + middles * (rows[:, 3:4] - rows[:, 2:3])
+    ends = (low, high) if high > low else (low, low + 1)
+    return np.histogram(at, BINS, ends, weights=rows[:, len(_FIELDS) :])[0].astype(np.int64)
+
+
+def each_of(table: Any, size: int) -> Stats:
+    """The `Stats` of each summary."""
+    table = np.asarray(table, np.float64)
+    numbers = [table[..., k][()] for k in range(9)]
+    return _stats(numbers, size, table[..., len(_FIELDS) :].astype(np.int64))

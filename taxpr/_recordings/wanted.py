@@ -1,0 +1,189 @@
+"""The values that a recording is to keep, and what the source calls them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from taxpr._compat import Jaxpr, StoredJaxpr, is_literal, open_jaxpr, shard_map_p
+from taxpr._compat import Var as JaxprVar
+from taxpr._errors import RefusedError, SelectorError
+from taxpr._jaxprs.trees import named_leaves
+from taxpr._primitives.tag import is_tag
+from taxpr._programs.named import telling, with_addresses
+from taxpr._programs.program import Program
+from taxpr._sites.criteria import Selector, is_list
+from taxpr._sites.locate import Place
+from taxpr._sites.selectors import select
+from taxpr._sites.site import Site, home_of
+from taxpr._sites.skipped import Skipped, refusal_of, skipped
+from taxpr._sites.values import Value, select_values, values_of
+from taxpr._sites.walk import find_sites, numbered
+from taxpr._variables.select import Var, chosen, labels, var
+from taxpr._variables.table import Variable
+
+_Slot = tuple[
+    str, str, int, int | None
+]  # the local address, and kind, number, result as in a `Place`
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Wanted:
+    """A value to keep.
+
+    Attributes:
+        name: What the recording calls it: a variable, a tag's name, or an address.
+        path: Where in the token of a tag it is.
+        value: The value.
+        variable: The variable that held it; None where none is known.
+        read: Where it is read: the same value, nearer to the outside.
+    """
+
+    name: str
+    value: Value
+    read: Value
+    variable: Variable | None = None
+    path: str = ""
+
+
+def wanted(program: Program, where: Selector) -> tuple[list[Wanted], tuple[Skipped, ...]]:
+    """The values that a selector chooses, in program order, and those that cannot be read.
+
+    Raises:
+        SelectorError: If nothing is selected.
+        RefusedError: If nothing that is selected can be read.
+    """
+    found = _selected(program, where)
+    over = [(one.value, why) for one in found if (why := refusal_of(one.value)) is not None]
+    gone = {id(value) for value, _ in over}
+    kept = [one for one in found if id(one.value) not in gone]
+    passed = skipped(over)
+    if not kept:
+        reasons = "; ".join(map(str, passed))
+        raise RefusedError(f"watch: nothing that was selected can be read: {reasons}.")
+    return kept, passed
+
+
+def _selected(program: Program, where: Selector) -> list[Wanted]:
+    make = _Wanting(program)
+    if where is None:
+        if not make.variables:
+            raise SelectorError(
+                "watch: the program knows no variables: it was traced without names=True, or it "
+                'has no function of your own. where="*" keeps what every equation makes.'
+            )
+        return make.of_variables(make.variables)
+    if where == "*":
+        return make.of_values([value for value in make.values if value.eqn is not None])
+    found: dict[tuple[str, str], Wanted] = {}
+    for item in where if is_list(where) else [where]:
+        for one in _of_one(make, item):
+            found.setdefault((one.name + one.path, one.value.address), one)
+    if not found:
+        raise SelectorError(f"watch: where={where!r} selects nothing.")
+    return list(found.values())
+
+
+def _of_one(make: _Wanting, where: Any) -> list[Wanted]:
+    """What one selector chooses: tags by name, else variables, else values."""
+    program, given = make.program, where
+    if isinstance(where, Var):
+        return make.of_variables(chosen(make.variables, where, may_be_empty=False))
+    if isinstance(where, (str, dict, Site)):
+        with contextlib.suppress(SelectorError):
+            return [
+                one
+                for site in select(find_sites(program.jaxpr), given)
+                for one in make.of_tag(site)
+            ]
+    if isinstance(where, str):
+        with contextlib.suppress(SelectorError):
+            return make.of_variables(chosen(make.variables, var(where), may_be_empty=False))
+    where = with_addresses(program, given)
+    with telling(program, where):
+        return make.of_values(select_values(program.jaxpr, where, program.addresses))
+
+
+class _Wanting:
+    """Makes `Wanted` of the values, variables and tags of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.variables = program.variables()
+        self.values = values_of(program.jaxpr)
+        self._at = {value.address: value for value in self.values}
+        self._homes: dict[int, tuple[Jaxpr, dict[JaxprVar, _Slot]]] = {}
+        names = labels(self.variables)
+        self._names = dict(zip(self.variables, names, strict=True))
+
+    def of_variables(self, variables: Sequence[Variable]) -> list[Wanted]:
+        """What variables held."""
+        every = [(one, self._at[one.address]) for one in variables if one.address in self._at]
+        return [Wanted(self._names[one], value, self._outside(value), one) for one, value in every]
+
+    def of_values(self, values: Sequence[Value]) -> list[Wanted]:
+        """Values, each with the first variable that held it."""
+        first: dict[str, Variable] = {}
+        for one in self.variables:
+            first.setdefault(one.address, one)
+        out: list[Wanted] = []
+        for value in values:
+            variable = first.get(value.address)
+            name = self._names[variable] if variable else value.address
+            out.append(Wanted(name, value, self._outside(value), variable))
+        return out
+
+    def of_tag(self, site: Site) -> list[Wanted]:
+        """The leaves of the token of a tag."""
+        name = str(site.name) if site.name is not None else site.address
+        home = site.steps[-1].nested.stored if site.steps else self.program.jaxpr
+        out: list[Wanted] = []
+        for k, (path, aval) in enumerate(named_leaves("", site.avals)):
+            place = Place(site.steps, home, "eqn", site.position, k)
+            value = Value(site.address.value(k), aval, site.eqn, site.steps, place)
+            out.append(Wanted(name, value, value, path=path))
+        return out
+
+    def _outside(self, value: Value) -> Value:
+        """The same value nearer to the outside: the operand that is an input of a nested jaxpr.
+
+        What a loop or a call is only handed is then read once.
+        """
+        while value.place.kind == "in" and value.steps:
+            step, k = value.steps[-1], value.place.number
+            nested, trips = step.nested, step.nested.trips
+            same = trips == 1 and not (nested.conditional or nested.idle or step.is_loop)
+            fixed = isinstance(trips, int) and trips > 0 and nested.in_roles[k] == "const"
+            operand = nested.operands[k]
+            if operand is None or not (same or fixed) or step.eqn.primitive is shard_map_p:
+                break
+            atom = step.eqn.invars[operand]
+            known = None if is_literal(atom) else self._home(step.home).get(atom)
+            if known is None or _shape(atom.aval) != _shape(value.aval):
+                break
+            local, kind, number, out = known
+            place = Place(value.steps[:-1], step.home, kind, number, out)
+            eqn = open_jaxpr(step.home).eqns[number] if kind == "eqn" else None
+            value = Value(home_of(place.steps) / local, atom.aval, eqn, place.steps, place)
+        return value
+
+    def _home(self, stored: StoredJaxpr) -> dict[JaxprVar, _Slot]:
+        """Where the values of a jaxpr are made."""
+        inner = open_jaxpr(stored)
+        if id(inner) not in self._homes:
+            at: dict[JaxprVar, _Slot] = {}
+            for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+                at.update((one, (f"{kind}{k}", kind, k, None)) for k, one in enumerate(variables))
+            for position, (local, eqn) in enumerate(numbered(inner)):
+                if is_tag(eqn):
+                    continue
+                for k, one in enumerate(eqn.outvars):
+                    at[one] = f"{local}.{k}", "eqn", position, k
+            self._homes[id(inner)] = inner, at
+        return self._homes[id(inner)][1]
+
+
+def _shape(aval: Any) -> tuple[int, ...]:
+    return aval.shape

@@ -1,0 +1,339 @@
+"""Recordings against what `collect` finds, and against NumPy; memory; files; what cannot be read.
+
+That a variable is what plain Python saw in it, `test_variables` compares.
+"""
+
+import io
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import CASES
+from checks import assert_close
+from jax import lax
+
+import taxpr
+from taxpr import var
+
+X = jnp.arange(1.0, 5.0)
+
+
+def numbers(x):
+    x = jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+    return np.asarray(x).astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+
+
+def fired(value):
+    """What a tag held each time that it fired, in any order."""
+    mask = None
+    if isinstance(value, (taxpr.Masked, taxpr.Steps)):
+        value, mask = value.value, np.asarray(value.mask)
+    value = numbers(value)
+    if mask is None:
+        return value.ravel()
+    return value[mask].ravel()
+
+
+@pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
+@pytest.mark.spread(9)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_every_equation_makes_is_what_tags_there_collect(case):
+    program = taxpr.trace(case.fn)(*case.args)
+    try:
+        rec = taxpr.watch(program, "*")(*case.args)
+    except taxpr.RefusedError:
+        pytest.skip("all of it is in what is refused")
+    expected = program(*case.args)
+    jax.tree.map(
+        lambda a, b: assert_close(numbers(a), numbers(b), case.tolerance), rec.out, expected
+    )
+    tagged = program.tag_at(lambda address, eqn: True)
+    more = {"max_steps": 20, "custom_rules": "drop", "stack": True}
+    values = tagged.collect(lambda site: site.name is None, **more)(*case.args)[1]
+    at = {site.address: site.value_address for site in tagged.tags()}
+    compared = 0
+    for address, value in values.items():
+        if at.get(address) in {part.address for part in rec.parts}:
+            [part] = rec[at[address]].parts
+            found = numbers(part.kept.value)
+            found = found if part.kept.fired is None else found[part.kept.fired]
+            assert_close(found.ravel(), fired(value), case.tolerance)
+            compared += 1
+    assert compared
+
+
+@pytest.mark.spread(9)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_statistics_made_within_the_program_are_those_of_the_values(case):
+    program = taxpr.trace(case.fn)(*case.args)
+    try:
+        whole = taxpr.watch(program, "*")(*case.args)
+    except taxpr.RefusedError:
+        pytest.skip("all of it is in what is refused")
+    for memory in (1, 40):  # in the program; in several passes
+        stats = taxpr.watch(program, "*", keep="stats", memory=memory)(*case.args)
+        assert [row.address for row in stats.table().rows] == [p.address for p in whole.parts]
+        for one, other in zip(stats.table().rows, whole.table().rows, strict=True):
+            for name in ("mean", "std", "min", "max", "norm"):
+                a, b = getattr(one, name), getattr(other, name)
+                assert (a is None) == (b is None), (one, other)
+                assert a is None or np.isclose(a, b, 1e-3, 1e-4, equal_nan=True), (one, other)
+            assert (one.ran, one.nonfinite) == (other.ran, other.nonfinite)
+
+
+def attention(p, x):
+    q, k = x @ p["q"], x @ p["k"]
+    scores = q @ k.T
+    weights = jax.nn.softmax(scores)
+    for _ in range(2):
+        x = jnp.tanh(weights @ x)
+    return x.sum()
+
+
+P = {"q": jnp.eye(3) / 2, "k": jnp.eye(3)}
+A = jnp.arange(12.0).reshape(4, 3) / 12
+
+
+def test_a_variable_is_read_by_its_name():
+    rec = taxpr.watch(attention)(P, A)
+    assert jnp.array_equal(rec["attention.scores"], (A / 2) @ A.T)
+    assert rec["scores"].value.shape == rec["scores"].shape == (4, 4)
+    assert rec["scores"].axes == ("axis 0", "axis 1")
+    assert (
+        rec["scores"].line
+        == f"{__file__.rpartition('/')[2]}:{attention.__code__.co_firstlineno + 2}"
+    )
+    assert rec["scores"].function == "attention"
+    assert rec["p['q']"].value is not None
+    assert list(rec["p"].value) == ["['k']", "['q']"]
+    assert_close(rec["p"].value["['q']"], P["q"])
+    assert rec["x"].shape == (3, 4, 3)
+    assert rec["x"].axes[0] == "occurrence"
+    assert_close(rec["x"].at(occurrence=0), A)
+    assert_close(rec["x#2"].value, rec[var("x", occurrence=2)].value)
+    assert "weights" in rec
+    assert "h" not in rec
+    assert rec[rec["scores"].address].value is rec["scores"].value
+    [one] = rec.at_line(rec["scores"].line)
+    assert one.name == "scores"
+    assert_close(rec.out, attention(P, A))
+    with pytest.raises(taxpr.SelectorError, match=r"has no 'score'\. Nearest: scores"):
+        rec["score"]
+    with pytest.raises(taxpr.ArgumentError, match="2 arrays of different shapes"):
+        np.asarray(rec["p"])
+
+
+def test_iterations_have_axes():
+    def f(x):
+        def step(c, x):
+            def inner(c, k):
+                d = c * x + k
+                return d, None
+
+            c, _ = lax.scan(inner, c, jnp.arange(2.0))
+            return c, None
+
+        return lax.scan(step, 0.0, x)[0]
+
+    rec = taxpr.watch(f)(X)
+    d = rec["d"]
+    assert d.axes == ("0:scan", "0:scan/body/1:scan")
+    assert d.at(step=1).shape == (2,)
+    assert float(d.at(step=(1, 0))) == 1 * 2.0
+    assert d.stats(each=True).mean.shape == (4, 2)
+    assert d.stats().max == d.value.max()
+    assert d.stats().norm == pytest.approx(np.linalg.norm(np.asarray(d.value).ravel()))
+    assert d.stats().histogram.sum() == 8
+    with pytest.raises(taxpr.ArgumentError, match=r"step=5: d has 4 × 2 iterations"):
+        d.at(step=5)
+    with pytest.raises(taxpr.ArgumentError, match="no iterations"):
+        rec["f.x"].at(step=0)
+
+
+def test_every_iteration_of_a_long_while_loop_is_kept():
+    def f(x):
+        def body(x):
+            y = x + 1
+            return y
+
+        return lax.while_loop(lambda x: x < 100, body, x)
+
+    rec = taxpr.watch(f)(0.0)
+    assert_close(rec["y"].value, np.arange(1.0, 101.0))
+    assert rec["y"].fired is None
+    assert rec.notes == ()
+    short = taxpr.watch(f, "y", keep="values", memory=200)(0.0)
+    assert_close(short["y"].value, np.arange(1.0, 33.0))
+    assert short.notes == ("Of while loops only the first 32 iterations were kept.",)
+
+
+def test_a_branch_says_when_it_ran():
+    def f(x):
+        def up(x):
+            y = x * 2
+            return y
+
+        return lax.map(lambda x: lax.cond(x > 2, up, jnp.negative, x), x)
+
+    rec = taxpr.watch(f)(X)
+    assert rec["y"].fired.tolist() == [False, False, True, True]
+    assert rec["y"].value.tolist() == [0, 0, 6, 8]
+    assert rec["y"].stats().min == 6
+    assert [row.ran for row in rec.table().rows if row.variable == "y"] == ["2 of 4"]
+    never = taxpr.watch(f)(-X)["y"]
+    assert never.stats().size == 0
+    assert np.isnan(never.stats().mean)
+
+
+def test_memory_is_kept_to():
+    def f(x):
+        a = x + 1
+        b = a * 2
+        c = jnp.outer(b, b)
+        return c.sum()
+
+    x = jnp.ones(100)
+    values = taxpr.watch(f, keep="values", memory=50_000)(x)
+    assert values["c"].shape == (100, 100)
+    assert values.notes == ()
+    stats = taxpr.watch(f, memory=500)(x)
+    assert stats.notes == (
+        "Statistics only, of 40.8 kB of values, in 2 passes with 500 bytes of memory.",
+    )
+    assert stats["c"].stats().mean == stats["c"].stats().min == 16
+    assert stats["c"].shape == (100, 100)
+    with pytest.raises(taxpr.ArgumentError, match="c: only statistics of it were kept"):
+        _ = stats["c"].value
+    with pytest.raises(taxpr.ArgumentError, match=r"the values have 40.8 kB, more than the 500 b"):
+        taxpr.watch(f, keep="values", memory=500)(x)
+    with pytest.raises(taxpr.ArgumentError, match="memory='1GB' is no number of bytes"):
+        taxpr.watch(f, memory="1GB")(x)
+    with pytest.raises(taxpr.ArgumentError, match="keep='all' is none of"):
+        taxpr.watch(f, keep="all")
+
+
+def test_effects_happen_once(capfd):
+    seen = []
+
+    def f(x):
+        jax.debug.print("x is {}", x)
+
+        def body(x):
+            jax.debug.print("in the loop")
+            y = x + 1
+            return y
+
+        a = lax.while_loop(lambda x: x < 40, body, x)
+        return a
+
+    rec = taxpr.watch(f, keep="stats", memory=1)(0.0)
+    jax.effects_barrier()
+    assert capfd.readouterr().out.splitlines() == ["x is 0.0"] + ["in the loop"] * 40
+    assert rec["y"].stats().max == 40
+
+    def called(x):
+        def body(x):
+            y = jax.experimental.io_callback(lambda x: seen.append(x) or x + 1, x, x)
+            return y
+
+        return lax.while_loop(lambda x: x < 40, body, x)
+
+    rec = taxpr.watch(called)(jnp.float32(0.0))
+    assert len(seen) == 40
+    assert rec["y"].value.shape == (32,)
+
+
+def test_what_cannot_be_read_is_skipped():
+    def f(x):
+        y = jnp.sin(x)
+        return lax.reduce(y, jnp.float32(0), lambda a, b: jnp.sin(a) + b, (0,))
+
+    rec = taxpr.watch(f, "*")(X)
+    assert rec["y"].shape == (4,)
+    [skipped] = rec.skipped
+    assert skipped.primitive == "reduce"
+    assert "Not read: 2 places in reduce: its jaxpr combines pairs" in str(rec.table())
+    with pytest.raises(taxpr.RefusedError, match="nothing that was selected can be read: 1 place"):
+        taxpr.watch(f, list(skipped.addresses[:1]))(X)
+
+
+def test_selectors():
+    def f(x):
+        h = taxpr.tag({"a": jnp.sin(x), "b": x}, name="h")
+        y = h["a"] * 2
+        return y + x
+
+    watch = taxpr.watch(f, ["h", jax.lax.add_p, var("y"), taxpr.maybe("no")])
+    rec = watch(X)
+    assert list(rec["h"].value) == ["['a']", "['b']"]
+    assert rec.keys() == ["h", "2:add.0", "y"]
+    assert_close(rec["y"].value, 2 * jnp.sin(X))
+    with pytest.raises(taxpr.AddressError, match="Nearest"):
+        taxpr.watch(f, "7:sinn")(X)
+    with pytest.raises(taxpr.SelectorError, match="knows no variables"):
+        taxpr.watch(taxpr.trace(f)(X))(X)
+    with pytest.raises(taxpr.ArgumentError, match=r"called within jax\.jit"):
+        jax.jit(lambda x: taxpr.watch(f)(x).out)(X)
+
+
+def test_statistics_are_those_of_numpy():
+    values = [0.0, -1.0, 3e30, np.nan, np.inf, np.inf, -np.inf, 2e30]
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.complex64):
+        x = jnp.array(values, dtype)
+        stats = taxpr.watch(lambda x: x * 1, "in0")(x)["in0"].stats()
+        finite = np.abs(numbers(x)) if dtype == jnp.complex64 else numbers(x)
+        finite = finite[np.isfinite(finite)]
+        assert stats.mean == pytest.approx(finite.mean())
+        assert stats.std == pytest.approx(finite.std())
+        assert (stats.min, stats.max) == (finite.min(), finite.max())
+        assert stats.norm == pytest.approx(np.linalg.norm(finite))
+        assert stats.histogram.tolist() == np.histogram(finite, 16)[0].tolist()
+        assert (stats.zeros, stats.nan, stats.size) == (1 / 8, 1 / 8, 8)
+        assert stats.posinf + stats.neginf == 3 / 8
+    assert taxpr.watch(lambda x: x, "in0")(jax.random.key(0))["in0"].stats() is None
+
+
+def test_a_recording_is_written_and_read(tmp_path):
+    def f(x, key):
+        h = x.astype(jnp.bfloat16) * 2
+        n = jnp.arange(3).astype(jnp.int4)
+        u = jax.random.uniform(key)
+
+        def step(c, x):
+            d = lax.cond(x > 2, jnp.sin, jnp.cos, x)
+            return c, d
+
+        return lax.scan(step, 0.0, x), {"h": h, "n": n, "u": u}
+
+    rec = taxpr.watch(f)(X, jax.random.key(1))
+    rec.save(tmp_path / "run.npz")
+    back = taxpr.load_recording(tmp_path / "run.npz")
+    assert str(back.table()) == str(rec.table())
+    assert back.table().to_json() == rec.table().to_json()
+    assert repr(back) == repr(rec)
+    assert back["h"].dtype == jnp.bfloat16
+    assert_close(numbers(back["n"].value), np.arange(3.0))
+    assert_close(numbers(back["key"].value), numbers(rec["key"].value))
+    assert_close(back.out["[1]['u']"], rec.out[1]["u"])
+    assert back.at_line(rec["h"].line)[0].name == "h"
+    stats = taxpr.watch(f, keep="stats", memory=1)(X, jax.random.key(1))
+    stats.save(tmp_path / "stats.npz")
+    assert str(taxpr.load_recording(tmp_path / "stats.npz").table()) == str(stats.table())
+    (tmp_path / "no.npz").write_bytes(b"no")
+    with pytest.raises(taxpr.ArgumentError, match="is no recording"):
+        taxpr.load_recording(tmp_path / "no.npz")
+
+
+def test_it_shows_itself():
+    rec = taxpr.watch(attention)(P, A)
+    assert repr(rec).startswith("<recording of attention: p['k'], p['q'], x#0, q, k, scores")
+    table = rec.table()
+    assert "<table>" in rec._repr_mimebundle_()["text/html"]
+    assert len(table.rows) == len(rec.parts)
+    assert io.StringIO(table.to_csv()).readline().startswith("variable,function,line")
+    assert str(rec["q"]).startswith("q: float32[4, 3], 0 … 0.4583, mean")
+    for name in ("q", "weights", "x"):
+        assert rec[name].chart().text()
+    nan = taxpr.watch(lambda x: jnp.log(x), "*")(jnp.array([-1.0, 0.0]))
+    assert "50% NaN, 50% -inf" in str(nan.table())
