@@ -69,6 +69,9 @@ from taxpr._source.statements import Statement, statements_of
 from taxpr._states.make_jaxpr import make_jaxpr
 from taxpr._states.stateful import states_of
 from taxpr._states.uncurry import Uncurried, uncurry
+from taxpr._sweep.patch import patch
+from taxpr._sweep.points import each
+from taxpr._sweep.sweep import sweep
 from taxpr._variables.select import var
 from taxpr._variables.table import Variable
 from taxpr.injectors import (
@@ -137,6 +140,7 @@ __all__ = [
     "collect",
     "count",
     "dissolve_tags",
+    "each",
     "find_tags",
     "find_values",
     "from_function",
@@ -163,6 +167,7 @@ __all__ = [
     "numbered",
     "partial",
     "partition_out",
+    "patch",
     "per_example",
     "plant",
     "ready_injectors",
@@ -180,6 +185,7 @@ __all__ = [
     "states_of",
     "stats",
     "stop_gradient",
+    "sweep",
     "tag",
     "tag_at",
     "tag_avals",

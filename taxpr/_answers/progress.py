@@ -49,11 +49,11 @@ class Progress:
             return ""
         return f"Stopped: {self.done} of {self._total} steps are done."
 
-    def over(self, items: Iterable[_Item]) -> Iterator[_Item]:
-        """The items; each counts as done when the next is asked for."""
+    def over(self, items: Iterable[_Item], steps: int = 1) -> Iterator[_Item]:
+        """The items, each of so many steps, which are done when the next item is asked for."""
         for item in items:
             yield item
-            self.done += 1
+            self.done = min(self.done + steps, self._total)
             self._tell()
 
     def _tell(self) -> None:

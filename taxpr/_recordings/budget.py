@@ -19,8 +19,8 @@ PASSES = 8  # at most; each compiles the program again
 T = TypeVar("T")
 
 
-def budget(given: int | None, device: Any) -> int:
-    """The bytes that a recording may take on a device.
+def budget(given: int | None, device: Any, what: str = "watch") -> int:
+    """The bytes that a recording, or another question, may take on a device.
 
     Raises:
         ArgumentError: If what was given is no number of bytes.
@@ -29,7 +29,7 @@ def budget(given: int | None, device: Any) -> int:
         return free_on(device) // _PART
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise ArgumentError(
-            f"watch: memory={given!r} is no number of bytes. Give one such as 2 * 10**9, or None "
+            f"{what}: memory={given!r} is no number of bytes. Give one such as 2 * 10**9, or None "
             "for a quarter of what is free."
         )
     return given

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = {
     "taxpr": """
         _errors _answers _address _compat _source _jaxprs _primitives _hops hops _sites _variables
-        _engine _injectors injectors _programs program _check _recordings _states
+        _engine _injectors injectors _programs program _check _recordings _sweep _states
         _drop_in""",
     "taxpr_jupyter": """
         _errors _stoppable _text _model _analysis _tree _lines _diff _drawing _layout _svg _search
@@ -26,7 +26,7 @@ MOST = 16  # modules in one folder
 
 # What is imported inside of functions, and how often: only what is heavy or optional.
 LATE = {
-    "taxpr": {},
+    "taxpr": {"jax.experimental": 1},
     "taxpr_jupyter": {
         "cairosvg": 1,
         "graphviz": 1,

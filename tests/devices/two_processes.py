@@ -39,6 +39,11 @@ def by_shard_map(mesh, x):
     return jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
 
 
+def small(x):
+    h = tag(jnp.tanh(x), name="h")
+    return jnp.sum(h * x)
+
+
 def injector(ctx, token, params):
     count, total = ctx
     return token * 1.01 + 0.01 * total, (count + 1, total * 0.5 + jnp.mean(token))
@@ -56,7 +61,9 @@ def results(devices):
         run = program.inject(injector, ctx, shards="psum")
         found.append(jax.jit(run, out_shardings=everywhere)(ctx, x))
         found.append(jax.jit(program.collect(), out_shardings=everywhere)(x))
-    return [np.asarray(leaf.addressable_data(0)) for leaf in jax.tree.leaves(found)]
+    swept = taxpr.sweep(small, taxpr.each("h", axis=0), taxpr.scale, [0.0, 0.5])(X)
+    found = [np.asarray(leaf.addressable_data(0)) for leaf in jax.tree.leaves(found)]
+    return [*found, swept.values]
 
 
 def main(address, number, file):

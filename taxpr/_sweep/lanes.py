@@ -1,0 +1,217 @@
+"""Run one compiled program for many settings: in chunks that fit memory, over all devices."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from taxpr import _compat
+from taxpr._answers.progress import Progress, Tells
+from taxpr._compat import Array, PyTree
+from taxpr._errors import ArgumentError
+from taxpr._recordings.budget import budget
+from taxpr._sites.walk import iter_eqns
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jax: Any = jax
+_MOST = 1024  # lanes at once, so that progress shows
+
+Run = Callable[[PyTree, PyTree], Any]
+
+
+class Done(NamedTuple):
+    """The results of the lanes that were run.
+
+    Attributes:
+        values: One number for each lane, in order.
+        notes: What is to be said of it.
+        complete: Whether all were run.
+    """
+
+    values: Any
+    notes: tuple[str, ...]
+    complete: bool
+
+
+def run_lanes(
+    what: str,
+    run: Run,
+    lanes: PyTree,
+    given: Sequence[PyTree],
+    *,
+    memory: int | None = None,
+    chunk: int | None = None,
+    progress: Tells = None,
+) -> Done:
+    """Run ``run(lane, args) -> number`` for each lane, along the leading axis of all leaves.
+
+    Args:
+        what: The question, for messages.
+        run: The function, of one lane.
+        lanes: A tree of arrays.
+        given: What is the same for all lanes; of several, of the same types, all lanes run with
+            the first, then with the second.
+        memory: The bytes that the chunks may take on a device.
+        chunk: The most lanes at once.
+        progress: See `taxpr._answers.progress`.
+
+    Raises:
+        ArgumentError: If the result is no real number, or one lane takes more than the memory.
+    """
+    total: int = len(jax.tree.leaves(lanes)[0])
+    if chunk is not None and (type(chunk) is not int or chunk < 1):
+        raise ArgumentError(f"{what}: chunk={chunk!r} is no number of runs.")
+    one: PyTree = _first(lanes)
+    check_number(what, _jax.eval_shape(run, one, given[0]))
+    devices = _devices(run, one, given[0])
+    room = budget(memory, devices[0], what)
+    size, program, mapped = _compiled(what, run, lanes, given[0], devices, room, chunk or _MOST)
+    values: list[Any] = []
+    share = _share(devices)
+    chunks = itertools.product(range(len(given)), range(0, total, size))
+    placed: dict[int, PyTree] = {}
+    with Progress(what, total * len(given), progress) as steps:
+        for k, start in steps.over(chunks, size):
+            if k not in placed:
+                placed = {k: _placed(given[k], share and share[1])}
+            part = _part(lanes, start, size)
+            part = _placed(part, share and share[0]) if mapped else _first(part)
+            found = np.atleast_1d(_fetched(program(part, placed[k])))
+            values.append(found[: min(size, total - start)])
+    notes = () if mapped else ("Run one by one, as JAX cannot map this program.",)
+    flat = np.concatenate(values) if values else np.zeros(0)
+    return Done(flat, (*notes, *filter(None, [steps.note])), not steps.stopped)
+
+
+def _first(lanes: PyTree) -> PyTree:
+    return _compat.map_leaves(lambda x: x[0], lanes)
+
+
+def _part(lanes: PyTree, start: int, size: int) -> PyTree:
+    """Some lanes; the last chunk has its last lane again, so that all have one shape."""
+
+    def one(x: Array) -> Array:
+        part = x[start : start + size]
+        return jnp.concatenate([part, jnp.repeat(part[-1:], size - len(part), 0)])
+
+    return _compat.map_leaves(one, lanes)
+
+
+def check_number(what: str, aval: Any) -> None:
+    """Raise if the type of a metric is not that of one real number."""
+    leaves = jax.tree.leaves(aval)
+    is_number = len(leaves) == 1 and leaves[0] is aval and not aval.shape
+    if is_number and not jnp.issubdtype(aval.dtype, jnp.complexfloating):
+        return
+    shown = f"{aval.dtype}{list(aval.shape)}" if hasattr(aval, "shape") else type(aval).__name__
+    raise ArgumentError(
+        f"{what}: the metric is {shown}, not one real number. Give metric=lambda out: ..., a "
+        "function of the program's result that returns a scalar, such as jnp.mean(out)."
+    )
+
+
+def _devices(run: Run, one: PyTree, args: PyTree) -> list[Any]:
+    """The devices to divide the lanes among; the first one where the program has its own way."""
+    every: list[Any] = jax.devices()
+    leaves: list[Any] = jax.tree.leaves(args)
+    spread = (getattr(leaf, "sharding", None) for leaf in leaves)
+    own = any(len(one.device_set) > 1 for one in spread if one is not None)
+    if len(every) == 1 or own:
+        return every[:1]
+    jaxpr = _compat.make_jaxpr(run)(one, args)
+    meshes = (_compat.shard_map_p, _compat.xla_pmap_p)
+    if any(eqn.primitive in meshes or "mesh" in eqn.params for _, eqn in iter_eqns(jaxpr)):
+        return every[:1]
+    return every
+
+
+def _share(devices: list[Any]) -> tuple[Any, Any] | None:
+    """How lanes are divided among the devices, and how the arguments are on all."""
+    if len(devices) == 1:
+        return None
+    sharding = jax.sharding
+    mesh = sharding.Mesh(np.asarray(devices), ("lanes",))
+    spec = sharding.PartitionSpec
+    return sharding.NamedSharding(mesh, spec("lanes")), sharding.NamedSharding(mesh, spec())
+
+
+def _placed(tree: PyTree, sharding: Any) -> PyTree:
+    if sharding is None:
+        return tree
+
+    def one(x: Array) -> Any:
+        if jax.process_count() == 1:
+            return _jax.device_put(x, sharding)
+        host = np.asarray(x)
+        return jax.make_array_from_callback(host.shape, sharding, lambda at: host[at])
+
+    return _compat.map_leaves(one, tree)
+
+
+def _fetched(x: Any) -> Any:
+    if jax.process_count() == 1:
+        return np.asarray(x)
+    from jax.experimental import multihost_utils  # heavy: only where there are several processes
+
+    return np.asarray(multihost_utils.process_allgather(x, tiled=True))
+
+
+def _compiled(
+    what: str, run: Run, lanes: PyTree, args: PyTree, devices: list[Any], room: int, most: int
+) -> tuple[int, Any, bool]:
+    """How many lanes run at once, the program for so many, and whether it is mapped."""
+    n = len(devices)
+    total: int = len(jax.tree.leaves(lanes)[0])
+    share = _share(devices)
+    options = {} if share is None else {"in_shardings": share, "out_shardings": share[0]}
+    size = -(-min(total, most) // n) * n
+
+    def compiled(size: int) -> Any:
+        avals = _compat.map_leaves(
+            lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), lanes
+        )
+        mapped: Any = jax.vmap(run, in_axes=(0, None))
+        return _jax.jit(mapped, **options).lower(avals, args).compile()
+
+    # What one lane needs at least: the largest equation.
+    one = _first(lanes)
+    least = _largest(_compat.make_jaxpr(run)(one, args))
+    size = max(min(size, room // max(least, 1) * n // n * n), n)
+    while True:
+        try:
+            program = compiled(size)
+        except NotImplementedError:  # some primitives cannot be mapped
+            return 1, _jax.jit(run).lower(one, args).compile(), False
+        used = _used(program)
+        if used <= room:
+            return size, program, True
+        if size == n:
+            raise ArgumentError(
+                f"{what}: one run takes {used:,} bytes, and the memory for it is {room:,}. Give "
+                "more by memory=, or smaller arguments."
+            )
+        size = max(int(size * room / used * 0.9) // n * n, n)
+
+
+def _used(program: Any) -> int:
+    """The bytes that a compiled program takes on a device, beside its arguments."""
+    stats = program.memory_analysis()
+    if stats is None:
+        return 0
+    return int(stats.temp_size_in_bytes + stats.output_size_in_bytes)
+
+
+def _largest(jaxpr: Any) -> int:
+    def size(atom: Any) -> int:
+        aval = atom.aval
+        shape = getattr(aval, "shape", ())
+        known = all(isinstance(k, int) for k in shape)
+        width = getattr(getattr(aval, "dtype", None), "itemsize", 0)
+        return int(np.prod(shape)) * width if known else 0
+
+    return max((sum(map(size, eqn.outvars)) for _, eqn in iter_eqns(jaxpr)), default=0)

@@ -1,0 +1,200 @@
+"""`patch`: values of one run in the place of those of another, at one place after the other."""
+
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._answers.progress import Tells
+from taxpr._compat import PyTree
+from taxpr._engine.inject import options_of
+from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._hops.protocol import Options
+from taxpr._injectors.collect import collection
+from taxpr._injectors.plant import plant
+from taxpr._programs.program import Program
+from taxpr._sites.criteria import Marked
+from taxpr._sites.site import Site
+from taxpr._sweep.lanes import run_lanes
+from taxpr._sweep.points import AtPoint, Each, points_of
+from taxpr._sweep.sweep import (
+    Metric,
+    Swept,
+    answer,
+    asked,
+    axes_of,
+    metric_of,
+    place_rows,
+    places_of,
+    plain_metric,
+    sites_at,
+)
+
+_RUNS = ("clean", "corrupted")
+
+
+def patch(
+    target: Any,
+    where: Any = None,
+    metric: Metric | None = None,
+    *,
+    sources: tuple[str, ...] | str = _RUNS,
+    max_steps: int | None = None,
+    memory: int | None = None,
+    chunk: int | None = None,
+    progress: Tells = None,
+    custom_rules: str = "keep",
+) -> Callable[[Any, Any], Swept]:
+    """Put values of one run into another, one place after the other, and see what comes along.
+
+    Where values of the clean run, planted into the corrupted one, bring its answer back, they have
+    what the answer needs; where values of the corrupted run spoil the clean one, it needs them.
+
+    Args:
+        target: A function of PyTrees of arrays, or a `Program`.
+        where: A selector of tags or variables, or `each` of one. Without `each` every tag is a
+            place in every iteration of the loops around it.
+        metric: As for `sweep`.
+        sources: Of which run values are taken: ``"clean"``, ``"corrupted"``, or both.
+        max_steps: How many iterations of while loops are planted; see `collect`.
+        memory: As for `sweep`; and so are the rest.
+        chunk: The most runs at once.
+        progress: As for `sweep`.
+        custom_rules: As for `inject`.
+
+    Returns:
+        A function ``(clean, corrupted)`` of two arguments of the target, of equal shapes; of a
+        target with several, a tuple of all of them each time. It returns an `Answer`, whose rows
+        have the source, the place, the ``metric`` and its ``effect``: 0 where it is that of the run
+        that was patched, 1 where it is that of the source. Its ``values`` are the effects.
+
+    Raises:
+        ArgumentError: If the metric is no real scalar, or is the same in both runs.
+        SelectorError: If nothing is selected.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import taxpr
+        >>> def model(x):
+        ...     left = jnp.sin(x[0])
+        ...     right = jnp.sin(x[1])
+        ...     return left + 3 * right
+        >>> places = [taxpr.var("left"), taxpr.var("right")]
+        >>> found = taxpr.patch(model, places, sources="clean")(jnp.ones(2), jnp.zeros(2))
+        >>> [(row["variable"], round(row["effect"], 2)) for row in found.rows]
+        [('left', 0.25), ('right', 0.75)]
+    """
+    options = options_of(custom_rules)
+    if not isinstance(target, Program):
+        refuse_no_function("patch", target)
+    taken = (sources,) if isinstance(sources, str) else tuple(sources)
+    if not taken or not {*taken} <= {*_RUNS}:
+        raise ArgumentError(f'patch: sources are "clean", "corrupted" or both, not {sources!r}.')
+    of = where if isinstance(where, Each) else Each(where)
+
+    def patched(program: Program, given: dict[str, tuple[Any, ...]]) -> Swept:
+        name = program.name
+        program, _, sites = sites_at(program, of.where, options)
+        points = points_of(sites, of)
+        if not points:
+            raise ArgumentError("patch: there is no place: the loop or the axis has length 0.")
+        collected = _collected(program, sites, max_steps, options)
+        values = {run: collected(given[run]) for run in taken}
+        plain = {run: plain_metric("patch", program, given[run], {}, metric) for run in _RUNS}
+        if plain["clean"] == plain["corrupted"]:
+            raise ArgumentError(
+                f"patch: the metric is {plain['clean']} in both runs, so that nothing can be "
+                "brought back. Give inputs or a metric= that differ."
+            )
+
+        def planting(run: str) -> dict[Any, Any]:
+            return {
+                _that(site): AtPoint.around(plant(value), of, sites)
+                for site, value in zip(sites, values[run], strict=True)
+            }
+
+        injected = program.inject(planting(taken[0]), custom_rules=custom_rules)
+
+        def contexts(run: str) -> PyTree:
+            pairs = zip(sites, planting(run).values(), strict=True)
+            return {str(site.address): one.initial([site]) for site, one in pairs}
+
+        def run_at(lane: dict[str, Any], both: PyTree) -> Any:
+            ctx, args = both
+            moved = {
+                key: {**part, "values": {**part["values"], **lane}} for key, part in ctx.items()
+            }
+            return metric_of(injected, (moved, *args), {}, metric)
+
+        into: dict[str, str] = {"clean": "corrupted", "corrupted": "clean"}
+        settings = [(contexts(run), given[into[run]]) for run in taken]
+        more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
+        done = run_lanes("patch", run_at, places_of(points, sites), settings, **more)
+        places = place_rows(sites, points, of)
+        axes, found = axes_of(places)
+        rows: list[dict[str, Any]] = [{"source": run, **row} for run in taken for row in places]
+        for row, value in zip(rows, done.values, strict=False):
+            before, whole = plain[into[row["source"]]], plain[row["source"]]
+            row |= {"metric": float(value), "effect": (float(value) - before) / (whole - before)}
+        axes = {**({"source": list(taken)} if len(taken) > 1 else {}), **axes}
+        coordinates = [
+            (*((k,) if len(taken) > 1 else ()), *at) for k in range(len(taken)) for at in found
+        ]
+        return answer(f"patch of {name}", rows, "effect", axes, coordinates, done, plain)
+
+    def ask(clean: Any, corrupted: Any) -> Swept:
+        given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
+        types = [_compat.map_leaves(jax.typeof, one) for one in given.values()]
+        if types[0] != types[1]:
+            raise ArgumentError(
+                "patch: the clean and the corrupted arguments differ in structure, shapes or "
+                f"dtypes: {types[0]} and {types[1]}. Give two inputs of one kind."
+            )
+        first = given["clean"]
+        return asked(target, of.where, first, {}, lambda program: patched(program, given))
+
+    return ask
+
+
+def _arguments(given: Any) -> Any:
+    is_tuple = given.__class__ is tuple
+    return given if is_tuple else (given,)
+
+
+def _that(site: Site) -> Any:
+    """The selector of one tag."""
+    return Marked(site.address, frozenset({site.address})) if site.variable else site
+
+
+def _collected(
+    program: Program, sites: list[Site], max_steps: int | None, options: Options
+) -> Callable[[tuple[Any, ...]], list[Any]]:
+    """A function of the arguments that returns the value of each tag."""
+    found = collection(program.jaxpr, program.out_tree, sites, max_steps, True, options)
+    run: Any = _compat.jit(_compat.jaxpr_as_fun(found.jaxpr))
+    tree = jax.tree.structure(found.shapes)
+
+    def values(args: tuple[Any, ...]) -> list[Any]:
+        by_name: dict[str, Any]
+        _, by_name = jax.tree.unflatten(tree, run(*program.flat(args, {})))
+        of: dict[str, Any] = {}
+        for name, group in found.sites.items():
+            every: Any = by_name[name]
+            for k, site in enumerate(group):
+                if name in found.stacked:
+                    of[site.address] = _part(every, k)
+                else:
+                    of[site.address] = every if len(group) == 1 else every[k]
+        return [of[site.address] for site in sites]
+
+    return values
+
+
+def _part(every: PyTree, number: int) -> PyTree:
+    return _compat.map_leaves(lambda x: x[number], every)
