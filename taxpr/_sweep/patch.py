@@ -19,7 +19,7 @@ from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import collection
 from taxpr._injectors.plant import plant
 from taxpr._programs.program import Program
-from taxpr._sites.criteria import Marked
+from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Each, points_of
@@ -169,7 +169,7 @@ def _arguments(given: Any) -> Any:
 
 def _that(site: Site) -> Any:
     """The selector of one tag."""
-    return Marked(site.address, frozenset({site.address})) if site.variable else site
+    return TagsOf(site.address, frozenset({site.address})) if site.variable else site
 
 
 def _collected(
