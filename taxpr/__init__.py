@@ -55,6 +55,7 @@ from taxpr._programs.gradients import grad_at
 from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.transforms import collect, inject
+from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._recordings.recorded import Recorded
 from taxpr._recordings.recording import Recording, load_recording
 from taxpr._recordings.summary import Stats
@@ -108,6 +109,8 @@ __all__ = [
     "Last",
     "Listing",
     "Masked",
+    "NanFound",
+    "NanRow",
     "Nested",
     "Param",
     "Program",
@@ -141,6 +144,7 @@ __all__ = [
     "count",
     "dissolve_tags",
     "each",
+    "find_nan",
     "find_tags",
     "find_values",
     "from_function",

@@ -118,6 +118,32 @@ def run(
     return Ran(out, kept, (*runner.notes, *notes))
 
 
+def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
+    """What a reduction makes of each value, on the host, also of those that were kept."""
+    tables: dict[str, Any] = {}
+    groups: dict[Any, list[tuple[str, Any]]] = {}
+    for address, kept in ran.kept.items():
+        if kept.value is None:
+            tables[address] = np.asarray(kept.table)
+        else:
+            key = kept.value.shape, kept.dtype, len(kept.axes)
+            groups.setdefault(key, []).append((address, kept.value))
+    for (_, _, axes), members in groups.items():
+        found = _reduced(reduction, [x for _, x in members], axes)
+        tables.update(
+            (address, np.asarray(x)) for (address, _), x in zip(members, found, strict=True)
+        )
+    return tables
+
+
+def _reduced(reduction: Reduction, arrays: list[Any], axes: int) -> list[Any]:
+    """A reduction of arrays of one shape: by NumPy where they are in its memory."""
+    devices = arrays[0].devices() if isinstance(arrays[0], jax.Array) else ()
+    if all(device.platform == "cpu" for device in devices):
+        return [reduction.of(np.asarray(x), axes, np) for x in arrays]
+    return on_device(reduction.of, axes)(arrays)
+
+
 def _device(flat: Sequence[Any]) -> Any:
     if any(map(_compat.is_tracer, flat)):
         raise ArgumentError(
@@ -326,11 +352,7 @@ class _Runner:
             axes = x.ndim - _type(one).ndim
             groups.setdefault((x.shape, x.dtype, axes), []).append((one.address, x))
         for (_, _, axes), members in groups.items():
-            arrays = [x for _, x in members]
-            if self._device.platform == "cpu":
-                tables = [self._reduction.of(np.asarray(x), axes, np) for x in arrays]
-            else:
-                tables = on_device(self._reduction.of, axes)(arrays)
+            tables = _reduced(self._reduction, [x for _, x in members], axes)
             for (address, _), table in zip(members, tables, strict=True):
                 out[address] = _Found(_with_leaf(found[address].emission, table), True)
         return out

@@ -66,6 +66,14 @@ def wanted(program: Program, where: Selector) -> tuple[list[Wanted], tuple[Skipp
     return kept, passed
 
 
+def every_value(program: Program) -> tuple[list[Wanted], tuple[Skipped, ...]]:
+    """All values that can be read, with inputs and constants, and those that cannot."""
+    make = _Wanting(program)
+    over = [(value, why) for value in make.values if (why := refusal_of(value)) is not None]
+    gone = {id(value) for value, _ in over}
+    return make.of_values([one for one in make.values if id(one) not in gone]), skipped(over)
+
+
 def _selected(program: Program, where: Selector) -> list[Wanted]:
     make = _Wanting(program)
     if where is None:

@@ -1,0 +1,392 @@
+"""`find_nan` on programs with a planted fault, against what plain Python sees first, and on sound
+ones, which must not alarm."""
+
+import pathlib
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from python_locals import number
+
+import taxpr
+from taxpr import find_nan
+
+
+def first_in_python(fn, *args):
+    """The first variable that is not finite when the function runs op by op.
+
+    Returns its name, and how often its line had bound it before.
+    """
+    held, counts, found = {}, {}, []
+
+    def look(frame, line):
+        for name, value in frame.f_locals.items():
+            if isinstance(value, jax.Array) and held.get((frame, name)) is not value:
+                held[frame, name] = value
+                counts[name, line] = counts.get((name, line), -1) + 1
+                floats = jnp.issubdtype(value.dtype, jnp.inexact)
+                if floats and not found and not np.isfinite(number(value).astype(np.float64)).all():
+                    found.append((name, counts[name, line]))
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_filename != __file__:
+            return None
+        lines = [frame.f_lineno]
+
+        def line(frame, event, arg):
+            look(frame, lines[0])
+            lines[0] = frame.f_lineno
+            return line
+
+        return line
+
+    with jax.disable_jit():
+        sys.settrace(trace)
+        try:
+            fn(*args)
+        finally:
+            sys.settrace(None)
+    return found[0] if found else None
+
+
+X = jnp.array([1.0, 2.0, 3.0, 0.0])
+
+# ---- faults of the forward pass ---------------------------------------------------------------
+
+
+def flat(x):
+    y = x - 1.0
+    z = jnp.log(y)
+    return (z * 0.5).sum()
+
+
+def in_a_scan(x):
+    def step(c, x):
+        rest = c - x
+        root = jnp.sqrt(rest)
+        return root, root * 2
+
+    return lax.scan(step, jnp.float32(10), x)
+
+
+def backwards(x):
+    def step(c, x):
+        ratio = c / x
+        return ratio, ratio
+
+    return lax.scan(step, jnp.float32(1), x[::-1], reverse=True)
+
+
+def in_a_scan_in_a_while(x):
+    def turn(state):
+        k, c = state
+
+        def step(c, x):
+            low = c - x
+            root = jnp.sqrt(low)
+            return root * 0.0 + c - 1.0, None
+
+        c, _ = lax.scan(step, c, jnp.zeros(3))
+        return k + 1, c
+
+    return lax.while_loop(lambda s: s[0] < 4, turn, (0, x[0] * 7.0))[1]
+
+
+def in_a_while(x):
+    def turn(state):
+        k, c = state
+        d = c * 1e20
+        return k + 1, d
+
+    return lax.while_loop(lambda s: s[0] < 4, turn, (0, x))[1]
+
+
+def in_a_branch(x):
+    def bad(v):
+        power = v ** jnp.float32(0.5)
+        return power
+
+    return lax.map(lambda v: lax.cond(v < 0, bad, jnp.sin, v), x - 2.5)
+
+
+def in_jit(x):
+    @jax.jit
+    def normed(v):
+        scaled = v / v.sum()
+        return scaled
+
+    return normed(normed(x) * 0)
+
+
+def overflow(x):
+    e = jnp.exp(x * 100)
+    p = e / e.sum()
+    return p
+
+
+def whole_row_masked(x):
+    scores = jnp.where(x[:, None] > 0.5, x, -jnp.inf)
+    shifted = scores - scores.max(-1, keepdims=True)
+    return jnp.exp(shifted)
+
+
+def in_a_rule(x):
+    @jax.custom_jvp
+    def log(v):
+        out = jnp.log(v)
+        return out
+
+    log.defjvps(lambda t, out, v: t / v)
+    return log(x)
+
+
+def in_remat(x):
+    @jax.checkpoint
+    def layer(v):
+        h = jnp.arcsin(v)
+        return h * 2
+
+    return layer(x)
+
+
+def float16(x):
+    small = x.astype(jnp.float16)
+    wide = small * jnp.float16(60000.0)
+    return wide.sum()
+
+
+def after_a_nan_that_is_hidden(x):
+    safe = jnp.where(x > 0, x, 1.0)
+    y = jnp.log(safe - 1.0)
+    return y
+
+
+# With how often Python had bound the variable before.
+FORWARD = [
+    (flat, "NaN and -inf", "z", (), 0),
+    (in_a_scan, "NaN", "root", (2,), 2),
+    (backwards, "+inf", "ratio", (0,), 3),
+    (in_a_scan_in_a_while, "NaN", "root", (2, 2), 8),
+    (in_a_while, "+inf", "d", (1,), 1),
+    (in_a_branch, "NaN", "power", (0,), 0),
+    (in_jit, "NaN", "scaled", (), 1),
+    (overflow, "+inf", "e", (), 0),
+    (whole_row_masked, "NaN", "shifted", (), None),  # the mask is not finite, and meant
+    (in_a_rule, "-inf", "out", (), 0),
+    (in_remat, "NaN", "h", (), 0),
+    (float16, "+inf", "wide", (), 0),
+    (after_a_nan_that_is_hidden, "-inf", "y", (), 0),
+]
+
+
+@pytest.mark.parametrize(("fn", "what", "variable", "iteration", "before"), FORWARD)
+def test_a_fault_is_found_where_python_sees_it_first(
+    fn, what, variable, iteration, before, monkeypatch
+):
+    found = find_nan(fn)(X)
+    assert found
+    row = found.rows[0]
+    assert (row.what, row.variable, row.iteration) == (what, variable, iteration)
+    assert not row.backward
+    monkeypatch.setattr(jax, "checkpoint", lambda fn: fn)  # which traces also op by op
+    if before is not None:
+        assert first_in_python(fn, X) == (variable, before)
+    line = int(row.line.rpartition(":")[2])
+    assert variable in pathlib.Path(__file__).read_text(encoding="utf-8").splitlines()[line - 1]
+
+
+# ---- faults of the backward pass only -----------------------------------------------------------
+
+
+def where_of_sqrt(x):
+    y = jnp.where(x > 0, jnp.sqrt(x), 0.0)
+    return y.sum()
+
+
+def norm_at_zero(x):
+    size = jnp.linalg.norm(x * 0)
+    return size
+
+
+def sqrt_in_a_scan(x):
+    def step(c, x):
+        root = jnp.sqrt(x)
+        return c + root, None
+
+    return lax.scan(step, jnp.float32(0), x)[0]
+
+
+def bad_rule(x):
+    @jax.custom_vjp
+    def f(v):
+        return v * 2
+
+    f.defvjp(lambda v: (v * 2, v), lambda v, ct: (ct / v,))
+    return f(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("fn", "what", "iteration"),
+    [
+        (where_of_sqrt, "+inf", ()),
+        (norm_at_zero, "+inf", ()),
+        (sqrt_in_a_scan, "+inf", (3,)),
+        (bad_rule, "+inf", ()),
+    ],
+)
+def test_a_fault_of_the_backward_pass_is_found(fn, what, iteration):
+    assert not find_nan(fn)(X)
+    assert np.isfinite(fn(X)).all()
+    for gradient in (jax.grad(fn), jax.jit(jax.value_and_grad(fn))):
+        assert any(not np.isfinite(x).all() for x in jax.tree.leaves(gradient(X)))
+        found = find_nan(gradient)(X)
+        assert (found.rows[0].what, found.rows[0].iteration) == (what, iteration), found
+        assert "test_find_nan.py" in found.rows[0].line
+
+
+# ---- examples, devices, arguments ---------------------------------------------------------------
+
+
+def test_examples_of_a_batch_are_told():
+    def loss(w, x):
+        h = jnp.log(x @ w)
+        return h
+
+    x = jnp.ones((5, 3)).at[3].set(-1.0)
+    row = find_nan(jax.vmap(loss, (None, 0)))(jnp.ones(3), x).rows[0]
+    assert (row.what, row.variable, row.examples) == ("NaN", "h", (3,))
+    assert row.elements == "1 of 5 elements, the first at (3,)"
+    row = find_nan(jax.jit(jax.grad(lambda w: jax.vmap(loss, (None, 0))(w, abs(x) * 0).sum())))(
+        jnp.ones(3)
+    ).rows[0]
+    assert row.what == "-inf" or row.what == "+inf"
+
+
+def test_nan_in_an_argument_begins_there():
+    found = find_nan(lambda p, x: p["w"] * x)({"w": jnp.array([1.0, jnp.nan])}, X[:2])
+    assert (found.rows[0].what, found.rows[0].variable) == ("NaN", "p['w']")
+    weights = np.array([np.nan, 1.0], np.float32)
+    assert find_nan(lambda x: x * weights)(X[:2]).rows[0].what == "NaN"
+
+
+def test_too_little_memory_takes_another_run():
+    found = find_nan(in_a_scan, memory=8)(X)
+    assert found.rows[0].inputs == ("rest: -2",)
+    assert (found.rows[0].variable, found.rows[0].iteration) == ("root", (2,))
+
+
+def test_it_shows_itself():
+    found = find_nan(in_a_scan)(X)
+    text = str(found)
+    assert text.startswith("find_nan of in_a_scan: NaN in root (test_find_nan.py:")
+    assert "`root = jnp.sqrt(rest)`, iteration 2, (0:scan/body/1:sqrt.0)\n    from rest: -2" in text
+    assert "root" in found._repr_mimebundle_()["text/html"]
+    assert found.chart().text()
+    assert np.isnan(found.out[0])
+    nothing = find_nan(where_of_sqrt)(-X)
+    assert str(nothing).splitlines()[0] == "find_nan of where_of_sqrt: all results are finite"
+    assert "1 place made values that are not finite and that no result has: `" in str(nothing)
+    assert not nothing
+    infinite = find_nan(lambda x: jnp.where(x > 1, x, -jnp.inf))(X)
+    assert not infinite
+    assert "only infinities of constants and arguments in the results" in str(infinite)
+
+
+# ---- sound programs -----------------------------------------------------------------------------
+
+
+def causal(x):
+    scores = jnp.where(jnp.tril(jnp.ones((4, 4), bool)), jnp.outer(x, x), -jnp.inf)
+    return jax.nn.softmax(scores) @ x
+
+
+def additive_mask(x):
+    mask = jnp.log(jnp.tril(jnp.ones((4, 4))))
+    return jax.nn.softmax(jnp.outer(x, x) + mask) @ x
+
+
+def highest(x):
+    def step(best, x):
+        return jnp.maximum(best, x), None
+
+    return lax.scan(step, -jnp.inf, x)[0]
+
+
+def streaming_softmax(x):
+    def step(state, x):
+        top, total = state
+        new = jnp.maximum(top, x)
+        return (new, total * jnp.exp(top - new) + jnp.exp(x - new)), None
+
+    (top, total), _ = lax.scan(step, (-jnp.inf, 0.0), x)
+    return top + jnp.log(total)
+
+
+def double_where(x):
+    safe = jnp.where(x > 0, x, 1.0)
+    return jnp.where(x > 0, jnp.log(safe), 0.0).sum()
+
+
+def ignored_nan(x):
+    return jnp.nanmean(jnp.where(x > 0, x, jnp.nan))
+
+
+def samples(x):
+    key = jax.random.key(0)
+    noise = jax.random.gumbel(key, (8,)) + jax.random.normal(key, (8,))
+    return jax.random.categorical(key, x), noise.sum()
+
+
+def least(x):
+    return jnp.min(x, where=x > 0, initial=jnp.inf)
+
+
+def sorted_and_padded(x):
+    return lax.top_k(jnp.pad(x, 2, constant_values=-jnp.inf), 3)[0]
+
+
+def clipped(x):
+    return jnp.clip(1 / x, -10.0, 10.0).sum()
+
+
+def log_of_softmax(x):
+    return -jax.nn.log_softmax(x * 1e4)[0] * 0
+
+
+def branches(x):
+    return lax.cond(x[0] > 5, lambda x: jnp.log(-x), jnp.sin, x)
+
+
+SOUND = [causal, additive_mask, highest, streaming_softmax, double_where, ignored_nan, samples]
+SOUND += [least, sorted_and_padded, clipped, log_of_softmax, branches, jax.nn.logsumexp]
+
+
+@pytest.mark.parametrize("fn", [*SOUND, jax.scipy.special.logit, jnp.var], ids=str)
+def test_sound_programs_do_not_alarm(fn):
+    x = X / 4 + 0.1 if fn is jax.scipy.special.logit else X
+    found = find_nan(fn)(x)
+    assert not found, found
+    assert found.headline.endswith("all results are finite")
+    if fn in (causal, streaming_softmax, double_where, jax.nn.logsumexp, additive_mask):
+        gradient = jax.grad(lambda x: jnp.sum(fn(x)))
+        assert np.isfinite(gradient(X)).all()
+        assert not find_nan(gradient)(X)
+
+
+def test_a_mask_that_is_a_result_or_an_argument_does_not_alarm():
+    assert not find_nan(lambda x: jnp.where(x > 1, x, -jnp.inf))(X)
+    mask = jnp.array([0.0, -jnp.inf, 0.0, 0.0])
+    assert not find_nan(lambda x, mask: jax.nn.softmax(x + mask))(X, mask)
+    assert not find_nan(lambda x: jax.nn.softmax(x + mask))(X)
+    # With a NaN of the same mask it does.
+    assert find_nan(lambda x, mask: x + mask - mask)(X, mask).rows[0].what == "NaN"
+
+
+def test_what_cannot_be_read_is_a_note():
+    found = find_nan(lambda x: lax.reduce(x, jnp.float32(0), lambda a, b: a / b, (0,)))(X * 0)
+    assert "Not read: " in str(found)
+    assert found.rows[0].what == "NaN"
+    assert taxpr.find_nan(taxpr.trace(flat)(X))(X).rows[0].variable == "1:log.0"
