@@ -22,6 +22,7 @@ from taxpr._compat import (
     var_names,
     with_settings,
 )
+from taxpr._differences.difference import first_difference
 from taxpr._drop_in.partition import partial, partition_out, transpose
 from taxpr._drop_in.typed import TypedClosedJaxpr, tcj_partition_out, tcj_transpose
 from taxpr._errors import (
@@ -147,6 +148,7 @@ __all__ = [
     "find_nan",
     "find_tags",
     "find_values",
+    "first_difference",
     "from_function",
     "grad_at",
     "inject",

@@ -161,7 +161,7 @@ from taxpr._compat._primitives import (
     xla_metadata_call_p,
     xla_pmap_p,
 )
-from taxpr._compat._settings import with_settings
+from taxpr._compat._settings import enable_x64, with_settings
 from taxpr._compat._shardings import (
     ShardingTypeError,
     aval_on_mesh_here,

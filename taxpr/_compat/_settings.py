@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import jax
 from jax._src import config
 
 # Before 0.8 the current trace was stored like a setting.
 _NO_SETTINGS = ("trace_state", "axis_env_state")
+
+
+def enable_x64() -> Any:
+    """A context in which JAX has 64 bits; it moved out of `jax.experimental` in 0.8 or later."""
+    found: Any = getattr(jax, "enable_x64", None)
+    if found is None:
+        found = importlib.import_module("jax.experimental").enable_x64
+    return found(True)
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,0 +1,89 @@
+"""Which values of two runs belong together, and the order in which they were computed."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+
+from taxpr._address import Address
+from taxpr._recordings.recorded import Part
+
+Pair = tuple[Part, Part]
+
+
+def aligned(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+    """The values that belong together.
+
+    Variables by their names, those of a function by its name, too, where another has them; what
+    has no variable by what computes it, its type and line, in the same order.
+    """
+    pairs: list[Pair] = []
+    for key in (_whole, _short, _bare):
+        pairs += _by(key, _left(a, [one for one, _ in pairs]), _left(b, [two for _, two in pairs]))
+    left = _left(a, [one for one, _ in pairs]), _left(b, [two for _, two in pairs])
+    pairs += _in_order(*([one for one in of if one.variable is None] for of in left))
+    return pairs
+
+
+def _left(parts: Sequence[Part], taken: Sequence[Part]) -> list[Part]:
+    gone = set(map(id, taken))
+    return [part for part in parts if id(part) not in gone]
+
+
+def _whole(part: Part) -> Hashable:
+    one = part.variable
+    return one and (one.file, one.function, one.text, one.occurrence, one.recomputed)
+
+
+def _short(part: Part) -> Hashable:
+    one = part.variable
+    return one and (one.function.rpartition(".")[2], one.text, one.occurrence, one.recomputed)
+
+
+def _bare(part: Part) -> Hashable:
+    one = part.variable
+    return one and (one.text, one.occurrence, one.recomputed)
+
+
+def _by(key: Callable[[Part], Hashable], a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+    """Those that alone have a key, in both."""
+    counts = [Counter(map(key, of)) for of in (a, b)]
+    of_b = {key(part): part for part in b}
+    return [
+        (part, of_b[key(part)])
+        for part in a
+        if key(part) is not None and counts[0][key(part)] == counts[1][key(part)] == 1
+    ]
+
+
+def _in_order(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+    keys = [list(map(_computed, of)) for of in (a, b)]
+    blocks = difflib.SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks()
+    return [(a[i + k], b[j + k]) for i, j, n in blocks for k in range(n)]
+
+
+def _computed(part: Part) -> Hashable:
+    """What computes a value: the address without its numbers, the shape and the line."""
+    return re.sub(r"(^|/)\d+:", r"\1", part.address), part.kept.shape, part.file, part.line
+
+
+def order_of(part: Part, at: Sequence[int]) -> tuple[float, ...]:
+    """A key by which values sort as they were computed.
+
+    Args:
+        part: The value.
+        at: The iteration of each loop around it.
+    """
+    turns = dict(zip(part.kept.axes, at, strict=False))
+    key: list[float] = []
+    home = Address()
+    for number, local in enumerate(Address(part.address).parts):
+        home = home / local
+        if number % 2 == 0:
+            kind = Address(local)
+            key += [kind.number if kind.kind in ("eqn", "tag") else -1]
+            key += [turns.get(home, 0) if kind.result is None else math.inf]
+    return tuple(key)

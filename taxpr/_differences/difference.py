@@ -1,0 +1,305 @@
+"""`first_difference`: where two runs stop agreeing."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from taxpr._answers.answer import Answer
+from taxpr._answers.charts import Chart, Lines
+from taxpr._compat import PyTree
+from taxpr._differences.aligned import aligned, order_of
+from taxpr._differences.runs import Run, Way, way_of
+from taxpr._errors import ArgumentError, name_of, refuse_no_function
+from taxpr._jaxprs.trees import named_leaves
+from taxpr._programs.functions import called_as
+from taxpr._programs.program import Program
+from taxpr._recordings.recorded import Part
+from taxpr._sites.criteria import Selector
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jnp: Any = jnp
+
+_EPS = 16  # times the precision of a type: what is tolerated without being asked
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A value that differs between two runs.
+
+    Attributes:
+        variable: The variable, or the address of the value; ``out`` is the result.
+        iteration: The first iteration of the loops around it in which it differs.
+        line: The line that made it.
+        index: Where in the value the difference is greatest.
+        a: The number there in the first run.
+        b: The number there in the second run.
+        difference: The greatest difference, in that iteration.
+        what: What differs, where that is not a number.
+        statement: The text of the line.
+        file: The file.
+        address: The address in the first run.
+    """
+
+    variable: str
+    iteration: tuple[int, ...] | None
+    line: str
+    index: tuple[int, ...]
+    a: Any
+    b: Any
+    difference: float
+    what: str
+    statement: str
+    file: str
+    address: str
+
+
+class Differences(Answer):
+    """What `first_difference` found: all that differs, in the order of execution."""
+
+    _columns = (
+        *("variable", "iteration", "line", "index", "a", "b", "difference", "what"),
+        "statement",
+    )
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference; None where both runs agree."""
+        return self.rows[0] if self.rows else None
+
+    def chart(self) -> Chart | None:
+        """The differences, in the order of execution."""
+        sizes = [row.difference for row in self.rows]
+        return Lines({"difference": np.array(sizes)}, xlabel="values in order") if sizes else None
+
+
+def first_difference(
+    a: Any,
+    b: Any = None,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    where: Selector = None,
+    memory: int | None = None,
+) -> Callable[..., Differences]:
+    """Say where two runs stop agreeing, in the order of execution.
+
+    Both are recorded by `watch`, and the variables of one name are compared, in each iteration of
+    each loop. Programs whose variables are not known are compared equation by equation.
+
+    Args:
+        a: A function of PyTrees of arrays, or a `Program`.
+        b: What it is compared with: another function, or a program made by an edit, called with the
+            same arguments; ``"op by op"`` for the same function without a compiler, each
+            equation by itself; a dtype such as ``"bfloat16"`` for the same function with all floats
+            of its arguments cast; a device. None compares two inputs.
+        atol: Numbers may differ by ``atol + rtol * abs(b)``. None of both tolerates 16 times the
+            precision of the coarser type, of the greatest number of the value.
+        rtol: See ``atol``; one of them alone has 0 for the other.
+        where: What is compared, as for `watch`; None means all variables.
+        memory: As for `watch`.
+
+    Returns:
+        A function of the arguments of ``a``; without ``b`` of two inputs, each a tuple for a
+        function with several arguments. It returns an `Answer` with a row for each value that
+        differs, the first difference first (``.first``), and behind it what follows from it. It is
+        false where both agree.
+
+    Raises:
+        ArgumentError: If ``b`` is none of these, or both have no value in common.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import taxpr
+        >>> def before(x):
+        ...     mean = jnp.mean(x)
+        ...     centred = x - mean
+        ...     return centred / jnp.std(x)
+        >>> def after(x):
+        ...     mean = jnp.median(x)
+        ...     centred = x - mean
+        ...     return centred / jnp.std(x)
+        >>> found = taxpr.first_difference(before, after)(jnp.asarray([1.0, 2.0, 6.0]))
+        >>> found.first.variable, found.first.a, found.first.b
+        ('mean', 3.0, 2.0)
+        >>> [row.variable for row in found.rows]
+        ['mean', 'centred', 'out']
+        >>> bool(taxpr.first_difference(before, "op by op")(jnp.arange(3.0)))
+        False
+    """
+    if not isinstance(a, Program):
+        refuse_no_function("first_difference", a)
+    of_b = Way("b", a) if b is None else way_of(a, b)
+    tolerance = _Tolerance(atol, rtol)
+
+    def of(first: tuple[Any, ...], second: tuple[Any, ...]) -> Differences:
+        runs = Run(Way("a", a), first), Run(of_b, second)
+        known = all(run.program.variables() for run in runs)
+        chosen = where if where is not None or known else "*"
+        (one, out, said), (two, other, more) = (run.record(chosen, memory) for run in runs)
+        pairs = aligned(one, two)
+        if not pairs:
+            raise ArgumentError(
+                "first_difference: the two have no variable in common, and no equation of one "
+                "line. Give functions whose variables have the same names."
+            )
+        found = [row for pair in pairs if (row := _compared(*pair, tolerance)) is not None]
+        found.sort(key=lambda pair: pair[0])
+        rows = _without_copies([row for _, row in found])
+        rows += _of_results(out, other, tolerance)
+        alone = len(one) + len(two) - 2 * len(pairs)
+        notes = (f"{alone} values are in one of them only.",) if alone else ()
+        if rows and rows[0].variable.startswith("out"):
+            notes = ("No variable differs, only the result.", *notes)
+        what = f"{len(rows)} values" if rows else "none"
+        headline = f"first difference of {name_of(a)} and {of_b.name}: {what} of {len(pairs)}"
+        return Differences(headline, rows, (*notes, *dict.fromkeys((*said, *more))))
+
+    if b is None:
+
+        def two_inputs(first: Any, second: Any) -> Differences:
+            return of(_arguments(first), _arguments(second))
+
+        return two_inputs
+
+    def same(*args: PyTree) -> Differences:
+        return of(args, args)
+
+    return same if isinstance(a, Program) else called_as(a)(same)
+
+
+def _arguments(given: Any) -> Any:
+    is_tuple = given.__class__ is tuple
+    return given if is_tuple else (given,)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tolerance:
+    atol: float | None
+    rtol: float | None
+
+    def of(self, a: Any, b: Any, dtypes: Sequence[Any]) -> Any:
+        """How much two arrays of numbers may differ, where they are finite."""
+        if self.atol is not None or self.rtol is not None:
+            return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(b)
+        floats = [one for one in dtypes if jnp.issubdtype(one, jnp.inexact)]
+        if not floats:
+            return 0.0
+        most = max((float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in (a, b)), default=0.0)
+        return _EPS * max(float(_jnp.finfo(one).eps) for one in floats) * most
+
+
+def _numbers(x: Any) -> Any:
+    """An array of NumPy that can be compared; keys as their words."""
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        x = jax.random.key_data(x)
+    x = np.asarray(x)
+    if x.dtype.kind in "biu":
+        return x
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _compared(
+    one: Part, two: Part, tolerance: _Tolerance
+) -> tuple[tuple[float, ...], Difference] | None:
+    """How two values differ, and when that was computed; None where they do not."""
+    values = [_numbers(part.whole()) for part in (one, two)]
+    lead = len(one.kept.axes)
+    if one.kept.shape != two.kept.shape or lead != len(two.kept.axes):
+        shapes = [f"{p.kept.dtype}{list(p.kept.shape)}" for p in (one, two)]
+        return _row(one, (0,) * lead, f"{shapes[0]} and {shapes[1]}")
+    loops = [x.shape[:lead] for x in values]
+    common = tuple(map(min, *loops)) if lead else ()
+    inside = tuple(map(slice, common))
+    a, b = (x[inside] for x in values)
+    ran = [
+        np.ones(common, bool) if part.kept.fired is None else part.kept.fired[inside]
+        for part in (one, two)
+    ]
+    wrong = _differ(a, b, tolerance, (one.kept.dtype, two.kept.dtype))
+    own = tuple(range(lead, wrong.ndim))
+    bad = np.where(ran[0] & ran[1], wrong.any(axis=own), ran[0] != ran[1])
+    if not bad.any():
+        if loops[0] == loops[1]:
+            return None
+        k = next(k for k in range(lead) if loops[0][k] != loops[1][k])
+        at = tuple(common[j] if j == k else 0 for j in range(lead))
+        return _row(one, at, f"ran {loops[0][k]} and {loops[1][k]} times")
+    at = tuple(map(int, np.argwhere(bad)[0]))
+    if not (ran[0][at] and ran[1][at]):
+        return _row(one, at, f"was computed in {'a' if ran[0][at] else 'b'} only")
+    return _row(one, at, "", a[at], b[at])
+
+
+def _differ(a: Any, b: Any, tolerance: _Tolerance, dtypes: Sequence[Any]) -> Any:
+    """For each number whether two arrays of one shape differ."""
+    with np.errstate(all="ignore"):
+        far = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64))) > tolerance.of(
+            a, b, dtypes
+        )
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    finite = np.isfinite(a) & np.isfinite(b)
+    return ~same & (far | ~finite)
+
+
+def _row(
+    part: Part, at: tuple[int, ...], what: str, a: Any = None, b: Any = None
+) -> tuple[tuple[float, ...], Difference]:
+    place = _worst(a, b) if a is not None else ((), None, None, float("nan"))
+    index, left, right, size = place
+    file = part.file or ""
+    row = Difference(
+        part.name + part.path,
+        at or None,
+        part.place,
+        index,
+        left,
+        right,
+        size,
+        what,
+        linecache.getline(file, part.line or 0).strip() if file else "",
+        file,
+        str(part.address),
+    )
+    return order_of(part, at), row
+
+
+def _worst(a: Any, b: Any) -> tuple[tuple[int, ...], Any, Any, float]:
+    """Where two arrays differ most, both numbers, and by how much."""
+    with np.errstate(all="ignore"):
+        size = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64)))
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    size = np.where(same, 0.0, np.where(np.isnan(size), np.inf, size))
+    at = np.unravel_index(int(np.argmax(size)), size.shape)
+    return tuple(map(int, at)), a[at].item(), b[at].item(), float(size[at])
+
+
+def _without_copies(rows: Sequence[Difference]) -> list[Difference]:
+    """One row for each value, whatever names it has."""
+    first: dict[str, Difference] = {}
+    for row in rows:
+        first.setdefault(row.address, row)
+    return list(first.values())
+
+
+def _of_results(one: PyTree, two: PyTree, tolerance: _Tolerance) -> list[Difference]:
+    found: list[Difference] = []
+    others = dict(named_leaves("out", two))
+    for name, leaf in named_leaves("out", one):
+        if name not in others:
+            continue
+        a, b = _numbers(jnp.asarray(leaf)), _numbers(jnp.asarray(others[name]))
+        dtypes = [jnp.asarray(x).dtype for x in (leaf, others[name])]
+        end = (name, None, "")
+        if a.shape != b.shape:
+            what = f"{list(a.shape)} and {list(b.shape)}"
+            found.append(Difference(*end, (), None, None, float("nan"), what, "", "", name))
+        elif _differ(a, b, tolerance, dtypes).any():
+            found.append(Difference(*end, *_worst(a, b), "", "", "", name))
+    return found

@@ -1,0 +1,124 @@
+"""The two runs that are compared."""
+
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Generator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._compat import PyTree
+from taxpr._errors import ArgumentError
+from taxpr._programs.functions import trace
+from taxpr._programs.program import Injected, Program
+from taxpr._recordings.recorded import Part
+from taxpr._recordings.watch import watch
+from taxpr._sites.criteria import Selector
+
+_jax: Any = jax
+_jnp: Any = jnp
+OP_BY_OP = "op by op"
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How one of the runs is done.
+
+    Attributes:
+        name: What it is called.
+        target: A function, or a `Program`.
+        dtype: The type of all floats; None leaves them as they are.
+        device: Where it runs; None where it would.
+        op_by_op: Whether each equation is compiled and run by itself.
+    """
+
+    name: str
+    target: Any
+    dtype: Any = None
+    device: Any = None
+    op_by_op: bool = False
+
+
+def way_of(a: Any, b: Any) -> Way:
+    """The second run, of a function ``a``.
+
+    Raises:
+        ArgumentError: If ``b`` says no way to run something.
+    """
+    if isinstance(b, Program) or (callable(b) and not isinstance(b, type)):
+        return Way("b", b)
+    if isinstance(b, str) and b == OP_BY_OP:
+        return Way(OP_BY_OP, a, op_by_op=True)
+    if isinstance(b, jax.Device):
+        return Way(str(b), a, device=b)
+    dtype: Any = None
+    with contextlib.suppress(TypeError):
+        dtype = _jnp.dtype(b)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
+        raise ArgumentError(
+            f"first_difference: {b!r} is no way to run something. Give a function or a Program, "
+            '"op by op", a dtype such as "bfloat16", or a device; without it two inputs.'
+        )
+    if isinstance(a, Program):
+        raise ArgumentError(
+            f"first_difference: a Program has its types, and cannot run in {dtype}: give the "
+            "function that it was traced of."
+        )
+    return Way(dtype.name, a, dtype=dtype)
+
+
+class Run:
+    """A run that is prepared: its program is traced.
+
+    Attributes:
+        program: The program.
+    """
+
+    def __init__(self, way: Way, args: tuple[Any, ...]) -> None:
+        self._way = way
+        with self._settings():
+            if way.dtype is not None:
+                args = _compat.map_leaves(lambda x: _cast(x, way.dtype), args)
+            if way.device is not None:
+                args = _jax.device_put(args, way.device)
+            traced = isinstance(way.target, Program)
+            self.program: Program = way.target if traced else trace(way.target, names=True)(*args)
+        if isinstance(self.program, Injected):
+            args = (self.program.ctx, *args)
+        self._args = args
+
+    def record(self, where: Selector, memory: int | None) -> tuple[list[Part], PyTree, list[str]]:
+        """What it kept, with the names of variables that are known, its result, and notes."""
+        # The program was traced before, so that only what runs is run op by op.
+        op_by_op = jax.disable_jit() if self._way.op_by_op else contextlib.nullcontext()
+        with self._settings(), op_by_op:
+            rec = watch(self.program, where, keep="values", memory=memory)(*self._args)
+        names: dict[str, str] = {}
+        for one in self.program.variables():
+            names.setdefault(one.address, one.short)
+        parts = [dataclasses.replace(p, name=names.get(p.name, p.name)) for p in rec.parts]
+        out = rec.out[0] if isinstance(self.program, Injected) else rec.out
+        return parts, out, list(rec.notes)
+
+    @contextlib.contextmanager
+    def _settings(self) -> Generator[None, None, None]:
+        with contextlib.ExitStack() as stack:
+            if self._way.dtype is not None and self._way.dtype.itemsize == 8:
+                stack.enter_context(_compat.enable_x64())
+            if self._way.device is not None:
+                stack.enter_context(_jax.default_device(self._way.device))
+            yield
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    if not hasattr(x, "dtype"):
+        return x  # a number of Python takes the type of what it meets
+    is_float = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.asarray(x, dtype) if is_float else x

@@ -1,0 +1,205 @@
+"""`first_difference` names the line where two runs stop agreeing, and what follows from it."""
+
+import inspect
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taxpr
+from taxpr import first_difference
+
+X = jnp.linspace(0.5, 2.0, 6)
+
+
+def marked(fn):
+    lines, first = inspect.getsourcelines(fn)
+    return (
+        f"test_first_difference.py:{next(first + k for k, s in enumerate(lines) if '# here' in s)}"
+    )
+
+
+def model(xs):
+    def step(state, x):
+        gate = jax.nn.sigmoid(x + state)
+        state = gate * state + x  # here
+        return state, gate
+
+    last, gates = jax.lax.scan(step, jnp.float32(0), xs)
+    total = jnp.sum(gates)
+    return last + total
+
+
+def refactored(xs):
+    def step(state, x):
+        gate = jax.nn.sigmoid(x + state)
+        state = jnp.where(x > 1.2, gate * state + x * 1.01, gate * state + x)
+        return state, gate
+
+    last, gates = jax.lax.scan(step, jnp.float32(0), xs)
+    total = jnp.sum(gates)
+    return last + total
+
+
+def test_a_wrong_refactoring_is_found_at_its_line_and_iteration():
+    found = first_difference(model, refactored)(X)
+    first = found.first
+    assert (first.variable, first.iteration, first.line) == ("state#1", (3,), marked(model))
+    assert first.statement == "state = gate * state + x  # here"
+    state = 0.0
+    for x in np.asarray(X)[:4]:
+        gate = 1 / (1 + np.exp(-(x + state)))
+        state, before = gate * state + x, state
+    wrong = gate * before + x * 1.01
+    np.testing.assert_allclose([first.a, first.b], [state, wrong], rtol=1e-5)
+    names = [(row.variable, row.iteration) for row in found.rows]
+    # What follows from it, in the order of execution: the next iteration, then the results.
+    assert names[:3] == [("state#1", (3,)), ("state#0", (4,)), ("gate", (4,))]
+    assert names[3:] == [("last", None), ("gates", None), ("total", None), ("out", None)]
+
+
+def test_agreement_is_false():
+    found = first_difference(model, "op by op")(X)
+    assert not found
+    assert found.first is None
+    assert "none of" in str(found)
+    assert not first_difference(model, jax.devices()[0])(X)
+    assert not first_difference(model)(X, X)
+    assert not first_difference(model, jax.jit(model))(X)
+
+
+def cancelling(x):
+    large = x + 512.0
+    back = jnp.sqrt(large) - 22.627416998  # here
+    return back * 2
+
+
+def test_types_are_compared_within_their_precision():
+    x = jnp.asarray([0.3, 0.7])
+    found = first_difference(cancelling, "bfloat16")(x)
+    assert (found.first.variable, found.first.line) == ("back", marked(cancelling))
+    assert found.first.a == pytest.approx(0.01546, abs=1e-4)
+    assert abs(found.first.b - found.first.a) > 0.005
+    assert [row.variable for row in found.rows] == ["back", "out"]
+    single = first_difference(cancelling, jnp.float64)(x)
+    assert single.first.variable == "back"  # float32 loses some of it, too
+    exact = first_difference(cancelling, "float64", atol=0.0)(x)
+    assert exact.first.variable == "large"
+    assert 0 < exact.first.difference < 1e-4
+    assert not first_difference(cancelling, "float64", rtol=1e-3)(x)
+
+
+def test_two_inputs():
+    def loss(w, x):
+        h = jnp.tanh(x)
+        masked = jnp.maximum(h, 0.0)
+        return jnp.sum(w * masked)
+
+    w = jnp.ones(2)
+    found = first_difference(loss)((w, jnp.asarray([-1.0, 1.0])), (w, jnp.asarray([-2.0, 1.0])))
+    assert [row.variable for row in found.rows] == ["x", "h"]
+    assert (found.first.index, found.first.a, found.first.b) == ((0,), -1.0, -2.0)
+
+
+def test_an_edit_is_found():
+    def f(x):
+        a = jnp.sin(x)
+        b = a * 2
+        return jnp.cos(b) + x
+
+    program = taxpr.trace(f, names=True)(X)
+    planted = program.plant({taxpr.var("b"): jnp.zeros(6)})
+    injected = program.inject(taxpr.scale(0.5), where=taxpr.var("b"))
+    for other in (planted, injected):
+        found = first_difference(program, other)(X)
+        assert found
+        assert found.rows[-1].variable == "out"
+        assert all(row.file == __file__ for row in found.rows[:-1])
+        assert found.first.statement == "return jnp.cos(b) + x"
+        assert found.first.what == ""
+    assert not first_difference(program, program)(X)
+
+
+def test_loops_that_run_on_branches_and_values_that_are_not_finite():
+    def counting(limit):
+        def f(x):
+            def body(c):
+                twice = c * 2
+                return twice
+
+            y = jax.lax.while_loop(lambda c: c < limit, body, x)
+            return y
+
+        return f
+
+    found = first_difference(counting(10.0), counting(20.0))(jnp.float32(1))
+    assert (found.first.variable, found.first.iteration) == ("body.c", (4,))
+    assert found.first.what == "ran 4 and 5 times"
+
+    def branching(x, other):
+        up = jax.lax.cond(x > 0, lambda x: [y := x * 2, y][1], lambda x: [z := -x, z][1], x)
+        return up
+
+    found = first_difference(branching)((jnp.float32(1), 0), (jnp.float32(-1), 0))
+    assert {"was computed in a only", "was computed in b only"} & {row.what for row in found.rows}
+
+    def logs(shift):
+        def f(x):
+            y = jnp.log(x + shift)
+            return jnp.where(x > 1, y, 0.0)
+
+        return f
+
+    found = first_difference(logs(0.0), logs(1.0))(jnp.asarray([0.0, 2.0]))
+    assert found.first.variable == "y"
+    assert (found.first.a, found.first.index) == (-np.inf, (0,))
+    assert json.loads(found.to_json())["rows"][0]["a"] == "-inf"
+    same = first_difference(logs(0.0), logs(0.0))(jnp.asarray([-1.0, 0.0]))
+    assert not same  # NaN and -inf in both
+
+
+def test_shapes_integers_and_keys():
+    def f(n):
+        def g(key):
+            noise = jax.random.normal(key, (n,))
+            count = jnp.int32(n)
+            return noise.sum() * 0 + count.astype(jnp.float32)
+
+        return g
+
+    found = first_difference(f(2), f(3))(jax.random.key(0))
+    assert found.first.variable == "noise"
+    assert found.first.what == "float32[2] and float32[3]"
+    keys = jax.random.key(0), jax.random.key(1)
+    found = first_difference(f(2))(*keys)
+    assert [row.variable for row in found.rows] == ["key", "noise"]
+
+
+def test_answers_are_shown():
+    found = first_difference(model, refactored)(X)
+    assert found.chart().text()
+    assert "state#1" in str(found)
+    assert "<svg" in found._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: first_difference(model, 3)(X), "3 is no way to run something"),
+        (lambda: first_difference(model, "int32")(X), "'int32' is no way to run something"),
+        (lambda: first_difference(3, model)(X), "not a function"),
+        (
+            lambda: first_difference(taxpr.trace(model)(X), "bfloat16")(X),
+            "give the function that it was traced of",
+        ),
+        (
+            lambda: first_difference(lambda a: [b := a + 1, b][1], lambda c: [d := c + 1, d][1])(X),
+            "no variable in common",
+        ),
+    ],
+)
+def test_mistakes_are_said_by_name(ask, words):
+    with pytest.raises(taxpr.ArgumentError, match=words):
+        ask()
