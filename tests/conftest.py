@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from zlib import crc32
 
 # Before jax is imported: tests must not depend on what accelerators a machine has.
@@ -13,6 +14,15 @@ import pytest
 jax.config.update("jax_enable_checks", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_thread_is_left():
+    """Python aborts if it ends while a thread that nobody waits for is in code of XLA."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("taxpr"):
+            thread.join(60)
 
 
 @pytest.fixture

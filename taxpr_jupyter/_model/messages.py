@@ -105,8 +105,25 @@ class StartRun(TypedDict):
     device: str
 
 
+class AskValues(TypedDict):
+    """Shows what the variables held in one iteration of the outermost loops; in all if it is -1."""
+
+    do: Literal["record"]
+    step: int
+
+
 Message = (
-    Plain | At | AddTag | Attach | SetText | SetPosition | SetState | Find | Between | StartRun
+    Plain
+    | At
+    | AddTag
+    | Attach
+    | SetText
+    | SetPosition
+    | SetState
+    | Find
+    | Between
+    | StartRun
+    | AskValues
 )
 
 # Comes with each message: the name of the page, and the message's number there.
@@ -411,6 +428,18 @@ class Source(TypedDict):
     parts: list[SourcePart]
 
 
+class Values(TypedDict):
+    """What variables held in a recorded run: short texts by the addresses of the values.
+
+    ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1.
+    """
+
+    step: int
+    steps: int
+    texts: dict[str, str]
+    note: str
+
+
 class Place(TypedDict):
     """Where the user put the picture in its window; empty if they did not."""
 
@@ -444,6 +473,7 @@ class Traits(TypedDict):
     source: Source | Empty
     source_of: dict[str, list[int]]  # the lines of each element of the picture
     source_run: dict[str, str]  # what the last run says of lines, by their numbers
+    source_values: Values | Empty
     states: States | Empty
     tags: list[Tag]
     message: Said | Empty

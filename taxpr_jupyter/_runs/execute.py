@@ -119,6 +119,15 @@ class Executor:
             run = dataclasses.replace(run, error=message, exception=error)
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
+    def recording(self, plan: Plan, device: str | None) -> taxpr.Recording:
+        """The values of the variables of the untouched program, see `taxpr.watch`."""
+        self._refuse_shapes()
+        target = self._target(device)
+        with jax.default_device(target) if target else contextlib.nullcontext():
+            inputs = self._inputs_with(plan)
+            args, kwargs = jax.device_put(inputs, target) if target else inputs
+            return taxpr.watch(plan.program)(*args, **kwargs)
+
     def trimmed(self, kept_bytes: float) -> list[Any]:
         """Keep untouched outputs of the last device, and of others up to a size. Returns them."""
         for target, (outputs, _) in list(self._baselines.items())[-2::-1]:
@@ -135,10 +144,7 @@ class Executor:
         broken = next((a for a in plan.attached.values() if a.error), None)
         if broken is not None:
             raise PanelError(f"Nothing was run. {broken.error}")
-        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
-            raise PanelError(
-                "Nothing was run: some arguments are only shapes (jax.ShapeDtypeStruct)"
-            )
+        self._refuse_shapes()
         target = self._target(device)
         # Use the site itself: the name of a tag may equal the address of another one.
         written_at = {key for pairs in plan.watched.values() for _, key in pairs}
@@ -182,6 +188,12 @@ class Executor:
         if plan.attached:
             xla["injected"] = injected.totals
         return _Computed(baseline, outputs, ctx, watched, xla)
+
+    def _refuse_shapes(self) -> None:
+        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
+            raise PanelError(
+                "Nothing was run: some arguments are only shapes (jax.ShapeDtypeStruct)"
+            )
 
     def _inputs_with(self, plan: Plan) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The states and the arguments. Forgets untouched outputs if the states have changed."""

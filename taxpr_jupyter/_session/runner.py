@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import numbers
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
+import taxpr
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._errors import PanelError, UnderWayError
 from taxpr_jupyter._runs.clock import OnPhase
@@ -158,20 +161,41 @@ class Runner:
             >>> print(run.baseline, run.outputs)
             1.0 3.0
         """
-        if not self._under_way.acquire(blocking=False):
-            raise UnderWayError("A run is under way: wait for it, or cancel it")
-        try:
+        with self._alone():
             again = live and self.last is not None and self.last.live
             left = self._settled(on_phase, cancel)
             plan = self._plan(again)
             run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
             run = dataclasses.replace(run, left=run.left or left)
-        finally:
-            self._under_way.release()
         with self._store.change("run"):
             self.runs = (*(self.runs[:-1] if again else self.runs), run)
             self._trim()
             return run
+
+    def watch(self, device: str | None = None) -> taxpr.Recording:
+        """Runs the program without injectors, and keeps the values of its variables.
+
+        Args:
+            device: One of `devices`; by default where JAX would run it.
+
+        Returns:
+            A `taxpr.Recording`.
+
+        Raises:
+            PanelError: A run is under way.
+            SelectorError: The program knows no variables, see ``names`` of `Session`.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.sin(x)
+            ...     return y * 2
+            >>> Session(f, (0.0,)).watch()["y"]
+            y: float32[], 0 … 0, mean 0
+        """
+        with self._alone():
+            return self._executor.recording(self._plan(again=True), device or self._device)
 
     def finish(self, run: Run) -> Run:
         """Looks at all of a live run, and puts what it found in its place; see `run`.
@@ -215,6 +239,15 @@ class Runner:
             return values
 
     # ---- within ------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._under_way.acquire(blocking=False):
+            raise UnderWayError("A run is under way: wait for it, or cancel it")
+        try:
+            yield
+        finally:
+            self._under_way.release()
 
     def _trim(self) -> None:
         kept = self._executor.trimmed(self._kept_bytes)

@@ -169,6 +169,7 @@ class Session:
     stale = of("_runner", Runner.stale)
     kept_bytes = of("_runner", Runner.kept_bytes)
     finish = of("_runner", Runner.finish)
+    watch = of("_runner", Runner.watch)
     release = of("_runner", Runner.release)
     devices = of("_runner", Runner.devices)
     write_states = of("_runner", Runner.write_states)

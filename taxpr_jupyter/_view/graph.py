@@ -65,6 +65,7 @@ class Graph(anywidget.AnyWidget):
     source: Shown[messages.Source | messages.Empty] = _dict()
     source_of = traitlets.Dict().tag(sync=True)
     source_run = traitlets.Dict().tag(sync=True)
+    source_values: Shown[messages.Values | messages.Empty] = _dict()
     states: Shown[messages.States | messages.Empty] = _dict()
     tags = traitlets.List().tag(sync=True)
     message: Shown[messages.Said | messages.Empty] = _dict()

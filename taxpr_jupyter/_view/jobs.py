@@ -13,7 +13,9 @@ from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 
-KINDS = TRIAL, RUN, LAYOUT, COMPARING, READING = "trial", "run", "layout", "comparing", "reading"
+TRIAL, RUN, RECORDING = "trial", "run", "recording"
+LAYOUT, COMPARING, READING = "layout", "comparing", "reading"
+KINDS = TRIAL, RUN, RECORDING, LAYOUT, COMPARING, READING
 CANCELLING = "Cancelling."
 CANCELLED = "Cancelled."
 GONE = "The session of this panel is gone: run the cell again."

@@ -62,7 +62,7 @@ class PanelView(ipywidgets.VBox):
         self._sourcing = SourceView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
-        parts = controls.handle, finding.handle, fields.handle, self._on_page
+        parts = controls.handle, finding.handle, fields.handle, self._sourcing.handle, self._on_page
         self.messages = messages = Messages(graph, jobs, self._running, *parts)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
@@ -115,6 +115,8 @@ class PanelView(ipywidgets.VBox):
                 graph.stale = session.stale
             if change in ("values", "states"):
                 self._running.live()
+            if change == "states":
+                self._sourcing.forget()
             if not session.error:
                 self.jobs.say("")
 

@@ -201,6 +201,24 @@ def test_a_click_goes_on_to_the_next_value_of_a_variable(shown):
     expect(it.inspected).to_have_text(values[1].eqn)
 
 
+def test_variables_tell_what_they_held_in_an_iteration(shown):
+    it = shown()
+    slider = it.panel.get_by_role("slider", name="Iteration of the loops")
+    expect(slider).to_be_hidden()
+    it.panel.get_by_role("button", name="Record values").click()
+    a = it.line('a = attend(h @ w["q"], h @ w["k"], h)').get_by_role("button")
+    expect(a).to_have_text(re.compile(r"^a: bf16\[8,16\] = \S+ … \S+, mean \S+$"))
+    together = a.inner_text()
+    slider.focus()
+    it.page.keyboard.press("ArrowRight")
+    expect(it.panel.get_by_role("status")).to_have_text("iteration 0 of 0 to 2")
+    expect(a).not_to_have_text(together)
+    recording = taxpr.watch(loss)(*program())
+    stats = recording["a"].stats(each=True)
+    expect(a).to_contain_text(f"= all {stats.min[0]:.4g}")
+    it.root.screenshot(path=BUILD / "source-values.png")
+
+
 def test_a_line_lights_its_nodes_and_those_that_hold_them(shown):
     it = shown()
     it.code(SOFTMAX).click()

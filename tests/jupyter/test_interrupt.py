@@ -28,7 +28,7 @@ def f(x):
 def long(x):
     """Runs for some seconds once it is compiled, and then ends: what is left behind takes time."""
     x = taxpr.tag(x, name="h")
-    return jax.lax.fori_loop(0, 3 * 10**8, lambda i, x: jnp.sin(x) * 0 + x + 1e-3, x)
+    return jax.lax.fori_loop(0, 10**8, lambda i, x: jnp.sin(x) * 0 + x + 1e-3, x)
 
 
 class Slow:
@@ -66,6 +66,15 @@ class Panel:
         """Waits until nothing is under way."""
         while self.view.jobs.tasks():
             assert self.view.wait(SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on():
+    """What a test leaves behind would take the processors from the next ones."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "taxpr work":
+            thread.join(SECONDS)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The source tab: the user's lines with what became of them, for `static/source.js`.
 
-What a run says of lines is the trait `source_run`: that values are not finite. Recorded values of
-lines have their place there.
+What a run says of lines is the trait `source_run`: that values are not finite. What the variables
+of lines held in a recorded run is the trait `source_values`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import jax
 import numpy as np
 
 import taxpr
+from taxpr_jupyter._lines.values import LineValues
+from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import stats
 from taxpr_jupyter._runs.run import Run
@@ -19,7 +21,9 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._tracing.sources import file_text
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import READING, Jobs
+from taxpr_jupyter._view.jobs import READING, RECORDING, Jobs
+
+WITHOUT = "Values of a run without injectors."
 
 
 class SourceView:
@@ -30,6 +34,8 @@ class SourceView:
         self._graph = graph
         self._jobs = jobs
         self._seen = False
+        self._values: LineValues | None = None
+        self._notes = ""
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is not there is made, on a thread."""
@@ -54,6 +60,41 @@ class SourceView:
         if self._seen and self._graph.source:
             said = self._jobs.attempt(_not_finite, self._session) or {}
             self._graph.source_run = {str(line): words for line, words in said.items()}
+
+    def handle(self, message: Message) -> bool:
+        """Shows what variables held; the first time the program runs for it."""
+        match message:
+            case {"do": "record", "step": step}:
+                if self._values is None:
+                    self._jobs.start(RECORDING, self._record, "recording", said=True)
+                else:
+                    self._show(step)
+            case _:
+                return False
+        return True
+
+    def forget(self) -> None:
+        """Says that a run would have other values now."""
+        self._values, self._graph.source_values = None, {}
+
+    def _record(self, task: Task) -> None:
+        recording = self._jobs.attempt(self._session.watch)
+        with self._jobs.lock:
+            if self._jobs.end(task) and recording and not task.cancelled.is_set():
+                self._values = LineValues(recording)
+                skipped = len(recording.skipped)
+                more = [f"{count_of(skipped, 'value')} could not be read."] if skipped else []
+                self._notes = " ".join([WITHOUT, *recording.notes, *more])
+                self._show(-1)
+
+    def _show(self, step: int) -> None:
+        assert self._values is not None
+        self._graph.source_values = {
+            "step": step,
+            "steps": self._values.steps,
+            "texts": self._values.texts(None if step < 0 else step),
+            "note": self._notes,
+        }
 
     def _read(self, task: Task) -> None:
         def read() -> Any:

@@ -323,6 +323,7 @@ function render({ model, el }) {
       find.bring(address);
     },
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
+    record: (step) => send({ do: "record", step }),
   });
   source.follow(stage);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
@@ -418,6 +419,7 @@ function render({ model, el }) {
     source: (shown) => "parts" in shown && source.show(shown),
     source_of: (lines) => source.know(lines),
     source_run: (said) => source.ran(said),
+    source_values: (values) => source.values(values),
     found: (found) => find.found(found),
     slice: (slice) => {
       find.sliced(slice);

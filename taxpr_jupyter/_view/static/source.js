@@ -5,7 +5,7 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Source, SourceLine, SourceVariable } from "./messages.js"
+ * @import { Empty, Source, SourceLine, SourceVariable, Values } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine,
  *   marks: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
  */
@@ -28,8 +28,9 @@ const which = (/** @type {string[]} */ addresses, /** @type {string} */ selected
 
 export class SourceLines {
   /**
-   * @param {{ choose(address: string): void, light(place: string): void }} act What to call when a
-   *   variable, or a line, was chosen; with an empty text to undo that.
+   * @param {{ choose(address: string): void, light(place: string): void, record?(step: number): void }} act
+   *   What to call when a variable, or a line, was chosen; with an empty text to undo that. And when
+   *   the values of an iteration are asked for, -1 for those of all; where nothing can run, nothing.
    */
   constructor(act) {
     this.act = act;
@@ -47,7 +48,15 @@ export class SourceLines {
     this.key = h("p", { class: "tx-hint tx-key" }, HOW, h("span", {}, "share of ", key("FLOPs"), " ", key("bytes")));
     this.grid = h("div", { class: "tx-grid", role: "grid", "aria-label": "Source of the program" });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
-    this.panel = h("div", { class: "tx-source" }, this.key, this.note, this.grid, this.tail);
+    /** @type {Record<string, string>} */
+    this.held = {};
+    this.run = button("Record values", () => this.act.record?.(-1), { title: "Run the program, and show what each variable held" });
+    this.step = h("input", { type: "range", min: "-1", "aria-label": "Iteration of the loops", input: () => this.act.record?.(Number(this.step.value)) });
+    this.shown = h("output", {});
+    this.which = h("label", { class: "tx-unseen" }, this.step, this.shown);
+    this.of = h("span", { class: "tx-hint" });
+    const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.which, this.of) : null;
+    this.panel = h("div", { class: "tx-source" }, this.key, bar, this.note, this.grid, this.tail);
     this.grid.addEventListener("click", (event) => this.#click(event));
     this.grid.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -105,6 +114,22 @@ export class SourceLines {
       const words = [...line.marks, ...(said[k] ? [said[k]] : [])];
       marks.replaceChildren(...words.map((word) => h("b", { class: word === said[k] ? "tx-mark tx-bad" : "tx-mark" }, word)));
     });
+  }
+
+  /** What variables held in a recorded run. @param {Values | Empty} values */
+  values(values) {
+    const there = "texts" in values;
+    this.held = there ? values.texts : {};
+    this.run.textContent = there ? "Recorded" : "Record values";
+    this.run.disabled = there;
+    this.which.classList.toggle("tx-unseen", !there || !values.steps);
+    this.of.textContent = there ? values.note : "";
+    if (there) {
+      this.step.max = String(values.steps - 1);
+      if (document.activeElement !== this.step) this.step.value = String(values.step);
+      this.shown.textContent = values.step < 0 ? "all iterations" : `iteration ${values.step} of 0 to ${values.steps - 1}`;
+    }
+    this.#mark();
   }
 
   /** @param {string} address */
@@ -165,7 +190,11 @@ export class SourceLines {
         const chosen = which(addresses, this.selected);
         stops[n + 1].setAttribute("aria-pressed", String(chosen >= 0));
         const words = chosen >= 0 && addresses.length > 1 ? ` ${chosen + 1} of ${addresses.length}` : "";
-        /** @type {Element} */ (stops[n + 1].lastElementChild).textContent = words;
+        const [many, value] = [...stops[n + 1].children].slice(-2);
+        many.textContent = words;
+        const held = this.held[addresses[Math.max(0, chosen)]] ?? "";
+        const first = held && chosen < 0 && addresses.length > 1 ? `first of ${addresses.length}: ` : "";
+        value.textContent = held && ` = ${first}${held}`;
       });
     });
   }
@@ -264,7 +293,7 @@ export class SourceLines {
 /** @param {SourceVariable} variable */
 function drawVariable({ name, type, addresses }) {
   const values = addresses.length > 1 ? `: ${addresses.length} values, one with each click` : "";
-  const what = [h("b", {}, name), h("span", {}, `: ${type}`), h("small", {})];
+  const what = [h("b", {}, name), h("span", {}, `: ${type}`), h("small", {}), h("em", {})];
   if (!addresses.length) return h("span", { class: "tx-variable" }, ...what);
   const more = { class: "tx-variable", tabindex: "-1", "aria-pressed": "false", title: `Select what ${name} held${values}` };
   const item = button("", () => {}, more);
