@@ -57,6 +57,7 @@ from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.transforms import collect, inject
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
+from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
 from taxpr._recordings.recording import Recording, load_recording
 from taxpr._recordings.summary import Stats
@@ -102,6 +103,8 @@ __all__ = [
     "Answer",
     "ArgumentError",
     "DroppedRuleWarning",
+    "Flow",
+    "FlowRow",
     "Hop",
     "Injected",
     "Injector",
@@ -149,6 +152,7 @@ __all__ = [
     "find_tags",
     "find_values",
     "first_difference",
+    "flow",
     "from_function",
     "grad_at",
     "inject",

@@ -15,6 +15,7 @@ from taxpr._errors import AddressError, RefusedError, TagError, refuse_function
 from taxpr._hops.protocol import Change
 from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
+from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.tag import AtVariable, tag
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, Step
@@ -119,7 +120,7 @@ def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
 
 
 # The params of tags, or for the address of a value the variable for which its tag stands.
-TagParams = dict[str, Any] | Callable[[str], AtVariable]
+TagParams = dict[str, Any] | Callable[[str], AtVariable | dict[str, Any]]
 
 
 def tag_where(
@@ -128,11 +129,14 @@ def tag_where(
     params: TagParams,
     names: Mapping[str, str] | None = None,
     differentiated: Container[str] = (),
+    *,
+    cotangents: bool = False,
 ) -> tuple[J, tuple[Skipped, ...]]:
     """Put a tag on each selected value, directly after the equation that makes it.
 
     ``names`` has addresses by alternative names, ``differentiated`` those of values of which a
-    derivative was taken. Also returns the skipped places.
+    derivative was taken. With ``cotangents`` it tags the cotangents, as `tag_cotangent` does. Also
+    returns the skipped places.
     """
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
@@ -146,7 +150,7 @@ def tag_where(
             here = here.below.setdefault(step.key, _Tags())
         own = params(value.address) if callable(params) else params
         slot = value.place.kind, value.place.number, value.place.out
-        here.at[slot] = _New(value.address, own, value.address in differentiated)
+        here.at[slot] = _New(value.address, own, value.address in differentiated, cotangents)
     done: dict[Hashable, Any] = {}
 
     def tagged(stored: K, plan: _Tags) -> K:
@@ -159,11 +163,15 @@ def tag_where(
 
 
 class _New(NamedTuple):
-    """A tag to put: the address of its value, its params, whether the value was differentiated."""
+    """A tag to put: the address of its value, its params, whether the value was differentiated.
+
+    Or one of its cotangent.
+    """
 
     address: str
     params: dict[str, Any] | AtVariable
     differentiated: bool
+    cotangent: bool
 
 
 @dataclasses.dataclass
@@ -184,7 +192,7 @@ class _Tags:
     def key(self) -> Hashable:
         """A key that is equal for equal work. It has no addresses, which only messages need."""
         # By identity: params that are not hashable are refused where the tag is made.
-        at = frozenset((slot, id(one.params), one.differentiated) for slot, one in self.at.items())
+        at = frozenset((slot, id(one.params), *one[2:]) for slot, one in self.at.items())
         return at, frozenset((key, sub.key) for key, sub in self.below.items())
 
 
@@ -239,7 +247,7 @@ def _tag_eqn(jaxpr: Jaxpr, var: Var, new: _New, origin: JaxprEqn | None) -> Jaxp
         )
 
     def tagging(x: Array) -> Array:
-        return tag(x, **params)
+        return tag_cotangent(x, **params) if new.cotangent else tag(x, **params)
 
     with _compat.under(_compat.mesh_of_input(jaxpr, var)):
         (template,) = _compat.make_jaxpr(tagging)(var.aval).eqns

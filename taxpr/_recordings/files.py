@@ -71,7 +71,7 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
         np.savez_compressed(file, **arrays)
 
 
-_OF_PART = "name", "path", "address", "file", "line", "function", "mapped"
+_OF_PART = "name", "path", "address", "file", "line", "function", "mapped", "cotangent"
 _OF_VARIABLE = "name", "path", "function", "file", "begins", "line", "occurrence"
 
 

@@ -38,6 +38,7 @@ class Part:
         variable: The variable; None where none is known.
         mapped: The axes of the value that `jax.vmap` has put into it.
         kept: What was kept.
+        cotangent: Whether it is what flows back to the value of the variable.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Part:
     variable: Variable | None
     mapped: tuple[int, ...]
     kept: Kept
+    cotangent: bool = False
 
     @property
     def place(self) -> str:

@@ -109,8 +109,11 @@ class Recording:
             named = named or [part for part in self.parts if part.address == key][:1]
             if named:
                 return Recorded(key, tuple(named))
-        where = var(key) if isinstance(key, str) else key
-        by_variable = {part.variable: part for part in self.parts if part.variable}
+        back = isinstance(key, str) and key.startswith("∂")
+        where = var(key.removeprefix("∂")) if isinstance(key, str) else key
+        by_variable = {
+            part.variable: part for part in self.parts if part.variable and part.cotangent == back
+        }
         found = chosen(list(by_variable), where, may_be_empty=True)
         if not found:
             known = (part.name for part in self.parts)
@@ -122,7 +125,7 @@ class Recording:
             dataclasses.replace(by_variable[one], path=one.path if len(paths) > 1 else "")
             for one in found
         )
-        return Recorded(where.text, parts)
+        return Recorded(f"∂ {where.text}" if back else where.text, parts)
 
     def __contains__(self, key: object) -> bool:
         try:

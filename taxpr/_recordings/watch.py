@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from taxpr._compat import PyTree
+from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
+from taxpr._recordings.cotangents import with_gradient
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording
-from taxpr._recordings.run import Kept, run
+from taxpr._recordings.run import Kept, Ran, run
 from taxpr._recordings.wanted import Wanted, wanted
 from taxpr._sites.criteria import Selector
 
@@ -19,7 +20,12 @@ _KEEP = "auto", "values", "stats"
 
 
 def watch(
-    f: Any, where: Selector = None, *, keep: str = "auto", memory: int | None = None
+    f: Any,
+    where: Selector = None,
+    *,
+    keep: str = "auto",
+    memory: int | None = None,
+    grads: bool = False,
 ) -> Callable[..., Recording]:
     """Run a function once, compiled, and keep the values of its variables.
 
@@ -39,6 +45,9 @@ def watch(
         memory: The bytes that the values may take at a time on a device. None means a quarter of
             what is free. Statistics of more are made in several passes, and of what is too large
             within the program; `Recording.notes` says so.
+        grads: Whether to keep, too, what flows back to each of the values when the result of ``f``,
+            a loss, is differentiated with respect to its arguments: ``rec["∂ scores"]``. A tuple
+            that begins with the loss will do. This is another run, of the gradient.
 
     Returns:
         A function of the arguments of ``f`` that returns a `Recording`.
@@ -47,8 +56,8 @@ def watch(
         SelectorError: If nothing is selected.
         RefusedError: If nothing that is selected can be read. Else what cannot be read, as in a
             kernel, is listed in `Recording.skipped`.
-        ArgumentError: If memory does not suffice for ``keep="values"``, or the call is within
-            `jax.jit`, `jax.grad` or the like.
+        ArgumentError: If memory does not suffice for ``keep="values"``; if there is no scalar to
+            differentiate; if the call is within `jax.jit`, `jax.grad` or the like.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -65,31 +74,54 @@ def watch(
     if keep not in _KEEP:
         raise ArgumentError(f"watch: keep={keep!r} is none of {', '.join(map(repr, _KEEP))}.")
     if isinstance(f, Program):
-        return _watching(lambda *args, **kwargs: f, where, keep, memory)
+        return _watching(lambda *args, **kwargs: f, where, keep, memory, grads)
     refuse_no_function("watch", f)
-    return called_as(f)(_watching(trace(f, names=True), where, keep, memory))
+    return called_as(f)(_watching(trace(f, names=True), where, keep, memory, grads))
 
 
 def _watching(
-    program_of: Callable[..., Program], where: Selector, keep: str, memory: int | None
+    program_of: Callable[..., Program],
+    where: Selector,
+    keep: str,
+    memory: int | None,
+    grads: bool,
 ) -> Callable[..., Recording]:
     def watched(*args: PyTree, **kwargs: PyTree) -> Recording:
         program = program_of(*args, **kwargs)
+        flat = program.flat(args, kwargs)
         chosen, skipped = wanted(program, where)
-        reads = {one.read.address: one.read for one in chosen}
-        ran = run(program, program.flat(args, kwargs), list(reads.values()), keep, memory)
-        out = program.result(ran.out)
-        parts = [_part(one, ran.kept[one.read.address]) for one in chosen]
-        return Recording(program.name, out, parts, skipped, ran.notes)
+        ran, parts = _kept(program, flat, chosen, keep, memory)
+        out, notes = program.result(ran.out), ran.notes
+        if grads:
+            gradient, back = with_gradient(program, chosen)
+            ran, more = _kept(gradient, flat, back, keep, memory, cotangent=True)
+            parts += more
+            notes = tuple(dict.fromkeys((*notes, *ran.notes)))
+            if len(more) < len(chosen):
+                notes += (f"{len(chosen) - len(more)} values have no cotangent.",)
+        return Recording(program.name, out, parts, skipped, notes)
 
     return watched
 
 
-def _part(one: Wanted, kept: Kept) -> Part:
+def _kept(
+    program: Program,
+    flat: Sequence[Array],
+    chosen: Sequence[Wanted],
+    keep: str,
+    memory: int | None,
+    cotangent: bool = False,
+) -> tuple[Ran, list[Part]]:
+    reads = {one.read.address: one.read for one in chosen}
+    ran = run(program, flat, list(reads.values()), keep, memory)
+    return ran, [_part(one, ran.kept[one.read.address], cotangent) for one in chosen]
+
+
+def _part(one: Wanted, kept: Kept, cotangent: bool) -> Part:
     held, source = one.variable, one.value.source
     if held is not None:
         at = held.file, held.line, held.function.replace(".<locals>", "")
     else:
         at = (source.file, source.line, source.function) if source else (None, None, "")
     mapped = held.mapped if held else ()
-    return Part(one.name, one.path, one.value.address, *at, held, mapped, kept)
+    return Part(one.name, one.path, one.value.address, *at, held, mapped, kept, cotangent)

@@ -1,0 +1,185 @@
+"""`flow`: how large values and gradients are, by variable and by layer or iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from taxpr._answers.answer import Answer
+from taxpr._answers.charts import Chart, Lines
+from taxpr._compat import PyTree
+from taxpr._errors import refuse_no_function
+from taxpr._programs.functions import called_as
+from taxpr._recordings.recorded import Part
+from taxpr._recordings.recording import Recording
+from taxpr._recordings.watch import watch
+from taxpr._sites.criteria import Selector
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowRow:
+    """A variable in `Flow`: its size and that of its gradient, step by step.
+
+    Attributes:
+        variable: The variable.
+        line: The line that bound it.
+        shape: The shape of each of its values.
+        norms: The norm of each value: of each call or turn of a Python loop, and of each iteration.
+        grads: The norms of their gradients, in the same order; None where there are none.
+        dead: The share of units, along the last axis, that are zero in all of them; None where
+            there are no such units.
+        address: The address of the first.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def loss(x):
+        ...     for _ in range(3):
+        ...         x = x * 2
+        ...     return x.sum()
+        >>> [row] = taxpr.flow(loss)(jnp.ones(1)).rows
+        >>> row.norms.tolist(), row.grads.tolist()
+        ([1.0, 2.0, 4.0, 8.0], [8.0, 4.0, 2.0, 1.0])
+    """
+
+    variable: str
+    line: str
+    shape: tuple[int, ...]
+    norms: Any
+    grads: Any
+    dead: float | None
+    address: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Flow(Answer):
+    """How large values and gradients are; `flow` makes it.
+
+    Attributes:
+        recording: The values and gradients themselves.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> flow = taxpr.flow(lambda x: jnp.sum(x**2))(jnp.ones(4))
+        >>> flow.rows[0].norms, flow.recording["∂ x"].value
+        (array([2.]), Array([2., 2., 2., 2.], dtype=float32))
+    """
+
+    recording: Recording | None = None
+
+    _columns = "variable", "line", "shape", "norms", "grads", "dead"
+
+    def chart(self) -> Chart | None:
+        """The norms of values and of gradients, in the order of execution, as powers of ten."""
+        rows = [row for row in self.rows if row.grads is not None]
+        if not rows:
+            return None
+        with np.errstate(divide="ignore"):
+            series = {
+                name: np.log10(np.concatenate([getattr(row, field) for row in rows]))
+                for name, field in (("values", "norms"), ("gradients", "grads"))
+            }
+        return Lines(series, xlabel="values in order; log10 of the norm")
+
+
+def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callable[..., Flow]:
+    """How large the values of a loss are, and the gradients that flow back to them.
+
+    For each variable there are the norms of its values, one for each call, turn of a Python loop,
+    or iteration of a scan, so of each layer, and the norms of their gradients: it shows where they
+    vanish or explode, and which units are dead.
+
+    Args:
+        f: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins with
+            one; or a `Program`.
+        where: Which values, as for `watch`; None means all variables.
+        memory: As for `watch`. With too little there are no shares of dead units.
+
+    Returns:
+        A function of the arguments of ``f`` that returns a `Flow`, with a `FlowRow` for each
+        variable of floats.
+
+    Raises:
+        ArgumentError: If there is no scalar to differentiate.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> def loss(weights, x):
+        ...     def layer(x, w):
+        ...         h = jax.nn.relu(x @ w)
+        ...         return h, None
+        ...     x, _ = jax.lax.scan(layer, x, weights)
+        ...     return x.sum()
+        >>> weights = jnp.stack([jnp.diag(jnp.array([2.0, -1.0]))] * 3)
+        >>> rows = {row.variable: row for row in taxpr.flow(loss)(weights, jnp.ones((1, 2))).rows}
+        >>> print(rows["h"].norms, rows["h"].grads.round(2), rows["h"].dead)
+        [2. 4. 8.] [4.   2.   1.41] 0.5
+    """
+    if not hasattr(f, "jaxpr"):
+        refuse_no_function("flow", f)
+    watched = watch(f, where, memory=memory, grads=True)
+
+    def flowing(*args: PyTree, **kwargs: PyTree) -> Flow:
+        rec = watched(*args, **kwargs)
+        groups: dict[Any, list[Part]] = {}
+        back: dict[tuple[str, str], Part] = {}
+        for part in rec.parts:
+            if part.cotangent:
+                back[part.name.removeprefix("∂ "), part.path] = part
+            elif _is_float(part):
+                groups.setdefault(_group(part), []).append(part)
+        rows = [
+            _row(parts, [back.get((p.name, p.path)) for p in parts]) for parts in groups.values()
+        ]
+        headline = f"flow of {rec.name}: {len(rows)} variables"
+        return Flow(headline, rows, rec.table().notes, recording=rec)
+
+    return called_as(f)(flowing)
+
+
+def _group(part: Part) -> Any:
+    one = part.variable
+    if one is None:
+        return part.name
+    return one.owner, one.name, one.path, part.kept.shape
+
+
+def _row(parts: Sequence[Part], back: Sequence[Part | None]) -> FlowRow:
+    first, norms = parts[0], [_norms(part) for part in parts]
+    grads = [None if one is None else _norms(one) for one in back]
+    known = [np.zeros(len(n)) if g is None else g for g, n in zip(grads, norms, strict=True)]
+    name = first.variable.short if first.variable else first.name
+    short = first.name.partition("#")[0]
+    return FlowRow(
+        short if first.variable is None or len(short) <= len(name) else name,
+        first.place,
+        first.kept.shape,
+        np.concatenate(norms),
+        None if all(one is None for one in grads) else np.concatenate(known),
+        _dead(parts),
+        first.address,
+    )
+
+
+def _norms(part: Part) -> Any:
+    """The norms of a value in each iteration."""
+    stats = part.stats(each=True)
+    assert stats is not None, "floats have some"
+    return np.atleast_1d(np.asarray(stats.norm)).ravel()
+
+
+def _is_float(part: Part) -> bool:
+    return "float" in str(part.kept.dtype)
+
+
+def _dead(parts: Sequence[Part]) -> float | None:
+    """The share of units that are zero everywhere; None where that cannot be told."""
+    if len(parts[0].kept.shape) < 2 or any(part.kept.value is None for part in parts):
+        return None
+    units = parts[0].kept.shape[-1]
+    zero = [(np.asarray(p.kept.value).reshape(-1, units) == 0).all(0) for p in parts]
+    return float(np.mean(np.all(zero, 0)))

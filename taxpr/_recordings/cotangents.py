@@ -1,0 +1,94 @@
+"""The cotangents of the values of a function: what flows back to each when it is differentiated."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy
+
+from taxpr import _compat
+from taxpr._compat import Array
+from taxpr._errors import ArgumentError
+from taxpr._programs.edit import tag_where
+from taxpr._programs.program import Program
+from taxpr._recordings.wanted import Wanted
+from taxpr._sites.criteria import Selector, is_list
+from taxpr._sites.locate import Place
+from taxpr._sites.values import Value
+from taxpr._sites.walk import find_sites
+
+jnp: Any = jax.numpy  # which leaves types of arrays unknown
+_jax: Any = jax
+
+_SCALAR = (
+    "watch: grads=True differentiates the result of {name}, which is to be a scalar of floats, or "
+    "a tuple that begins with one; it is {found}. Give the loss itself, not its gradient: "
+    "watch(loss, grads=True)."
+)
+
+
+def with_gradient(program: Program, wanted: Sequence[Wanted]) -> tuple[Program, list[Wanted]]:
+    """The gradient of a program, and where in it the cotangents of values are.
+
+    Args:
+        program: A program with a scalar as its result, or first in it.
+        wanted: The values. What has no cotangent, as an integer, has no place in the result.
+
+    Raises:
+        ArgumentError: If there is no scalar to be differentiated.
+    """
+    _check_scalar(program)
+    marked = [one for one in wanted if _can_have_one(one.value)]
+    addresses: list[Selector] = list(dict.fromkeys(one.value.address for one in marked))
+    jaxpr = program.jaxpr
+    if addresses:
+        jaxpr, _ = tag_where(jaxpr, addresses, lambda address: {"name": address}, cotangents=True)
+    run = _compat.jaxpr_as_fun(jaxpr)
+    avals = program.in_avals
+    floats = [k for k, aval in enumerate(avals) if jnp.issubdtype(aval.dtype, jnp.floating)]
+
+    def gradient(*flat: Array) -> list[Array]:
+        def loss(some: list[Array]) -> Array:
+            given = list(flat)
+            for k, x in zip(floats, some, strict=True):
+                given[k] = x
+            return run(*given)[0]
+
+        return _jax.grad(loss)([flat[k] for k in floats])
+
+    new = _compat.make_jaxpr(gradient)(*avals)
+    names = tuple(f"gradient {program.in_names[k]}" for k in floats)
+    tree = jax.tree.structure([0] * len(floats))
+    derived = dataclasses.replace(
+        program, jaxpr=new, out_tree=tree, out_names=names, named=None, arranged=None
+    )
+    found = {site.name: site for site in find_sites(new) if site.name in addresses}
+    out: list[Wanted] = []
+    for one in marked:
+        site = found.get(one.value.address)
+        if site is None or site.refusal or site.in_rule:
+            continue
+        home = site.steps[-1].nested.stored if site.steps else new
+        place = Place(site.steps, home, "eqn", site.position, 0)
+        value = Value(site.address.value(0), site.avals, site.eqn, site.steps, place)
+        out.append(dataclasses.replace(one, name=f"∂ {one.name}", value=value, read=value))
+    return derived, out
+
+
+def _can_have_one(value: Value) -> bool:
+    aval: Any = value.aval
+    replaceable = all(step.nested.replaceable for step in value.steps)
+    return replaceable and jnp.issubdtype(aval.dtype, jnp.inexact)
+
+
+def _check_scalar(program: Program) -> None:
+    first: Any = jax.tree.unflatten(program.out_tree, program.out_avals)
+    if is_list(first) and first:
+        first = first[0]
+    shape, dtype = getattr(first, "shape", None), getattr(first, "dtype", None)
+    if shape != () or not jnp.issubdtype(dtype, jnp.floating):
+        types = [aval.str_short() for aval in program.out_avals[:3]]
+        raise ArgumentError(_SCALAR.format(name=program.name, found=", ".join(types) or "nothing"))

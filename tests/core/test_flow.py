@@ -1,0 +1,133 @@
+"""Recorded cotangents against `jax.grad` of the rest of the program, and `flow`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from checks import assert_close
+from jax import lax
+
+import taxpr
+
+W = jnp.linspace(-1.0, 1.0, 9).reshape(3, 3)
+X = jnp.arange(6.0).reshape(2, 3) / 6
+
+
+def calls(w, x):
+    @jax.jit
+    def layer(x):
+        h = jnp.tanh(x @ w)
+        return h
+
+    y = layer(layer(x))
+    return (y**2).sum()
+
+
+def scanned(w, x):
+    def step(c, k):
+        h = jnp.sin(c @ w) * k
+        return h, h.sum()
+
+    c, sums = lax.scan(step, x, jnp.arange(1.0, 4.0))
+    return c.sum() + sums.sum()
+
+
+def rematerialised(w, x):
+    @jax.checkpoint
+    def block(x):
+        h = jnp.sin(x @ w)
+        return h * h
+
+    return block(block(x)).sum()
+
+
+def branching(w, x):
+    def up(v):
+        h = v @ w
+        return h
+
+    rows = lax.map(lambda v: lax.cond(v.sum() > 1, up, jnp.sin, v), x)
+    return rows.sum(), {"aux": x}
+
+
+def with_a_rule(w, x):
+    h = jax.nn.relu(x @ w)
+    y = jax.nn.softmax(h)
+    return (y * x).sum()
+
+
+def mapped(w, x):
+    def one(v):
+        h = v @ w
+        return jnp.exp(h).sum()
+
+    return jax.vmap(one)(x).sum()
+
+
+@pytest.mark.parametrize(
+    "fn", [calls, scanned, rematerialised, branching, with_a_rule, mapped], ids=str
+)
+def test_what_flows_back_is_the_gradient_with_respect_to_the_value(fn):
+    rec = taxpr.watch(fn, grads=True)(W, X)
+
+    def loss(w, x):
+        out = fn(w, x)
+        return out[0] if isinstance(out, tuple) else out
+
+    by_input = jax.grad(loss, (0, 1))(W, X)
+    assert_close(rec["∂ w"].value, by_input[0])
+    expected = taxpr.grad_at(loss, taxpr.var("h"), stack=True)(W, X)["h"]
+    value = getattr(expected, "value", expected)
+    assert_close(np.asarray(rec["∂ h"].value), np.asarray(value))
+    assert "∂ h" in rec
+    assert_close(jax.tree.leaves(rec.out)[0], loss(W, X))
+
+
+def test_what_has_no_cotangent_is_counted():
+    def loss(x):
+        n = jnp.arange(3)
+        unused = jnp.sin(x)
+        assert unused.shape
+        y = x * n.astype(x.dtype)
+        return y.sum()
+
+    rec = taxpr.watch(loss, grads=True)(jnp.ones(3))
+    assert [part.name for part in rec.parts if part.cotangent] == ["∂ x", "∂ y"]
+    assert rec.notes[-1] == "2 values have no cotangent."
+    with pytest.raises(taxpr.SelectorError, match="has no '∂ unused'"):
+        rec["∂ unused"]
+    with pytest.raises(taxpr.ArgumentError, match=r"scalar of floats, or a tuple .*32\[3\]"):
+        taxpr.watch(jax.grad(loss), grads=True)(jnp.ones(3))
+
+
+def test_cotangents_are_saved(tmp_path):
+    rec = taxpr.watch(scanned, "h", grads=True, keep="stats")(W, X)
+    rec.save(tmp_path / "run.npz")
+    assert str(taxpr.load_recording(tmp_path / "run.npz").table()) == str(rec.table())
+
+
+def test_flow_has_a_norm_for_each_layer():
+    def loss(weights, x):
+        for w in weights:
+            h = jax.nn.relu(x @ w)
+            x = h * 10
+        return x.sum()
+
+    weights = [jnp.diag(jnp.array([1.0, -1.0, 0.5]))] * 3
+    found = taxpr.flow(loss)(weights, jnp.ones((2, 3)))
+    rows = {row.variable: row for row in found.rows}
+    # By hand: unit 0 stays, unit 2 is halved, in each of two examples; unit 1 is dead.
+    first = np.array([10.0**k for k in range(3)])
+    assert_close(rows["h"].norms, np.sqrt(2 * (first**2 + (first * 0.5 ** np.arange(1, 4)) ** 2)))
+    back = np.array([[10.0**3, 0, 10.0 * 5 * 5], [100, 0, 50], [10, 10, 10]])
+    back = np.sqrt(2 * (back**2).sum(1))
+    assert_close(rows["h"].grads, back)
+    assert rows["h"].dead == pytest.approx(1 / 3)
+    assert len(rows["x"].norms) == 4
+    assert found.recording["∂ h#0"].shape == (2, 3)
+    assert "flow of loss: " in str(found)
+    assert found.chart().text().startswith("values")
+    assert "<svg" in found._repr_mimebundle_()["text/html"]
+    little = taxpr.flow(loss, memory=100)(weights, jnp.ones((2, 3)))
+    assert_close({r.variable: r for r in little.rows}["h"].grads, back)
+    assert all(row.dead is None for row in little.rows if row.variable == "h")
