@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
@@ -31,8 +32,8 @@ class FlowRow:
         shape: The shape of each of its values.
         norms: The norm of each value: of each call or turn of a Python loop, and of each iteration.
         grads: The norms of their gradients, in the same order; None where there are none.
-        dead: The share of units, along the last axis, that are zero in all of them; None where
-            there are no such units.
+        dead: The share of units, along the last axis, that are zero in all of them; None of
+            arguments, and where there are no such units.
         address: The address of the first.
 
     Example:
@@ -72,6 +73,10 @@ class Flow(Answer):
     recording: Recording | None = None
 
     _columns = "variable", "line", "shape", "norms", "grads", "dead"
+
+    def _shown(self) -> list[dict[str, Any]]:
+        # A single norm is a number, and several are a curve.
+        return [{name: _one(value) for name, value in row.items()} for row in super()._shown()]
 
     def chart(self) -> Chart | None:
         """The norms of values and of gradients, in the order of execution, as powers of ten."""
@@ -141,6 +146,10 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
     return called_as(f)(flowing)
 
 
+def _one(value: Any) -> Any:
+    return float(value[0]) if isinstance(value, np.ndarray) and value.shape == (1,) else value
+
+
 def _group(part: Part) -> Any:
     one = part.variable
     if one is None:
@@ -177,7 +186,10 @@ def _is_float(part: Part) -> bool:
 
 
 def _dead(parts: Sequence[Part]) -> float | None:
-    """The share of units that are zero everywhere; None where that cannot be told."""
+    """The share of units that are zero everywhere; None of arguments, and where it is not known."""
+    address = Address(parts[0].address)
+    if address.kind == "in" and not address.home:
+        return None
     if len(parts[0].kept.shape) < 2 or any(part.kept.value is None for part in parts):
         return None
     units = parts[0].kept.shape[-1]

@@ -124,6 +124,8 @@ def test_flow_has_a_norm_for_each_layer():
     assert_close(rows["h"].grads, back)
     assert rows["h"].dead == pytest.approx(1 / 3)
     assert len(rows["x"].norms) == 4
+    assert rows["weights[0]"].dead is None
+    assert "weights[0]  test_flow.py" in str(found)
     assert found.recording["∂ h#0"].shape == (2, 3)
     assert "flow of loss: " in str(found)
     assert found.chart().text().startswith("values")
