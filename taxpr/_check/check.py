@@ -82,19 +82,25 @@ def check(
 
 
 def _findings(program: Examined, rules: Iterable[Rule]) -> Findings:
-    rows: dict[object, Finding] = {}
+    rows: list[Finding] = []
+    said: set[tuple[str, ...]] = set()
     switched_off = 0
     for rule in rules:
         for one in rule.look(program):
             found = _finding(rule, one, program)
+            place = found.rule, found.file, found.line
+            # What a derivative adds to a line has no variable.
+            if (*place, found.variable) in said or (not found.variable and place in said):
+                continue
+            said |= {place, (*place, found.variable)}
             if _is_ignored(rule, one, found, program):
                 switched_off += 1
             else:
-                rows.setdefault((rule.name, found.file, found.line, found.variable), found)
+                rows.append(found)
     n = len(rows)
     headline = f"check of {program.program.name}: {n or 'no'} finding{'s' if n != 1 else ''}"
     notes = (f"{switched_off} more switched off by comments.",) if switched_off else ()
-    return Findings(headline, list(rows.values()), notes)
+    return Findings(headline, rows, notes)
 
 
 def _finding(rule: Rule, one: Suspicion, program: Examined) -> Finding:

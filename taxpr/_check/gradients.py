@@ -44,7 +44,7 @@ def unsafe_where(program: Examined) -> Iterator[Suspicion]:
         if not level.users or level.own_rule:
             continue
         for op in level.ops:
-            chosen = op.eqn.primitive is _lax.select_n_p and op.is_users and not op.derivative
+            chosen = op.eqn.primitive is _lax.select_n_p and op.is_users and not op.backward
             if not chosen or not _WRITTEN.search(op.statements[0].expression):
                 continue
             looked_at = _compared(level, op.ins[0])

@@ -27,7 +27,8 @@ class Op(NamedTuple):
         ins: The numbers of its operands.
         outs: The numbers of its results.
         statements: Those of the user's source that made it, innermost first.
-        derivative: Whether it was made by differentiating.
+        derivative: Whether it was made by differentiating, or differentiated.
+        backward: Whether it is of a backward pass.
     """
 
     eqn: Any
@@ -36,6 +37,7 @@ class Op(NamedTuple):
     outs: tuple[int, ...]
     statements: tuple[Statement, ...]
     derivative: bool
+    backward: bool
 
     @property
     def statement(self) -> Statement | None:
@@ -190,7 +192,7 @@ class Examined:
                 level.value(var.aval, address.value(k)) for k, var in enumerate(eqn.outvars)
             )
             at.update(zip(eqn.outvars, outs, strict=True))
-            level.add(Op(eqn, address, numbers, outs, statements, derived))
+            level.add(Op(eqn, address, numbers, outs, statements, derived, transposed))
             for one in nested:
                 self._level(one.stored, _below(level, eqn, one, address / one.label))
         return tuple(map(read, inner.outvars))

@@ -88,7 +88,7 @@ class _Numbers:
             key = self._of(op.eqn, tuple(number.get(n, n) for n in op.ins))
             for k, out in enumerate(op.outs):
                 number[out] = key, k
-            if op.eqn.primitive in _COSTLY and not _compat.is_transposed(op.eqn):
+            if op.eqn.primitive in _COSTLY and not op.backward:
                 groups.setdefault(key, []).append(op)
         return [ops for ops in groups.values() if len(ops) > 1]
 
@@ -144,7 +144,7 @@ def _unrolled(level: Level, depth: int, said: set[object]) -> Iterator[Suspicion
     """Those that repeat among the loops of Python with ``depth`` others around them."""
     of_loop: dict[tuple[object, ...], list[tuple[Op, Statement]]] = {}
     for op in level.ops:
-        if op.derivative:
+        if op.backward:
             continue
         # The outermost function that loops comes last.
         loops = [(one, loop) for one in reversed(op.statements) for loop in one.loops]

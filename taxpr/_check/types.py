@@ -41,7 +41,7 @@ def _widened(program: Examined, level: Level, ops: list[Op]) -> Iterator[Suspici
     """What an expression widens, joins with what is wide already, and hands on as wide."""
     own = {number for op in ops for number in op.outs}
     for op in ops:
-        if op.derivative:
+        if op.backward:
             continue
         if op.eqn.primitive is jax.lax.dot_general_p:
             yield from _mixed(program, level, op)
