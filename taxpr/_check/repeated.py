@@ -39,17 +39,20 @@ def computed_twice(program: Examined) -> Iterator[Suspicion]:
         numbers = _Numbers()
         for ops in numbers.equal(level):
             first = ops[0]
-            if not all(op.is_users for op in ops):
+            calls = {_parting(first, op) for op in ops[1:]} - {None}
+            # What a library does twice within one call of the user's is its own affair.
+            if not calls and not all(op.is_users for op in ops):
                 continue
-            others = list(dict.fromkeys(_distinct(first, op) for op in ops[1:]))
+            inner = min((depth for depth, _ in filter(None, calls)), default=0)
+            others = [text for depth, text in sorted(filter(None, calls)) if depth == inner]
+            statement = first.statements[inner]
             times = "twice" if len(ops) == 2 else f"{len(ops)} times"
-            statement = first.statements[0]
-            where = f", also by {' and '.join(others[:2])}" if any(others) else ""
+            where = f", also by {' and '.join(others[:2])}" if others else ""
             yield Suspicion(
                 f"`{statement.expression or statement.text}` computes the same {times}{where}.",
-                first.statements,
+                first.statements[inner:],
                 first.address,
-                program.name(level, first.outs[0]) if first.outs else "",
+                program.name(level, first.outs[0]) if first.outs and not inner else "",
                 _SPLIT if first.eqn.primitive in _compat.random_bits else "",
             )
 
@@ -60,12 +63,17 @@ _SPLIT = (
 )
 
 
-def _distinct(first: Op, other: Op) -> str:
-    """The statement by which another call differs, outermost first; "" where it does not."""
-    for one, two in zip(reversed(first.statements), reversed(other.statements), strict=False):
-        if one.place != two.place or one.part != two.part:
-            return f"`{two.expression or two.text}` in line {two.line}"
-    return ""
+def _parting(first: Op, other: Op) -> tuple[int, str] | None:
+    """Where the calls of two equations part, and what the other's is; None where they do not.
+
+    The number counts from the innermost statement of the first.
+    """
+    pairs = zip(reversed(first.statements), reversed(other.statements), strict=False)
+    for k, (one, two) in enumerate(pairs):
+        if (one.place, one.part) != (two.place, two.part):
+            text = f"`{two.expression or two.text}` in line {two.line}"
+            return len(first.statements) - 1 - k, text
+    return None
 
 
 class _Numbers:

@@ -135,7 +135,7 @@ def first_difference(
     """
     if not isinstance(a, Program):
         refuse_no_function("first_difference", a)
-    of_b = Way("b", a) if b is None else way_of(a, b)
+    of_b = Way("another input", a) if b is None else way_of(a, b)
     tolerance = _Tolerance(atol, rtol)
 
     def of(first: tuple[Any, ...], second: tuple[Any, ...]) -> Differences:
@@ -157,8 +157,8 @@ def first_difference(
         notes = (f"{alone} values are in one of them only.",) if alone else ()
         if rows and rows[0].variable.startswith("out"):
             notes = ("No variable differs, only the result.", *notes)
-        what = f"{len(rows)} values" if rows else "none"
-        headline = f"first difference of {name_of(a)} and {of_b.name}: {what} of {len(pairs)}"
+        among = f"{len(rows) or 'none'} of {len(pairs)} values differ"
+        headline = f"first difference of {name_of(a)} and {of_b.name}: {among}"
         return Differences(headline, rows, (*notes, *dict.fromkeys((*said, *more))))
 
     if b is None:

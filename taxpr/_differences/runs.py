@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import PyTree
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, name_of
 from taxpr._programs.functions import trace
 from taxpr._programs.program import Injected, Program
 from taxpr._recordings.recorded import Part
@@ -53,7 +53,7 @@ def way_of(a: Any, b: Any) -> Way:
         ArgumentError: If ``b`` says no way to run something.
     """
     if isinstance(b, Program) or (callable(b) and not isinstance(b, type)):
-        return Way("b", b)
+        return Way(name_of(b), b)
     if isinstance(b, str) and b == OP_BY_OP:
         return Way(OP_BY_OP, a, op_by_op=True)
     if isinstance(b, jax.Device):

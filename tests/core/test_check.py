@@ -178,7 +178,7 @@ def a_loss_beside_its_gradient():
         return jnp.sum((w @ x) ** 2)
 
     def bad(w, x):
-        value = loss(w, x)
+        value = loss(w, x)  # found
         return value, jax.grad(loss)(w, x)
 
     def good(w, x):
@@ -202,10 +202,10 @@ def a_key_that_is_used_twice():
 @pair("twice", "", X)
 def a_loop_that_runs_twice():
     def cumulated(x):
-        return jax.lax.scan(lambda c, x: (c + x, c), 0.0, x)[1]  # found
+        return jax.lax.scan(lambda c, x: (c + x, c), 0.0, x)[1]
 
     def bad(x):
-        return cumulated(x) * jax.jit(cumulated)(x)
+        return cumulated(x) * jax.jit(cumulated)(x)  # found
 
     def good(x):
         return cumulated(x) * cumulated(x + 1) * jnp.sin(x) * jnp.sin(x)

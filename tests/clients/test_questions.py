@@ -1,0 +1,85 @@
+"""Faults planted into training of flax and optax, each found by one question."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import taxpr
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        h = nn.Dense(8)(x)
+        h = nn.gelu(nn.LayerNorm()(h))
+        return nn.Dense(1)(h)
+
+
+X = jnp.linspace(-1.0, 1.0, 12).reshape(4, 3)
+PARAMS = Net().init(jax.random.key(0), X)
+OPTIMIZER = optax.adam(1e-3)
+STATE = OPTIMIZER.init(PARAMS)
+
+
+@pytest.fixture(autouse=True)
+def promoting():
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def loss(params, x):
+    return jnp.mean(Net().apply(params, x) ** 2)
+
+
+def step(params, state, x):
+    value, grads = jax.value_and_grad(loss)(params, x)
+    updates, state = OPTIMIZER.update(grads, state, params)
+    return optax.apply_updates(params, updates), state, value
+
+
+def lost(params, state, x):
+    value = loss(params, x)
+    grads = jax.grad(loss)(params, x)
+    updates, state = OPTIMIZER.update(grads, state, params)
+    optax.apply_updates(params, updates)
+    return params, state, value
+
+
+def line_of(fn, number):
+    return f"test_questions.py:{fn.__code__.co_firstlineno + number}"
+
+
+def test_check_finds_them_in_their_lines():
+    assert not taxpr.check(step)(PARAMS, STATE, X)
+    found = taxpr.check(lost)(PARAMS, STATE, X)
+    lines = {(row.rule, row.line) for row in found.rows}
+    assert lines == {("unused", line_of(lost, 4)), ("twice", line_of(lost, 1))}
+    narrow = taxpr.check(loss)(PARAMS, X.astype(jnp.bfloat16))
+    [row] = narrow.rows
+    assert (row.rule, row.variable) == ("promotion", "loss.x")
+    assert row.statement == "h = nn.Dense(8)(x)"
+
+
+def test_first_difference_names_what_was_not_updated():
+    found = taxpr.first_difference(step, lost)(PARAMS, STATE, X)
+    assert {row.variable for row in found.rows} == {
+        f"out[0]['params']['{layer}']['{name}']"
+        for layer, names in PARAMS["params"].items()
+        for name in names
+    }
+    assert "No variable differs" in str(found)
+    assert not taxpr.first_difference(step, jax.jit(step))(PARAMS, STATE, X)
+
+
+def test_units_are_swept():
+    def hidden(params, x):
+        h = nn.Dense(8).apply({"params": params["params"]["Dense_0"]}, x)
+        return jnp.sum(jnp.tanh(h))
+
+    found = taxpr.sweep(hidden, taxpr.each(taxpr.var("h"), axis=1), taxpr.zero())(PARAMS, X)
+    dense = PARAMS["params"]["Dense_0"]
+    h = np.tanh(np.asarray(X @ dense["kernel"] + dense["bias"]))
+    np.testing.assert_allclose(found.values, h.sum() - h.sum(0), rtol=1e-4, atol=1e-4)
