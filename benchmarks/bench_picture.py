@@ -21,7 +21,7 @@ from peers import PEERS
 
 import taxpr
 from taxpr_jupyter._drawing.build import Builder
-from taxpr_jupyter._layout.dot import to_dot
+from taxpr_jupyter._layout.arranged import Kept, arranged
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._svg.svg import finish_svg
 
@@ -58,26 +58,28 @@ class Clock:
         return sum(self.seconds.values())
 
 
-def drawn(builder, unfolded=None):
+def drawn(builder, unfolded=None, kept=None):
     """The picture, the SVG, and what each step took."""
     clock = Clock()
     picture = clock.step("build", lambda: builder.picture(unfolded))
-    dot = clock.step("dot text", lambda: to_dot(picture))
-    laid_out = lay_out(dot, timeout=60)
+    laid_out = lay_out(lambda: arranged(picture, kept or Kept()), timeout=60)
     clock.seconds["layout"] = laid_out.seconds  # of another process: by the clock on the wall
-    if laid_out.svg is None:
+    if laid_out.layout is None:
         sys.exit(laid_out.note)
-    svg = clock.step("svg", lambda: finish_svg(laid_out.svg, picture))
+    svg = clock.step("svg", lambda: finish_svg(laid_out.layout, picture))
     return picture, svg, clock
 
 
 def measured(layers):
     program, trace = program_of(layers)
     builder = Builder(program)
-    picture, svg, first = drawn(builder)
+    kept = Kept()
+    picture, svg, first = drawn(builder, kept=kept)
     closed = sorted(picture.foldable - picture.unfolded)
     opened = closed[:: max(1, len(closed) // FOLDS)][:FOLDS]
-    folds = sorted(drawn(builder, picture.unfolded | {address})[2].total for address in opened)
+    folds = sorted(
+        drawn(builder, picture.unfolded | {address}, kept)[2].total for address in opened
+    )
     return {
         "equations": picture.counts.total,
         "nodes": len(picture.nodes),
@@ -114,7 +116,7 @@ def has(python, module):
 
 def main():
     """Prints a table, how others do, and whether the goals are reached."""
-    columns = ("equations", "nodes", "trace", "first", "build", "dot text", "layout", "svg", "fold")
+    columns = ("equations", "nodes", "trace", "first", "build", "layout", "svg", "fold")
     print("".join(f"{column:>10}" for column in (*columns, "kB", "first/trace")))
     rows = {}
     for name, layers in LAYERS.items():

@@ -20,21 +20,22 @@ class Line:
     """The line of an edge with its texts, as it is drawn."""
 
     def __init__(self, group):
-        line, *tip = [part.get("d") for part in group if part.tag == f"{SVG}path"]
+        line, *tip = [part.get("d") for part in group if part.tag == f"{SVG}path"] or [""]
         self.parts = [list(_on(_points(part))) for part in line.split("M")[1:]]
-        self.tail, self.head = self.parts[0][0], self.parts[-1][-1]
+        if self.parts:  # an edge to what stands elsewhere already has no line
+            self.tail, self.head = self.parts[0][0], self.parts[-1][-1]
         if tip:
             far = self.head
             self.head = max(_points(tip[0]), key=lambda point: math.dist(point, far))
             self.parts[-1].append(self.head)
         self.texts = [
             (text.text, _around(text.text, float(text.get("x")), float(text.get("y"))))
-            for text in group.iter(f"{SVG}text")
+            for text in group.findall(f"{SVG}text")  # not that of a twin
         ]
         self.tip = group.findtext(f"{SVG}title") or ""
 
     def far_from(self, box):
-        return min(_between(box, part) for part in self.parts)
+        return min((_between(box, part) for part in self.parts), default=math.inf)
 
 
 def misread(picture, svg):
@@ -56,7 +57,7 @@ def misread(picture, svg):
 
 def _wrong(own, end, box, lines):
     """Why a text would be read as another line's, or as that of the other end."""
-    others = [line for line in lines if line is not own]
+    others = [line for line in lines if line is not own and line.parts]
     away = own.far_from(box)
     if any(line.far_from(box) < away + 1 for line in others):
         yield "is not nearest to its line"

@@ -201,6 +201,7 @@ class Canvas:
             tooltip=part.tooltip,
             tail=origin.tail.name if origin.tail else "",
             head=head.name if head else "",
+            name=_shared_name([part]),
         )
 
     def _merged(self, parts: Sequence[_Part], source: str, target: str) -> None:
@@ -213,7 +214,8 @@ class Canvas:
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
             value, tip = "", short.tooltip(part.tooltip for part in distinct)
-        self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head)
+        name = _shared_name(distinct)
+        self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head, name=name)
 
     def _literals(self, uses: Sequence[Use]) -> None:
         """Draw the literals that one node takes; a merging node has one node for all of them."""
@@ -292,6 +294,12 @@ class _Part(NamedTuple):
 def _named(use: Use, origin: Origin) -> str:
     """The value for people, with the name of the output that it becomes."""
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
+
+
+def _shared_name(parts: Sequence[_Part]) -> str:
+    """What the names of inputs have in common; "" if these are no inputs."""
+    names = [part.origin.name for part in parts]
+    return labels.short_path(paths.shared_title(names)) if all(names) else ""
 
 
 def _heads(parts: Sequence[_Part]) -> list[Role]:

@@ -1,4 +1,5 @@
-"""Lay out a picture: write it as DOT, and run Graphviz, as a program or as WebAssembly.
+"""Lay out a picture, frame by frame, by Graphviz: as a program or as WebAssembly.
 
-May import `_model` and nothing else of the package; knows nothing about JAX.
+`arranged` lays out, `dot` writes a whole picture in Graphviz' language. May import `_model` and
+nothing else of the package; knows nothing about JAX. See docs/design/layout.md.
 """

@@ -10,8 +10,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from taxpr_jupyter._layout import aligned as _aligned
-from taxpr_jupyter._layout import columns as _columns
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 
@@ -57,7 +55,7 @@ EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
     "value": {},
     "residual": {"penwidth": "0.5"},
     "seed": {"style": "dotted", "color": theme.LINE, "penwidth": "1.2"},
-    "back": {"style": "dashed"},
+    "back": {"style": "dashed", "constraint": "false"},
     "control": {"style": "dotted", "color": theme.CONTROL, "penwidth": "1.5"},
     # Reads leave a state at the bottom, writes enter at the top.
     "read": {"color": theme.STATE, "penwidth": "1.2", "tailport": "s"},
@@ -73,15 +71,14 @@ EDGE_KINDS: Mapping[str, Mapping[str, str]] = {
 _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-def to_dot(picture: Picture, background: str = GRAPH["bgcolor"], *, columns: bool = True) -> str:
-    """Write a picture in the DOT language.
+def to_dot(picture: Picture, background: str = GRAPH["bgcolor"]) -> str:
+    """Write a whole picture in the DOT language, for Graphviz and what else reads it.
 
     Args:
         picture: The picture.
         background: A colour of Graphviz.
-        columns: Whether a tall picture may be cut into columns.
     """
-    return "\n".join([*_lines(picture, background, columns), ""])
+    return "\n".join([*_lines(picture, background), ""])
 
 
 def head(picture: Picture, more: Mapping[str, str]) -> Iterator[str]:
@@ -91,30 +88,15 @@ def head(picture: Picture, more: Mapping[str, str]) -> Iterator[str]:
         yield f"  {what} [{listed(attributes)}];"
 
 
-def _lines(picture: Picture, background: str, columns: bool) -> Iterator[str]:
+def _lines(picture: Picture, background: str) -> Iterator[str]:
     yield from head(picture, {"bgcolor": background})
-    sizes = {node.id: _size(node, theme.look_of(node)) for node in picture.nodes}
-    cut = _columns.columns(picture, sizes) if columns else _columns.Columns(frozenset(), ())
-    steps = _columns.steps(picture, sizes)
-    rows: dict[str | None, list[str]] = {}
-    for around, left, right in cut.beside:
-        pair = f"{quoted(left)} -> {quoted(right)} [style=invis]"
-        rows.setdefault(around, []).append(pair)
-    aligned = list(_aligned.aligned(picture, sizes, cut, steps))
-    steps |= _aligned.lifted(picture, [nodes for _, nodes in aligned])
-    for around, nodes in aligned:
-        rows.setdefault(around, []).append("; ".join(map(quoted, nodes)))
-    yield from _contents(None, _by_cluster(picture), rows, 1)
+    yield from _contents(None, _by_cluster(picture), 1)
     heads: dict[str, list[str]] = {}
     for edge in picture.edges:
         if edge.head:
             heads.setdefault(edge.target, []).append(edge.head)
-    loose = {edge.id for edge in picture.edges if edge.kind == "back"} | cut.loose
     for edge in picture.edges:
-        more = {"constraint": "false"} if edge.id in loose else {}
-        if edge.id in steps:
-            more = {**more, "minlen": f"{steps[edge.id]}"}
-        yield f"  {_edge(edge, heads.get(edge.target, []), more)}"
+        yield f"  {_edge(edge, heads.get(edge.target, []))}"
     yield "}"
 
 
@@ -137,7 +119,6 @@ def _by_cluster(picture: Picture) -> dict[str | None, list[Node | Cluster]]:
 def _contents(
     cluster_id: str | None,
     inside: Mapping[str | None, Iterable[Node | Cluster]],
-    rows: Mapping[str | None, Iterable[str]],
     depth: int,
 ) -> Iterator[str]:
     indent = "  " * depth
@@ -153,16 +134,14 @@ def _contents(
         tooltip = listed({}, {"tooltip": [part.tooltip]})
         yield f"{indent}subgraph {quoted(f'cluster_{part.id}')} {{"
         yield f"{indent}  graph [{listed(attributes)} {title} {tooltip}];"
-        yield from _contents(part.id, inside, rows, depth + 1)
+        yield from _contents(part.id, inside, depth + 1)
         yield f"{indent}}}"
-    for row in rows.get(cluster_id, ()):
-        yield f"{indent}{{ rank=same; {row}; }}"
 
 
 def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
     """A node in the DOT language, with more attributes."""
     look = theme.look_of(node)
-    width, height = _size(node, look)
+    width, height = size_of(node, look)
     styles = ["filled"] + ["rounded"] * look.rounded + ["dashed"] * theme.is_dashed(node)
     attributes = {
         "id": node.id,
@@ -182,8 +161,8 @@ def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
     return f"{quoted(node.id)} [{listed(attributes, labels)}];"
 
 
-def _size(node: Node, look: theme.Look) -> tuple[float, float]:
-    """Width and height in points, so that the text stays inside the shape."""
+def size_of(node: Node, look: theme.Look) -> tuple[float, float]:
+    """Width and height of a node in points, so that the text stays inside the shape."""
     across, down = look.pad
     line_height = _LEADING * theme.FONT_SIZE
     height = len(node.lines) * line_height + 2 * down
@@ -210,9 +189,9 @@ def text_width(text: str, size: float) -> float:
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text) * _ADVANCE * size
 
 
-def _edge(edge: Edge, heads: list[str], more: Mapping[str, str]) -> str:
+def _edge(edge: Edge, heads: list[str]) -> str:
     """An edge in the DOT language; `heads` are the texts of all edges at its target."""
-    attributes = {"id": edge.id, "class": edge.kind, **EDGE_KINDS[edge.kind], **more}
+    attributes = {"id": edge.id, "class": edge.kind, **EDGE_KINDS[edge.kind]}
     ports = _PORTS.get(len(heads))
     if ports and edge.head:
         attributes["headport"] = ports[heads.index(edge.head)]

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from typing import BinaryIO
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO
 
-from taxpr_jupyter._layout.engine import POLL, Deadline, Unavailable
+from taxpr_jupyter._layout.engine import POLL, Deadline, Engine, Unavailable
+
+_END = b"</svg>"
+_PATIENCE = 1.0  # seconds without an answer, after which `dot` may be waiting for the end of input
+
+
+@contextlib.contextmanager
+def engine(deadline: Deadline) -> Iterator[Engine]:
+    """Lays out graphs until the deadline, in one process: starting it takes most of the time."""
+    with contextlib.ExitStack() as stack:
+        running: list[_Process] = []
+
+        def svgs_of(dots: Sequence[str]) -> Sequence[str]:
+            if not running or running[-1].is_closed:
+                running.append(stack.enter_context(_Process(["-Tsvg"], deadline)))
+            return running[-1].svgs_of(dots)
+
+        yield svgs_of
 
 
 def written(dot: str, options: Sequence[str], mark: bytes, deadline: Deadline) -> bytes:
@@ -27,46 +47,130 @@ def written(dot: str, options: Sequence[str], mark: bytes, deadline: Deadline) -
         Unavailable: There is no such program, or it failed.
         LayoutStopped: The time was up, or somebody cancelled.
     """
-    program = shutil.which("dot")
-    if program is None:
-        raise Unavailable("there is no `dot` program on the PATH")
-    # Pass the text by a temporary file: before Python 3.14 `communicate` does not go on writing
-    # after a timeout.
-    with tempfile.TemporaryFile() as text:
-        text.write(dot.encode())
-        text.seek(0)
-        out, err, status = _talk([program, *options], text, deadline)
-    if status != 0 or mark not in out:
-        said = err.decode(errors="replace").strip().partition("\n")[0]
-        raise Unavailable(f"`dot` failed: {said or f'exit status {status}'}")
-    return out
+    with _Process(options, deadline) as process:
+        process.send(dot.encode())
+        process.close()
+        out = b"".join(process.received())
+        if process.status() != 0 or mark not in out:
+            raise process.failed()
+        return out
 
 
-def _talk(command: Sequence[str], text: BinaryIO, deadline: Deadline) -> tuple[bytes, bytes, int]:
-    """Runs `dot`; returns its output, its messages, and its exit status."""
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=text,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # A new session: an interrupt of the notebook does not reach the child, and if `dot` is
-            # a script, the program that it starts can be killed with it.
-            start_new_session=True,
-            # Windows would open a console window.
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
-    except OSError as error:
-        raise Unavailable(f"`{command[0]}` cannot be started: {error.strerror}") from error
-    with process:
+class _Process:
+    """A running `dot`. It reads and writes in threads: it may be stuck in either.
+
+    Raises:
+        Unavailable: There is no such program, or it cannot be started.
+    """
+
+    def __init__(self, options: Sequence[str], deadline: Deadline) -> None:
+        program = shutil.which("dot")
+        if program is None:
+            raise Unavailable("there is no `dot` program on the PATH")
+        self._deadline = deadline
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `__exit__`
         try:
-            while True:
-                try:
-                    return *process.communicate(timeout=POLL), process.returncode
-                except subprocess.TimeoutExpired:
-                    deadline.check()
-        finally:
-            _kill(process)
+            self._process = subprocess.Popen(
+                [program, *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                # A new session: an interrupt of the notebook does not reach the child, and if `dot`
+                # is a script, the program that it starts can be killed with it.
+                start_new_session=True,
+                # Windows would open a console window.
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as error:
+            self._said.close()
+            raise Unavailable(f"`{program}` cannot be started: {error.strerror}") from error
+        self.is_closed = False
+        self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name="taxpr-dot", daemon=True)
+            for work in (self._write, self._read)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        _kill(self._process)
+        self._process.wait()
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+        self._said.close()
+
+    def svgs_of(self, dots: Sequence[str]) -> list[str]:
+        """The SVGs of some graphs."""
+        self.send("\n".join([*dots, ""]).encode())
+        out, last = b"", time.monotonic()
+        while out.count(_END) < len(dots):
+            part = self._next()
+            if part == b"":
+                raise self.failed()
+            if part is not None:
+                out, last = out + part, time.monotonic()
+            # Some builds may write nothing before all is read. Then the next graphs get another
+            # process.
+            elif time.monotonic() - last > _PATIENCE:
+                self.close()
+        return [f"{svg.strip()}</svg>" for svg in out.decode(errors="replace").split("</svg>")[:-1]]
+
+    def send(self, text: bytes) -> None:
+        """Send input."""
+        self._to_send.put(text)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self.is_closed = True
+        self._to_send.put(None)
+
+    def received(self) -> Iterator[bytes]:
+        """All output."""
+        while (part := self._next()) != b"":
+            yield part or b""
+
+    def status(self) -> int:
+        """The exit status, after all output."""
+        return self._process.wait()
+
+    def failed(self) -> Unavailable:
+        """The error that it failed."""
+        self.close()
+        status = self.status()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().partition("\n")[0]
+        return Unavailable(f"`dot` failed: {said or f'exit status {status}'}")
+
+    def _next(self) -> bytes | None:
+        """Some output; nothing at its end, and None where there is none yet."""
+        self._deadline.check()
+        try:
+            return self._received.get(timeout=POLL)
+        except queue.Empty:
+            return None
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError), _of(self._process.stdin) as stdin:
+            while (text := self._to_send.get()) is not None:
+                stdin.write(text)
+                stdin.flush()
+
+    def _read(self) -> None:
+        with _of(self._process.stdout) as stdout:
+            while part := os.read(stdout.fileno(), 1 << 16):
+                self._received.put(part)
+        self._received.put(b"")
+
+
+def _of(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None, "it was asked for"
+    return pipe
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

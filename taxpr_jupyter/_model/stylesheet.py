@@ -43,6 +43,8 @@ def css(heated: bool) -> str:
         ".edge path": "fill:none;stroke-width:0.8px;" + _colour("stroke", "line", theme.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", theme.LINE),
         ".edge.residual path": "stroke-width:.5px",
+        ".edge .twin rect": "fill:none;stroke-width:.8px;stroke-dasharray:3 2;"
+        + _colour("stroke", "line", theme.LINE),
         ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",
         ".edge.back path": "stroke-dasharray:4 3",
         ".edge.control path": "stroke-dasharray:1.5 2.5;stroke-width:1.5px;"
@@ -75,7 +77,9 @@ def css(heated: bool) -> str:
         "stroke", "line", theme.LINE
     )
     rules[".node.unused text"] = _colour("fill", "muted", theme.MUTED)
-    rules[".stub rect,.stub path,.added rect,.added path,.rest rect"] = "stroke-dasharray:4 2"
+    rules[".stub rect,.stub path,.again rect,.added rect,.added path,.rest rect"] = (
+        "stroke-dasharray:4 2"
+    )
     # As specific as those for marks, and after them: a cost has its colour on every node.
     for step, fill in enumerate(theme.HEATS if heated else ()):
         node = f".node.heat-{step}.heat-{step}"

@@ -15,6 +15,7 @@ from taxpr_jupyter._diff.diff_text import diff_text
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._drawing.compared import Compared
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._layout.arranged import Kept, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.model import Picture, checked_limits
@@ -138,9 +139,9 @@ class Comparison:
         return pictures
 
     def dot(self) -> tuple[str, str]:
-        """The two pictures as DOT text, neither of them in columns: so they are alike."""
+        """The two pictures as DOT text."""
         before, after = self.pictures
-        return to_dot(before, columns=False), to_dot(after, columns=False)
+        return to_dot(before), to_dot(after)
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
         """Both pictures in one SVG; None where one could not be laid out, and `note` says why.
@@ -150,13 +151,14 @@ class Comparison:
         """
         self.note = " ".join(dict.fromkeys(p.note for p in self.pictures if p.note))
         svgs = []
-        for picture, dot in zip(self.pictures, self.dot(), strict=True):
-            laid_out = lay_out(dot, self._timeout, cancel)
+        kept = Kept()  # what both sides have is laid out once
+        for picture in self.pictures:
+            laid_out = lay_out(lambda one=picture: arranged(one, kept), self._timeout, cancel)
             if laid_out.note and laid_out.note not in self.note:
                 self.note = f"{self.note} {laid_out.note}".strip()
-            if laid_out.svg is None:
+            if laid_out.layout is None:
                 return None
-            svgs.append(finish_svg(laid_out.svg, picture))
+            svgs.append(finish_svg(laid_out.layout, picture))
         names = [shortened(program.name, _TITLE) for program in (self.before, self.after)]
         titles = [f"{word}: {name}" for word, name in zip(("before", "after"), names, strict=True)]
         return side_by_side(svgs, titles, " and ".join(names), f"{self.diff.summary(source_text)}.")

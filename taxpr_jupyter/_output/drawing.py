@@ -13,6 +13,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._layout.arranged import Kept, Layout, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.listing import Line
@@ -32,24 +33,27 @@ Outline = Callable[[int | None], Sequence[tuple[str, str]]]
 
 
 class Layouts:
-    """Lays out DOT text, and keeps the last layout."""
+    """Lays out pictures, and keeps the last layout, and those of the frames in pictures."""
 
     def __init__(self) -> None:
-        self._last: tuple[str, LaidOut] | None = None  # one thing, for several threads
+        self.kept = Kept()
+        self._last: tuple[Picture, LaidOut[Layout]] | None = None  # one thing, for several threads
 
     @property
-    def last(self) -> LaidOut | None:
+    def last(self) -> LaidOut[Layout] | None:
         """The result of the last layout that was not cancelled, or None."""
         return self._last[1] if self._last else None
 
-    def of(self, dot: str, timeout: float, cancel: threading.Event | None) -> LaidOut:
-        """The layout of this text."""
+    def of(
+        self, picture: Picture, timeout: float, cancel: threading.Event | None
+    ) -> LaidOut[Layout]:
+        """The layout of this picture."""
         last = self._last
-        if last is not None and last[0] == dot:
+        if last is not None and last[0] is picture:
             return last[1]
-        laid_out = lay_out(dot, timeout, cancel)
+        laid_out = lay_out(lambda: arranged(picture, self.kept), timeout, cancel)
         if cancel is None or not cancel.is_set():
-            self._last = dot, laid_out
+            self._last = picture, laid_out
         return laid_out
 
 
@@ -149,10 +153,10 @@ class Drawing:
         Raises:
             PanelError: If it could not be laid out.
         """
-        laid_out = self.layouts.of(self.dot, self.timeout, cancel)
-        if laid_out.svg is None:
+        laid_out = self.layouts.of(self.picture, self.timeout, cancel)
+        if laid_out.layout is None:
             raise PanelError(laid_out.note)
-        return finish_svg(laid_out.svg, self.picture)
+        return finish_svg(laid_out.layout, self.picture)
 
     def text(self, limit: int | None = None) -> str:
         """The program as text: an equation in a line, nested ones indented.

@@ -26,7 +26,8 @@ from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._layout.dot import plain, to_dot
+from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.layout import lay_out_all
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.legend import legend_rows
@@ -150,14 +151,15 @@ def _laid_out(
     found: Iterable[Inner], until: float, cancel: threading.Event | None
 ) -> Iterator[tuple[Inner, str | None]]:
     """Each with its SVG, but for the style sheet, which the page has; None without the time."""
-    found = iter(found)
+    found, kept = iter(found), Kept()
     while part := list(itertools.islice(found, _TOGETHER)):
         pictures = [inner.picture for inner in part if inner.picture]
         left = max(0.0, until - time.monotonic())
-        svgs = iter(lay_out_all([to_dot(picture) for picture in pictures], left, cancel))
+        plans = [lambda one=picture: arranged(one, kept) for picture in pictures]
+        made = iter(lay_out_all(plans, left, cancel))
         for inner in part:
-            raw = next(svgs).svg if inner.picture else None
-            shown = raw and inner.picture and _STYLE.sub("", finish_svg(raw, inner.picture))
+            layout = next(made).layout if inner.picture else None
+            shown = layout and inner.picture and _STYLE.sub("", finish_svg(layout, inner.picture))
             yield inner, shown
 
 

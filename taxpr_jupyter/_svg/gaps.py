@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from taxpr_jupyter._svg.geometry import Box, Curves, Point, around, meet
+from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, meet, split
 
 _STEP = 1.5  # points between two samples of a curve
 _STEPS = 400  # the most samples of one curve
@@ -24,6 +24,8 @@ def broken(curves: Curves, boxes: Sequence[Box]) -> list[Curves]:
         curves: A start, and three points for each Bézier curve.
         boxes: Left, top, right and bottom of each.
     """
+    if not curves:
+        return []
     bounds = around(curves)
     near = [box for box in boxes if meet(box, bounds)]
     if not near:
@@ -51,7 +53,7 @@ def finer(curves: Curves) -> Curves:
     """The same line with each Bézier curve split in two."""
     made = curves[:1]
     for k in range(0, len(curves) - 3, 3):
-        first, second = _split(curves[k : k + 4], 0.5)
+        first, second = split(curves[k : k + 4], 0.5)
         made += [*first[1:], *second[1:]]
     return made
 
@@ -90,23 +92,10 @@ def _piece(curve: Curves, begin: float, end: float) -> Curves:
         return list(curve)
     part = curve
     if end < 1:
-        part = _split(part, end)[0]
+        part = split(part, end)[0]
     if begin > 0:
-        part = _split(part, begin / end)[1]
+        part = split(part, begin / end)[1]
     return part
-
-
-def _split(curve: Curves, t: float) -> tuple[Curves, Curves]:
-    """Split a curve in two by De Casteljau's algorithm."""
-    a, b, c, d = curve
-    ab, bc, cd = _between(a, b, t), _between(b, c, t), _between(c, d, t)
-    abc, bcd = _between(ab, bc, t), _between(bc, cd, t)
-    middle = _between(abc, bcd, t)
-    return [a, ab, abc, middle], [middle, bcd, cd, d]
-
-
-def _between(a: Point, b: Point, t: float) -> Point:
-    return a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t
 
 
 def _holds(box: Box, point: Point) -> bool:

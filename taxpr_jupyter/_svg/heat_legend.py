@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from taxpr_jupyter._layout.geometry import Box
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Heat
-from taxpr_jupyter._svg.geometry import Box
 from taxpr_jupyter._text.quantities import quantity
 
 _TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}

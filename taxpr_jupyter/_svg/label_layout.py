@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from taxpr_jupyter._layout.arranged import Layout
 from taxpr_jupyter._layout.dot import text_width
-from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import Picture
-from taxpr_jupyter._model.stylesheet import EDGE_FONT
-from taxpr_jupyter._svg.gaps import broken
-from taxpr_jupyter._svg.geometry import (
+from taxpr_jupyter._layout.geometry import (
     Box,
     Curves,
     Point,
@@ -23,8 +20,11 @@ from taxpr_jupyter._svg.geometry import (
     grown,
     tip_of,
 )
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Picture
+from taxpr_jupyter._model.stylesheet import EDGE_FONT
+from taxpr_jupyter._svg.gaps import broken
 from taxpr_jupyter._svg.label_places import Places, Text
-from taxpr_jupyter._svg.raw import Raw
 from taxpr_jupyter._svg.titles import Titles
 
 BELOW = 2.0  # points of a line of text that are below its base
@@ -66,21 +66,23 @@ class Placed(NamedTuple):
     lines: dict[str, list[Curves]]
 
 
-def placed(picture: Picture, raw: Raw) -> Placed:
+def placed(picture: Picture, layout: Layout) -> Placed:
     """Place the texts, and interrupt the lines that run through them.
 
     Args:
         picture: The picture.
-        raw: Its layout.
+        layout: Its layout.
     """
-    curves = [raw.curves(edge) for edge in picture.edges]
+    curves = [layout.curves[edge.id] for edge in picture.edges]
     paths = [
-        _to_the_tip(flattened(curves[k]), raw.tips(edge)) for k, edge in enumerate(picture.edges)
+        _to_the_tip(flattened(curves[k]), layout.tips.get(edge.id))
+        for k, edge in enumerate(picture.edges)
     ]
-    nodes = [raw.bounds(node) for node in picture.nodes]
-    titles = _titles(picture, raw, paths, nodes)
+    nodes = [layout.nodes[node.id] for node in picture.nodes]
+    nodes += [box for box, _ in layout.twins.values()]
+    titles = _titles(picture, layout, paths, nodes)
     across = [box for boxes in titles.values() for box in boxes]
-    labels = _labels(picture, Places([*nodes, *across], _inner(raw), EDGE_FONT, paths), paths)
+    labels = _labels(picture, Places([*nodes, *across], layout.view, EDGE_FONT, paths), paths)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
     # A text is beside its own line, or on it.
     lines = {
@@ -99,45 +101,40 @@ def _labels(
 ) -> dict[str, list[Label]]:
     """The placed texts of each edge, by its id."""
     found = []
+    labels: dict[str, list[Label]] = {}
     for number, edge in enumerate(picture.edges):
+        if not paths[number]:
+            ends = Label("head", edge.head, None), Label("tail", edge.tail, None)
+            labels[edge.id] = [label for label in ends if label.text]
+            continue
         if edge.head:
             found.append((edge.id, "head", Text(edge.head, number, paths[number][::-1])))
         if edge.tail:
             found.append((edge.id, "tail", Text(edge.tail, number, paths[number])))
     middles = places.of([text for _, _, text in found])
-    labels: dict[str, list[Label]] = {}
     for (name, end, text), middle in zip(found, middles, strict=True):
         labels.setdefault(name, []).append(Label(end, text.text, middle))
     return labels
 
 
 def _titles(
-    picture: Picture, raw: Raw, paths: Sequence[Sequence[Point]], nodes: Sequence[Box]
+    picture: Picture, layout: Layout, paths: Sequence[Sequence[Point]], nodes: Sequence[Box]
 ) -> dict[str, list[Box]]:
     """The boxes of the title lines of each cluster."""
     titles = Titles(paths, nodes)
     found = {}
     for cluster in picture.clusters:
         lines = []
-        for (x, y, begins), line in zip(raw.texts(cluster), cluster.lines, strict=True):
+        for (x, y), line in zip(layout.titles[cluster.id], cluster.lines, strict=True):
             wide = text_width(line, theme.FONT_SIZE)
-            left = x - (0 if begins else wide / 2)
-            lines.append((left, y - 0.8 * theme.FONT_SIZE, left + wide, y + BELOW))
+            lines.append((x, y - 0.8 * theme.FONT_SIZE, x + wide, y + BELOW))
         # All lines move together.
         title = around([point for line in lines for point in (line[:2], line[2:])])
-        by = titles.left_of(title, raw.bounds(cluster)) - title[0]
+        by = titles.left_of(title, layout.clusters[cluster.id]) - title[0]
         found[cluster.id] = [(a + by, top, b + by, bottom) for a, top, b, bottom in lines]
     return found
 
 
-def _to_the_tip(path: list[Point], tips: Sequence[Sequence[Point]]) -> list[Point]:
+def _to_the_tip(path: list[Point], tip: Sequence[Point] | None) -> list[Point]:
     """A path extended to the tip of its arrow."""
-    end = path[-1]
-    return [*path, *(tip_of(tip, end) for tip in tips[:1])]
-
-
-def _inner(raw: Raw) -> Box:
-    """The box of the picture, in the coordinates of its content."""
-    left, top, width, height = raw.view
-    x, y = left - raw.shift[0], top - raw.shift[1]
-    return x, y, x + width, y + height
+    return [*path, tip_of(tip, path[-1])] if tip else path

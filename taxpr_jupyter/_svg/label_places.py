@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.dot import text_width
-from taxpr_jupyter._svg.geometry import Box, Lines, Point, centred, grown, middle_of
+from taxpr_jupyter._layout.geometry import Box, Lines, Point, centred, grown, middle_of
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
 _ALONG = (1.0, 4.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 80.0, 110.0)
 _ASIDE = 1.0  # points between a text and its line
 _OWN = 0.4  # points more, for a line that bends
 _CLEAR = 2.5  # points between a text and other lines
-_COVERED = 0.2  # the largest share of a text that may lie on something else
+_COVERED = 0.02  # the largest share of a text that may lie on something else
 _TOGETHER = 8.0  # points: nearer ends look like one, and the reader follows the lines
 _REACH = 120.0  # points from an end: nothing farther away can be in the way
 _ENOUGH = 12  # places to choose from
@@ -69,7 +69,7 @@ class Places:
         self._bounds = bounds
         self._size = size
         self._lines = Lines(paths)
-        self._ends = [(k, end) for k, path in enumerate(paths) for end in (path[0], path[-1])]
+        self._ends = [(k, end) for k, path in enumerate(paths) for end in (*path[:1], *path[-1:])]
 
     def of(self, texts: Sequence[Text]) -> list[Point | None]:
         """The middle of each text; None if it has no position."""
@@ -157,6 +157,6 @@ def _area(box: Box) -> float:
 
 
 def _overlap(a: Box, b: Box) -> float:
-    across = min(a[2], b[2]) - max(a[0], b[0])
-    down = min(a[3], b[3]) - max(a[1], b[1])
-    return across * down if across > 0 and down > 0 else 0.0
+    if a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]:
+        return 0.0
+    return (min(a[2], b[2]) - max(a[0], b[0])) * (min(a[3], b[3]) - max(a[1], b[1]))

@@ -9,45 +9,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout import dot
+from taxpr_jupyter._layout.arranged import Layout
+from taxpr_jupyter._layout.geometry import Box, Curves, Point, centred, middle_of, tip_of
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.enclosing import depths_of
 from taxpr_jupyter._model.model import Cluster, Edge, Picture
 from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import finer
-from taxpr_jupyter._svg.geometry import Box, Curves, Point, centred, middle_of, tip_of
 from taxpr_jupyter._svg.heat_legend import FONT_SIZE, Legend, legend_of
 from taxpr_jupyter._svg.label_layout import Placed, placed
-from taxpr_jupyter._svg.raw import Raw
 
 _TEXT = {"shape": "plaintext", "fixedsize": "true", "fontcolor": theme.MUTED}
 _MARGIN = 4.0  # points
 _NO_PORTS = ("headport", "tailport", "constraint")
 
 
-def with_positions(picture: Picture, raw_svg: str, background: str) -> str:
+def with_positions(picture: Picture, layout: Layout, background: str) -> str:
     """Write a picture in the DOT language, with the positions of all its parts.
 
     Args:
         picture: The picture.
-        raw_svg: An engine's SVG of it.
+        layout: Its layout.
         background: A colour of Graphviz.
     """
-    raw = Raw(raw_svg)
-    return "\n".join([*_lines(picture, raw, placed(picture, raw), background), ""])
+    return "\n".join([*_lines(picture, layout, placed(picture, layout), background), ""])
 
 
-def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterator[str]:
+def _lines(picture: Picture, layout: Layout, where: Placed, background: str) -> Iterator[str]:
     yield from dot.head(picture, {"bgcolor": background, "outputorder": "edgesfirst"})
     legend = legend_of(picture.heat) if picture.heat else None
-    for k, corner in enumerate(_corners(raw, legend)):
+    for k, corner in enumerate(_corners(layout, legend)):
         yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
     depths = depths_of(picture.clusters)
     for cluster in picture.clusters:
-        yield f"  {_cluster(cluster, raw.bounds(cluster), depths[cluster.id])}"
+        yield f"  {_cluster(cluster, layout.clusters[cluster.id], depths[cluster.id])}"
     for node in picture.nodes:
-        yield f"  {dot.node_text(node, {'pos': _middle(raw.bounds(node))})}"
-    for edge in picture.edges:
-        yield f"  {_edge(edge, where.lines[edge.id], raw.tips(edge))}"
+        yield f"  {dot.node_text(node, {'pos': _middle(layout.nodes[node.id])})}"
+    for edge in filter(lambda edge: layout.curves[edge.id], picture.edges):
+        yield f"  {_edge(edge, where.lines[edge.id], layout.tips.get(edge.id))}"
     for cluster in picture.clusters:
         for k, (line, box) in enumerate(zip(cluster.lines, where.titles[cluster.id], strict=True)):
             bold = {"fontname": f"{dot.GRAPH['fontname']}-Bold"}
@@ -57,8 +56,11 @@ def _lines(picture: Picture, raw: Raw, where: Placed, background: str) -> Iterat
             if label.box:
                 small = {"fontsize": f"{EDGE_FONT}"}
                 yield f"  {_text(f'{edge.id} text {k}', label.text, label.box, small)}"
+    for name, (box, text) in layout.twins.items():
+        small = {"fontsize": f"{EDGE_FONT}", "shape": "box", "style": "rounded,dashed"}
+        yield f"  {_text(f'{name} twin', text, box, {**small, 'color': theme.LINE})}"
     if legend:
-        yield from (f"  {line}" for line in _legend(legend, *_corner(raw, legend)))
+        yield from (f"  {line}" for line in _legend(legend, *_corner(layout, legend)))
     yield "}"
 
 
@@ -86,12 +88,12 @@ def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
     return f"subgraph {name} {{ graph [{dot.listed(given)}]; }}"
 
 
-def _edge(edge: Edge, lines: Sequence[Curves], tips: Sequence[Sequence[Point]]) -> str:
+def _edge(edge: Edge, lines: Sequence[Curves], tip: Sequence[Point] | None) -> str:
     # Graphviz includes Bézier control points in the bounding box. Those of short curves are close
     # to the line.
     parts = [" ".join(map(_point, finer(finer(line)))) for line in lines]
-    if tips:
-        parts[-1] = f"e,{_point(tip_of(tips[0], lines[-1][-1]))} {parts[-1]}"
+    if tip:
+        parts[-1] = f"e,{_point(tip_of(tip, lines[-1][-1]))} {parts[-1]}"
     look = {k: v for k, v in dot.EDGE_KINDS[edge.kind].items() if k not in _NO_PORTS}
     given = dot.listed({**look, "pos": ";".join(parts)})
     return f"{dot.quoted(edge.source)} -> {dot.quoted(edge.target)} [{given}];"
@@ -106,17 +108,18 @@ def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
     return f"{dot.quoted(name)} [{given}];"
 
 
-def _corners(raw: Raw, legend: Legend | None) -> tuple[Point, Point]:
+def _corners(layout: Layout, legend: Legend | None) -> tuple[Point, Point]:
     """Two corners of the bounding box, to which Graphviz adds a margin."""
-    left, top = _corner(raw, legend)
-    _, _, width, height = legend.above(*raw.view) if legend else raw.view
-    return (left + _MARGIN, top + _MARGIN), (left + width - _MARGIN, top + height - _MARGIN)
+    left, top = _corner(layout, legend)
+    right, bottom = layout.view[2:]
+    right = max(right, left + legend.width) if legend else right
+    return (left + _MARGIN, top + _MARGIN), (right - _MARGIN, bottom - _MARGIN)
 
 
-def _corner(raw: Raw, legend: Legend | None) -> Point:
+def _corner(layout: Layout, legend: Legend | None) -> Point:
     """The upper left corner of the bounding box, where the legend is."""
-    left, top, _, _ = legend.above(*raw.view) if legend else raw.view
-    return left - raw.shift[0], top - raw.shift[1]
+    left, top, _, _ = layout.view
+    return left, top - (legend.height if legend else 0.0)
 
 
 def _sides(box: Box) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
+from taxpr_jupyter._layout.arranged import Kept, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.engine import LayoutStopped
-from taxpr_jupyter._layout.layout import TIMEOUT, convert
+from taxpr_jupyter._layout.layout import TIMEOUT, convert, lay_out
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._model.stylesheet import for_converters
 from taxpr_jupyter._svg.positions import with_positions
@@ -64,11 +65,11 @@ def _by_dot(
     picture: Picture, form: str, timeout: float, cancel: threading.Event | None
 ) -> tuple[bytes | None, str]:
     """Draw by `dot`: the data or None, and the reason if there are none, as `convert`."""
-    raw, reason = convert(to_dot(picture), "svg", timeout, cancel)
-    if raw is None:
-        return None, reason
-    text = with_positions(picture, raw.decode(errors="replace"), _PAPER)
-    data, reason = convert(text, form, timeout, cancel, placed=True)
+    laid_out = lay_out(lambda: arranged(picture, Kept()), timeout, cancel)
+    if laid_out.layout is None:
+        raise PanelError(laid_out.note)
+    text = with_positions(picture, laid_out.layout, _PAPER)
+    data, _ = convert(text, form, timeout, cancel, placed=True)
     # A build of Graphviz may lack `neato -n2`, which draws fixed positions.
     return (data, "") if data else convert(to_dot(picture, _PAPER), form, timeout, cancel)
 

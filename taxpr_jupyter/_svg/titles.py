@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from taxpr_jupyter._svg.geometry import Box, Point, around, meet
+from taxpr_jupyter._layout.geometry import Box, Point, around, meet
 
 _INSIDE = 7.0  # points from the sides of the cluster
 _AROUND = 3.0  # left and right of a title
@@ -29,7 +29,7 @@ class Titles:
         width = right - left
         found = list(self._crossings(top, bottom, cluster[0], cluster[2]))
         first, last = cluster[0] + _INSIDE, cluster[2] - _INSIDE - width
-        starts = [first, *(end + _AROUND for _, end in found)]
+        starts = [first, *(end + _AROUND + 0.01 for _, end in found)]
         for start in sorted(starts):
             if first <= start <= last and not any(
                 a < start + width + _AROUND and start - _AROUND < b for a, b in found

@@ -5,7 +5,7 @@ import re
 import jax
 import jax.numpy as jnp
 import pytest
-from browser.conftest import BUILD
+from browser.conftest import BUILD, MISSING
 from browser.programs import HEAT
 from drawn_programs import HOSTILE, PROGRAMS
 
@@ -17,6 +17,13 @@ from taxpr_jupyter._search.find import Finder
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
+
+
+@pytest.fixture(autouse=True)
+def _no_kernels_left():
+    """These tests need no server."""
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +135,18 @@ def test_a_click_on_a_line_shows_its_value(walked):
     expect(walked.inspector.locator("h3")).to_contain_text("f32[3]")
     assert walked.classed("tx-producer") == {SCAN}
     assert walked.classed("tx-user") == {"2:reduce_sum"}
+
+
+def test_a_twin_leads_to_what_it_stands_for_and_a_key_back(opened):
+    page = opened(draw(PROGRAMS["mlp_step"]()))
+    twin = page.page.locator(".tx-stage .twin").first
+    address = twin.get_attribute("data-twin")
+    twin.click()
+    expect(page.inspector.locator(".tx-address")).to_have_text(address)
+    expect(page.node(address)).to_have_attribute("aria-selected", "true")
+    expect(page.page.locator(".edge.tx-leaving .twin").first).to_be_visible()
+    page.page.keyboard.press("Backspace")
+    expect(page.inspector).to_contain_text("Select a node")
 
 
 def test_walking_in_and_out(walked):

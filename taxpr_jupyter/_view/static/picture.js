@@ -71,6 +71,8 @@ export class Picture {
     this.marks = {};
     /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
     this.lit = null;
+    /** @type {{ place: View, selected: string }[]} Where the user was before following twins. */
+    this.before = [];
     // Of colours; it stays while the picture moves.
     this.legend = h("div", { class: "tx-heat-legend taxpr-svg" });
     stage.append(this.legend);
@@ -116,8 +118,9 @@ export class Picture {
     this.selected = address;
     const shown = new Set(this.#shown(address));
     for (const item of this.#items()) item.setAttribute("aria-selected", String(shown.has(item)));
-    for (const edge of this.svg?.querySelectorAll("[data-value]") ?? []) {
-      const value = edge.getAttribute("data-value") ?? "";
+    for (const edge of this.svg?.querySelectorAll(".edge") ?? []) {
+      const twin = edge.querySelector("[data-twin]")?.getAttribute("data-twin");
+      const value = twin ?? edge.getAttribute("data-value") ?? "";
       const leaves = address && (value === address || value.startsWith(`${address}.`));
       edge.classList.toggle("tx-leaving", Boolean(leaves));
     }
@@ -409,6 +412,23 @@ export class Picture {
     this.#reveal(item);
   }
 
+  /** From the twin of a value to the value itself; Backspace leads back. */
+  #follow(/** @type {Element} */ twin) {
+    this.before.push({ place: this.place, selected: this.selected });
+    const address = twin.getAttribute("data-twin") ?? "";
+    this.act.select(address);
+    const [item] = this.#shown(address);
+    if (item) this.#focus(item);
+    this.goTo(address);
+  }
+
+  #goBack() {
+    const before = this.before.pop();
+    if (!before) return;
+    this.act.select(before.selected);
+    this.#put(before.place, true);
+  }
+
   /** Selects an element; with Shift, it is the other end of a path from the selected one. */
   #choose(/** @type {Element} */ item, /** @type {boolean} */ shift) {
     if (shift && this.selected) this.act.between(this.selected, addressOf(item));
@@ -432,6 +452,7 @@ export class Picture {
       " ": () => item && this.act.select(addressOf(item)),
       o: () => item && this.act.toggle(addressOf(item)),
       Escape: () => this.act.select(""),
+      Backspace: () => this.#goBack(),
       "+": () => this.zoomIn(),
       "=": () => this.zoomIn(),
       "-": () => this.zoomOut(),
@@ -499,6 +520,8 @@ export class Picture {
     listen("pointerup", (up) => {
       stop();
       if (dragging) return;
+      const twin = up.target instanceof Element && up.target.closest("[data-twin]");
+      if (twin) return this.#follow(twin);
       const item = this.#itemAt(up.target);
       if (item) this.#focus(item);
       if (item) this.#choose(item, up.shiftKey);

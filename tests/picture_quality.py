@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -85,6 +86,68 @@ def quality_of(svg: str) -> Quality:
     ]
     filled = covered / (width * height or 1.0)
     return Quality(width, height, filled, tuple(found), tuple(crossed))
+
+
+def measured(picture: Any, svg: str) -> dict[str, float]:
+    """How quiet a picture is.
+
+    Returns:
+        The pairs of edges without a common end that cross, the pairs of an edge and a node that is
+        not its own over which it runs, the pairs of texts that lie on each other, and the size.
+    """
+    root = ElementTree.fromstring(svg)
+    groups = {kind: _of_kind(root, kind) for kind in ("node", "edge")}
+    boxes = {
+        node.id: _shrunk(_shape(group))
+        for node, group in zip(picture.nodes, groups["node"], strict=True)
+    }
+    ends = [{edge.source, edge.target, *edge.also} for edge in picture.edges]
+    lines = [list(_lines(group)) for group in groups["edge"]]
+    cells: dict[tuple[int, int], list[tuple[int, tuple[Point, Point]]]] = {}
+    for number, pieces in enumerate(lines):
+        for piece in pieces:
+            for cell in _cells(piece):
+                cells.setdefault(cell, []).append((number, piece))
+    crossed = {
+        (a, b)
+        for here in cells.values()
+        for (a, first), (b, second) in itertools.combinations(here, 2)
+        if a != b and not ends[a] & ends[b] and _cross(first, second)
+    }
+    over = {
+        (number, name)
+        for name, box in boxes.items()
+        for cell in _cells((box[:2], box[2:]))
+        for number, piece in cells.get(cell, ())
+        if name not in ends[number] and _enters(piece, box)
+    }
+    found = quality_of(svg)
+    return {
+        "crossings": len(crossed),
+        "over": len(over),
+        "texts": len(found.overlaps),
+        "width": found.width,
+        "height": found.height,
+    }
+
+
+def _of_kind(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
+    return [g for g in root.iter(f"{NS}g") if kind in (g.get("class") or "").split()]
+
+
+def _cells(piece: tuple[Point, Point], size: float = 40.0) -> Iterator[tuple[int, int]]:
+    """The cells of a grid that a piece of a line may run through."""
+    (x, y), (to_x, to_y) = piece
+    across, down = ([int(a // size) for a in sorted(pair)] for pair in ((x, to_x), (y, to_y)))
+    return itertools.product(range(across[0], across[1] + 1), range(down[0], down[1] + 1))
+
+
+def _cross(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
+    def side(a: Point, b: Point, c: Point) -> float:
+        return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+    (a, b), (c, d) = one, other
+    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
 
 
 def _shape(group: ElementTree.Element) -> Box:

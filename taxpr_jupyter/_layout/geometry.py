@@ -30,12 +30,12 @@ class Lines:
 
     def through(self, box: Box) -> set[int]:
         """The numbers of the lines that run through a box."""
-        return {
-            number
-            for cell in _cells(box)
-            for number, start, end in self._cells.get(cell, ())
-            if _enters(start, end, box)
-        }
+        found: set[int] = set()
+        for cell in _cells(box):
+            for number, start, end in self._cells.get(cell, ()):
+                if number not in found and _enters(start, end, box):
+                    found.add(number)
+        return found
 
 
 def around(points: Sequence[Point]) -> Box:
@@ -74,6 +74,9 @@ def flattened(points: Curves) -> list[Point]:
     made = list(points[:1])
     for k in range(1, len(points) - 2, 3):
         start, (a, b, end) = points[k - 1], points[k : k + 3]
+        if _is_straight(start, a, b, end):
+            made.append(end)
+            continue
         for step in range(1, _STEPS + 1):
             t = step / _STEPS
             u = 1 - t
@@ -83,6 +86,24 @@ def flattened(points: Curves) -> list[Point]:
     return made
 
 
+def _is_straight(start: Point, a: Point, b: Point, end: Point) -> bool:
+    """Whether a curve is a line along an axis."""
+    return start[0] == a[0] == b[0] == end[0] or start[1] == a[1] == b[1] == end[1]
+
+
+def split(curve: Curves, t: float) -> tuple[Curves, Curves]:
+    """Split a curve in two by De Casteljau's algorithm."""
+    a, b, c, d = curve
+    ab, bc, cd = _between(a, b, t), _between(b, c, t), _between(c, d, t)
+    abc, bcd = _between(ab, bc, t), _between(bc, cd, t)
+    middle = _between(abc, bcd, t)
+    return [a, ab, abc, middle], [middle, bcd, cd, d]
+
+
+def _between(a: Point, b: Point, t: float) -> Point:
+    return a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t
+
+
 def _cells(box: Box) -> Iterable[tuple[int, int]]:
     left, top, right, bottom = (math.floor(side / _CELL) for side in box)
     return itertools.product(range(left, right + 1), range(top, bottom + 1))
@@ -90,6 +111,11 @@ def _cells(box: Box) -> Iterable[tuple[int, int]]:
 
 def _enters(start: Point, end: Point, box: Box) -> bool:
     """Whether a straight line runs through a box."""
+    (x, y), (to_x, to_y) = start, end
+    if (x <= box[0] and to_x <= box[0]) or (x >= box[2] and to_x >= box[2]):
+        return False
+    if (y <= box[1] and to_y <= box[1]) or (y >= box[3] and to_y >= box[3]):
+        return False
     first, last = 0.0, 1.0
     for k in (0, 1):
         low, high, at, by = box[k], box[k + 2], start[k], end[k] - start[k]

@@ -1,0 +1,153 @@
+"""Lay a picture out frame by frame, from the inside out, and join the frames."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping, Sequence
+
+from taxpr_jupyter._layout.columns import in_columns, in_rows
+from taxpr_jupyter._layout.ends import box_of
+from taxpr_jupyter._layout.frame_dot import FrameDot
+from taxpr_jupyter._layout.frames import Frame, Framed
+from taxpr_jupyter._layout.geometry import Box, Curves, Point
+from taxpr_jupyter._layout.layout import Plan
+from taxpr_jupyter._layout.raw import Raw, moved, read
+from taxpr_jupyter._layout.sheet import LINE, Sheet, bordered, read_sheet
+from taxpr_jupyter._model.model import Picture
+
+_PAD = 4.0  # points around a picture
+_TITLE = 7.0  # points between the left border of a cluster and its title
+_MOST = 5000  # layouts of frames that are kept
+
+
+@dataclasses.dataclass
+class Layout:
+    """Where the parts of a picture are, in points.
+
+    Attributes:
+        view: Left, top, right and bottom of the whole.
+        nodes: The box of each node, by its id.
+        clusters: The box of each cluster, by its id.
+        titles: Where each line of a cluster's title begins, on its base line.
+        curves: The line of each edge, by its id.
+        tips: The corners of the arrow tip of each edge that has one.
+        twins: Of an edge that is not drawn from end to end, by its id: the box of the twin of its
+            source, where its line begins, and the text on it.
+        again: The ids of nodes that stand for what another node is already.
+    """
+
+    view: Box
+    nodes: dict[str, Box] = dataclasses.field(default_factory=dict)
+    clusters: dict[str, Box] = dataclasses.field(default_factory=dict)
+    titles: dict[str, list[Point]] = dataclasses.field(default_factory=dict)
+    curves: dict[str, Curves] = dataclasses.field(default_factory=dict)
+    tips: dict[str, Sequence[Point]] = dataclasses.field(default_factory=dict)
+    twins: dict[str, tuple[Box, str]] = dataclasses.field(default_factory=dict)
+    again: set[str] = dataclasses.field(default_factory=set)
+
+
+class Kept:
+    """Keeps the layouts of frames, by their DOT texts. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._raws: dict[str, Raw] = {}
+        self._lock = threading.Lock()
+
+    def get(self, dot: str) -> Raw | None:
+        """The layout of a frame, if it is known."""
+        with self._lock:
+            raw = self._raws.pop(dot, None)
+            if raw is not None:
+                self._raws[dot] = raw  # as the last one: the first ones go when there are many
+            return raw
+
+    def put(self, dot: str, raw: Raw) -> None:
+        """Keep the layout of a frame."""
+        with self._lock:
+            self._raws[dot] = raw
+            while len(self._raws) > _MOST:
+                del self._raws[next(iter(self._raws))]
+
+
+def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
+    """Lay out a picture: yields DOT texts, is sent their SVGs, returns the layout.
+
+    Args:
+        picture: The picture.
+        kept: Layouts of frames. What is there already is not laid out again.
+    """
+    framed = Framed(picture)
+    sheets: dict[str | None, Sheet] = {}
+    waiting = list(framed.frames.values())
+    while waiting:
+        ready = [f for f in waiting if all(one.id in sheets for one in f.inner())]
+        waiting = [frame for frame in waiting if frame not in ready]  # by identity
+        for frame in ready:
+            _level(frame, sheets)
+        sizes = [{box_of(one.id): sheets[one.id].size for one in f.inner()} for f in ready]
+        dots = [FrameDot(frame, known) for frame, known in zip(ready, sizes, strict=True)]
+        raws = {dot.text: kept.get(dot.text) for dot in dots}
+        if missing := [text for text, raw in raws.items() if raw is None]:
+            svgs = yield missing
+            raws |= {text: read(svg) for text, svg in zip(missing, svgs, strict=True)}
+        for frame, dot, known in zip(ready, dots, sizes, strict=True):
+            raw = raws[dot.text]
+            assert raw is not None, "it was laid out"
+            kept.put(dot.text, raw)
+            sheets[frame.id] = _finished(read_sheet(frame, dot, raw, known), frame)
+    return _joined(picture, framed, sheets)
+
+
+def _level(frame: Frame, sheets: Mapping[str | None, Sheet]) -> None:
+    """Make the branches of a choice equally high."""
+    branches = [sheets[one.id] for one in frame.inner() if box_of(one.id) in frame.branches]
+    for sheet in branches:
+        sheet.height = max(one.height for one in branches)
+        for piece, line in sheet.curves.items():
+            if not piece.target.part:
+                line[-1] = line[-1][0], sheet.height
+
+
+def _finished(sheet: Sheet, frame: Frame) -> Sheet:
+    return bordered(in_rows(in_columns(sheet)), frame)
+
+
+def _joined(picture: Picture, framed: Framed, sheets: Mapping[str | None, Sheet]) -> Layout:
+    whole = sheets[None]
+    layout = Layout((0.0, 0.0, whole.width + 2 * _PAD, whole.height + 2 * _PAD))
+    layout.again = framed.again
+    corners: dict[str | None, Point] = {None: (_PAD, _PAD)}
+    for frame in reversed(framed.frames.values()):  # outer ones first
+        right, down = corners[frame.id]
+        sheet = sheets[frame.id]
+        if frame.cluster:
+            name = frame.cluster.id
+            layout.clusters[name] = right, down, right + sheet.width, down + sheet.height
+            layout.titles[name] = [
+                (right + _TITLE, down + LINE * (k + 1) - 1) for k in range(len(frame.cluster.lines))
+            ]
+        for name, part in frame.parts.items():
+            left, top, after, below = sheet.boxes[name]
+            if isinstance(part, Frame):
+                corners[part.id] = right + left, down + top
+            elif not isinstance(part, str):
+                layout.nodes[name] = left + right, top + down, after + right, below + down
+    for edge in picture.edges:
+        line: Curves = []
+        for name, piece, margin in framed.ways[edge.id]:
+            sheet, corner = sheets[name], corners[name]
+            points = moved(sheet.curves[piece] if piece else sheet.rails[margin], *corner)
+            line += points[1:] if line else points
+            if piece and piece in sheet.tips:
+                layout.tips[edge.id] = moved(sheet.tips[piece], *corner)
+        layout.curves[edge.id] = line
+        if twin := framed.twins.get(edge.id):
+            name, piece, _ = framed.ways[edge.id][0]
+            assert piece is not None, "it begins at the twin"
+            text = framed.frames[name].parts[twin]
+            assert isinstance(text, str), "a twin is a text"
+            left, top, after, below = sheets[name].boxes[twin]
+            right, down = corners[name]
+            layout.twins[edge.id] = (left + right, top + down, after + right, below + down), text
+    return layout

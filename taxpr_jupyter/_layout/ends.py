@@ -1,0 +1,83 @@
+"""Where the edges of a picture begin and end, in the frames of its clusters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from taxpr_jupyter._model.model import Edge, Picture
+
+UPWARDS = ("back", "write")  # kinds of edges that lead upwards
+
+
+class End(NamedTuple):
+    """An end of a piece of an edge.
+
+    Attributes:
+        part: The name of a part of the frame; "" for its own border.
+        port: The port, where the part is a frame, or at the border. A piece begins at the bottom of
+            a part, and at the top border; it ends at the top of a part, and at the bottom border.
+    """
+
+    part: str
+    port: str = ""
+
+
+class Ends:
+    """The ends of the edges of a picture.
+
+    Args:
+        picture: The picture.
+
+    Attributes:
+        nodes: The nodes by their ids.
+        parents: The cluster around each cluster; None for the whole picture.
+    """
+
+    def __init__(self, picture: Picture) -> None:
+        self.nodes = {node.id: node for node in picture.nodes}
+        self.parents = {cluster.id: cluster.parent for cluster in picture.clusters}
+        self._jaxprs = {cluster.id for cluster in picture.clusters if cluster.kind == "jaxpr"}
+
+    def around(self, cluster: str | None) -> list[str | None]:
+        """A cluster and those around it, up to None for the whole picture."""
+        found = [cluster]
+        while cluster is not None:
+            cluster = self.parents[cluster]
+            found.append(cluster)
+        return found
+
+    def jaxpr_of(self, node: str) -> str | None:
+        """The cluster of the jaxpr in which a node is; None for the program's own."""
+        around = self.around(self.nodes[node].cluster)
+        return next((cluster for cluster in around if cluster in self._jaxprs), None)
+
+    def of(self, edge: Edge) -> tuple[End, str | None, End, str | None]:
+        """The ends of an edge, each with the frame in which it is a part."""
+        source, target = End(edge.source), End(edge.target)
+        above, below = self.nodes[edge.source].cluster, self.nodes[edge.target].cluster
+        if edge.out_of is not None and edge.out_of not in self.around(below):
+            source, above = End(box_of(edge.out_of), port_of(edge)), self.parents[edge.out_of]
+        if edge.into is not None and edge.into not in self.around(above):
+            target, below = End(box_of(edge.into), port_of(edge)), self.parents[edge.into]
+        return source, above, target, below
+
+    def common(self, edge: Edge) -> tuple[str | None, str, str]:
+        """The innermost frame that holds an edge, and its parts with the edge's ends."""
+        source, above, target, below = self.of(edge)
+        outer, inner = self.around(above), self.around(below)
+        common = next(frame for frame in outer if frame in inner)
+        part = source.part if above == common else box_of(outer[outer.index(common) - 1])
+        other = target.part if below == common else box_of(inner[inner.index(common) - 1])
+        return common, part, other
+
+
+def box_of(cluster: str | None) -> str:
+    """The name of a frame as a part of another; nodes have their ids."""
+    return f"[{cluster}"
+
+
+def port_of(edge: Edge) -> str:
+    """The port of an edge: those of one value share it, and those of several from one node."""
+    kind = "" if edge.kind in ("value", "residual", "read") else edge.kind
+    tail = "" if edge.tail.startswith("×") else edge.tail
+    return "|".join((edge.source, edge.value, tail, kind))

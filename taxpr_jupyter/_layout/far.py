@@ -1,0 +1,151 @@
+"""Choose the edges that are not drawn from end to end, as they would be long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from taxpr_jupyter._layout.ends import UPWARDS, Ends
+from taxpr_jupyter._model.model import Edge, Picture
+
+_KEPT = ("residual", "seed")  # kinds of edges that lead from the forward to the backward pass
+# The number of rows from which on an edge is far, and one of these kinds. The latter are far also
+# if they begin or end in a frame that does not hold both ends.
+_FAR = (9, 3)
+# What is given from outside, and is used more often than this, is named in the frames that use it;
+# and if it is used still more often, beside all nodes but the first that take more than it.
+_GIVEN, _USES, _MANY = ("input", "const"), 3, 5
+_WRITES = 2  # the most ways from values to states that are drawn from end to end
+
+# For each frame pairs of its parts, the first above the second although no line joins them.
+Order = dict[str | None, dict[tuple[str, str], None]]
+
+
+def shown_again(picture: Picture, ends: Ends) -> set[str]:
+    """The ids of the inputs of a while's condition that its body has, too.
+
+    The state of a loop is named once, at the top of the body: that is where lines lead to.
+
+    Args:
+        picture: The picture.
+        ends: The ends of its edges.
+    """
+    loops = {
+        (ends.jaxpr_of(edge.source), ends.jaxpr_of(edge.target))
+        for edge in picture.edges
+        if edge.kind == "back"
+    }
+    bodies = {condition: body for body, condition in loops if body != condition}
+    sources: dict[str | None, set[str]] = {body: set() for body in bodies.values()}
+    into: list[Edge] = []
+    for edge in picture.edges if bodies else ():
+        around = ends.jaxpr_of(edge.target)
+        if around in sources and edge.kind in ("value", "read"):
+            sources[around].add(edge.source)
+        if around in bodies and ends.nodes[edge.target].kind == "input":
+            into.append(edge)
+    return {
+        edge.target
+        for edge in into
+        if edge.kind == "back" or edge.source in sources[bodies[ends.jaxpr_of(edge.target)]]
+    }
+
+
+def far_edges(picture: Picture, ends: Ends, again: set[str]) -> tuple[set[str], Order]:
+    """The ids of the edges that are not drawn from end to end, and what keeps its order anyway.
+
+    Args:
+        picture: The picture.
+        ends: The ends of its edges.
+        again: Nodes to which no line leads.
+    """
+    inside: dict[str | None, list[tuple[Edge, str, str]]] = {}
+    for edge in picture.edges:
+        if edge.kind not in UPWARDS and edge.target not in again:
+            frame, part, other = ends.common(edge)
+            inside.setdefault(frame, []).append((edge, part, other))
+    writes = [edge.id for edge in picture.edges if edge.kind == "write"]
+    far = _to_branches(picture, ends) | set(writes if len(writes) > _WRITES else ())
+    uses = Counter(edge.source for edge in picture.edges if edge.kind == "value")
+    takes = Counter(edge.target for edge in picture.edges)
+    order: Order = {}
+    drawn: set[str] = set()  # what is given, and has a line
+    for frame, edges in inside.items():
+        rows = _rows([(part, other) for _, part, other in edges])
+        for edge, part, other in edges:
+            kept = edge.kind in _KEPT
+            given = uses[edge.source] * (ends.nodes[edge.source].kind in _GIVEN)
+            crosses = part != edge.source or other != edge.target
+            several = given > _MANY and edge.source in drawn and takes[edge.target] > 1
+            often = given > _USES and (crosses or several)
+            long = abs(rows[other] - rows[part]) >= _FAR[kept]
+            if edge.id in far or long or often or (crosses and kept):
+                far.add(edge.id)
+                if part != other:
+                    order.setdefault(frame, {})[part, other] = None
+            else:
+                drawn.add(edge.source)
+    return far, order
+
+
+def _to_branches(picture: Picture, ends: Ends) -> set[str]:
+    """The ids of edges to the second branch of a choice and further ones, if they cross others."""
+    choices = {
+        node.cluster for node in picture.nodes if node.kind == "eqn" and "choice" in node.marks
+    }
+    branches: dict[str | None, list[str]] = {}
+    for cluster in picture.clusters:
+        if cluster.parent in choices:
+            branches.setdefault(cluster.parent, []).append(cluster.id)
+    found: set[str] = set()
+    for several in branches.values():
+        into = {
+            edge.id: ends.nodes[edge.target].cluster
+            for edge in picture.edges
+            if edge.into is None
+            and ends.nodes[edge.target].cluster in several
+            and ends.nodes[edge.target].kind == "input"
+        }
+        if len({edge.source for edge in picture.edges if edge.id in into}) > 1:
+            found |= {edge for edge, branch in into.items() if branch != several[0]}
+    return found
+
+
+def _rows(edges: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """The row of each part: below its sources; without sources, just above its first use."""
+    parts = list(dict.fromkeys(part for ends in edges for part in ends))
+    sources: dict[str, list[str]] = {part: [] for part in parts}
+    targets: dict[str, list[str]] = {part: [] for part in parts}
+    for source, target in edges:
+        sources[target].append(source)
+        targets[source].append(target)
+    rows: dict[str, int] = {}
+    order = list(_in_order(parts, sources))
+    for part in order:
+        # In a cycle, one edge leads up.
+        rows[part] = max(
+            (rows[source] + 1 for source in sources[part] if source in rows), default=0
+        )
+    for part in reversed(order):
+        below = [rows[target] for target in targets[part] if rows[target] > rows[part]]
+        if not sources[part] and below:
+            rows[part] = min(below) - 1
+    return rows
+
+
+def _in_order(nodes: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Nodes in topological order: sources first. A cycle is entered anywhere."""
+    entered: set[str] = set()
+    done: set[str] = set()
+    for start in nodes:
+        todo = [start]
+        while todo:
+            node = todo[-1]
+            if node not in entered:
+                entered.add(node)
+                todo += [source for source in reversed(sources[node]) if source not in entered]
+            else:
+                todo.pop()
+                if node not in done:
+                    done.add(node)
+                    yield node

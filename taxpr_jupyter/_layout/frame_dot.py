@@ -1,0 +1,293 @@
+"""Write one frame in the DOT language, without what does not change its layout."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, text_width
+from taxpr_jupyter._layout.ends import End
+from taxpr_jupyter._layout.frames import Beside, Frame, Piece
+from taxpr_jupyter._layout.geometry import Box
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import Node
+
+TWIN_FONT = 8  # points
+TAB = 4.0  # points: the height of the tab of a folder, and its width
+TAB_WIDE = 27.0
+_GRAPH = {name: GRAPH[name] for name in ("nodesep", "ranksep", "nslimit", "nslimit1")}
+_NODE = {**{name: NODE[name] for name in ("fontname", "fontsize", "fixedsize")}, "label": ""}
+_EDGE = {"arrowsize": "0.5", "arrowhead": "none"}
+_POINT = {"width": "0.01", "height": "0.01", "shape": "box"}
+_CELLS = 60  # the most cells in which the ports of a side are
+_NEAR = 1.0  # points: a cell nearer to its port is good enough
+_BROAD = 1500.0  # points: the greatest width of a row of inputs or outputs
+_ROW_WIDE, _ROW_LONG = 440.0, 1.6  # points, and width over height, of nodes that stay in one row
+_ROWS = 6  # the most rows made of one
+_ARROW, _APART = 16.0, 3.0  # points between a node and what is beside it, and between such parts
+_GAP = (10.0, 17.0)  # points between the nodes of a row, and between rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """The size of a frame that is laid out, in points, and where its ports are, from the left."""
+
+    width: float
+    height: float
+    tops: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    bottoms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Together:
+    """A node with what stands beside it, as one box.
+
+    Args:
+        main: The size of the node.
+        beside: The parts beside it.
+        sizes: Their sizes.
+        texts: The lengths of the texts at the pieces between them, in characters.
+
+    Attributes:
+        size: Of all, with the ports "n", "nw", "ne" and "s" of the node.
+        boxes: The boxes of the parts beside it, in all.
+        main: The box of the node.
+    """
+
+    def __init__(
+        self,
+        main: tuple[float, float],
+        beside: Sequence[Beside],
+        sizes: Mapping[str, tuple[float, float]],
+        texts: Mapping[Piece, int],
+    ) -> None:
+        wide, high = main
+        sides = [[one for one in beside if one.right is right] for right in (False, True)]
+        widths = [max((sizes[one.part][0] for one in side), default=0.0) for side in sides]
+        gaps = [max((_ARROW + 5 * texts[one.piece] for one in side), default=0.0) for side in sides]
+        heights = [sum(sizes[one.part][1] + _APART for one in side) - _APART for side in sides]
+        height = max(high, *heights)
+        left, top = widths[0] + gaps[0], (height - high) / 2
+        right = left + wide
+        self.main = left, top, right, top + high
+        self.boxes: dict[str, Box] = {}
+        for side, width, gap, high_side in zip(sides, widths, gaps, heights, strict=True):
+            y = (height - high_side) / 2
+            for one in side:
+                across, down = sizes[one.part]
+                x = right + gap if one.right else width - across
+                self.boxes[one.part] = x, y, x + across, y + down
+                y += down + _APART
+        tops = {"nw": left + wide / 4, "n": left + wide / 2, "ne": right - wide / 4}
+        self.size = Size(right + gaps[1] + widths[1], height, tops, {"s": left + wide / 2})
+
+
+class FrameDot:
+    """A frame in the DOT language.
+
+    Args:
+        frame: The frame.
+        sizes: The sizes of the frames in it, by their names as its parts.
+
+    Attributes:
+        ids: The id of each part that an engine lays out.
+        together: The nodes with parts beside them, by their names.
+        tops: The id of each port at the top.
+        bottoms: The id of each port at the bottom.
+        pieces: The id of each piece that an engine lays out.
+        boxes: The width and height of each part.
+        text: The text: equal for frames that have the same layout, whatever their addresses are.
+    """
+
+    def __init__(self, frame: Frame, sizes: Mapping[str, Size]) -> None:
+        self._frame, self._sizes = frame, sizes
+        beside = {one.part: one for several in frame.beside.values() for one in several}
+        names = [name for name in frame.parts if name not in beside]
+        self.ids = {name: f"n{k}" for k, name in enumerate(names)}
+        # The ways along the margin are left of the others.
+        self.tops = {port: f"t{k}" for k, port in enumerate(_ordered(frame.tops, frame))}
+        self.bottoms = {port: f"b{k}" for k, port in enumerate(_ordered(frame.bottoms, frame))}
+        short = {one.piece for one in beside.values()}
+        pieces = [piece for piece in frame.pieces if piece not in short]
+        self.pieces = {piece: f"e{k}" for k, piece in enumerate(pieces)}
+        self.boxes = {name: self._box(name) for name in frame.parts}
+        self.together = {
+            name: Together(self.boxes[name], several, self.boxes, frame.texts)
+            for name, several in frame.beside.items()
+        }
+        known = {**sizes, **{name: one.size for name, one in self.together.items()}}
+        self._cells = {
+            name: (_cells(size.width, size.tops), _cells(size.width, size.bottoms))
+            for name, size in known.items()
+        }
+        self.text = "\n".join([*self._lines(), ""])
+
+    def _box(self, name: str) -> tuple[float, float]:
+        part = self._frame.parts[name]
+        if isinstance(part, Frame):
+            return self._sizes[name].width, self._sizes[name].height
+        if isinstance(part, Node):
+            look = theme.look_of(part)
+            width, height = size_of(part, look)
+            return width, height + (TAB if look.shape == "folder" else 0.0)
+        return text_width(part, TWIN_FONT) + 8, TWIN_FONT + 5.0
+
+    def _lines(self) -> Iterator[str]:
+        frame = self._frame
+        yield "digraph {"
+        for what, given in (("graph", _GRAPH), ("node", _NODE), ("edge", _EDGE)):
+            yield f"{what} [{listed(given)}];"
+        for name in self.ids:
+            yield self._part(name, frame.parts[name])
+        for rank, ports in (("source", self.tops), ("sink", self.bottoms)):
+            if ports:
+                nodes = "".join(
+                    f"{port} [{listed({'id': port, **_POINT})}];" for port in ports.values()
+                )
+                chain = [ports[port] for port in ports if port in frame.margins]
+                rest = [port for port in ports.values() if port not in chain]
+                yield f"{{ rank={rank}; {nodes} {_left_of(chain, rest)}}}"
+        for row in self._rows():
+            first = [self.ids[name] for name in row if name in frame.leftmost]
+            rest = [self.ids[name] for name in row if name not in frame.leftmost]
+            yield f"{{ rank=same; {'; '.join((*first, *rest))}; {_left_of(first, rest)}}}"
+        if branches := [self.ids[name] for name in frame.branches]:
+            yield f"{{ rank=same; {_left_of(branches, ())}}}"
+        steps = self._steps()
+        for piece, name in self.pieces.items():
+            given = {"id": name}
+            if self._ends_at(piece.target):
+                given["arrowhead"] = "normal"
+            if (
+                "" in (piece.source.part, piece.target.part)
+                and {
+                    piece.source.port,
+                    piece.target.port,
+                }
+                & frame.margins.keys()
+            ):
+                given["weight"] = "8"
+            if piece in steps:
+                given["minlen"] = f"{steps[piece]}"
+            ends = f"{self._end(piece.source, 1)} -> {self._end(piece.target, 0, piece.side)}"
+            yield f"{ends} [{listed(given)}];"
+        for above, below in frame.order:
+            yield f"{self.ids[above]} -> {self.ids[below]} [style=invis weight=0];"
+        yield "}"
+
+    def _ends_at(self, target: End) -> bool:
+        """Whether an edge ends here, and does not go on at the other side of a border."""
+        part = self._frame.parts.get(target.part)
+        return isinstance(part, Node) or (isinstance(part, Frame) and target.port not in part.tops)
+
+    def _part(self, name: str, part: Node | Frame | str) -> str:
+        width, height = self.boxes[name]
+        if name in self.together:
+            width, height = self.together[name].size.width, self.together[name].size.height
+        given = {"id": self.ids[name], "width": _inches(width), "height": _inches(height)}
+        if name in self._cells:
+            rows = ["|".join(cells) for cells in self._rows_of_cells(name)]
+            given |= {"shape": "record", "fontsize": "1", "label": "{{" + "}|{".join(rows) + "}}"}
+            return f"{self.ids[name]} [{listed(given)}];"
+        if not isinstance(part, Node):
+            return f"{self.ids[name]} [{listed(given)}];"
+        look = theme.look_of(part)
+        given["shape"] = "box" if look.shape == "folder" else look.shape
+        if look.double:
+            given["peripheries"] = "2"
+        return f"{self.ids[name]} [{listed(given)}];"
+
+    def _rows_of_cells(self, name: str) -> Iterator[list[str]]:
+        for k, (number, at) in enumerate(self._cells[name]):
+            ports = {cell: f"<{'tb'[k]}{cell}>" for cell in at.values()}
+            yield [ports.get(cell, "") for cell in range(number)]
+
+    def _end(self, end: End, below: int, side: str = "") -> str:
+        if not end.part:
+            return f"{self.tops[end.port]}:s" if below else f"{self.bottoms[end.port]}:n"
+        name = self.ids[end.part]
+        if end.part in self._cells:
+            port = end.port or ("s" if below else side or "n")
+            cell = self._cells[end.part][below][1].get(port)
+            if cell is None:  # it begins or ends at the border of a frame, anywhere
+                return name
+            return f"{name}:{'tb'[below]}{cell}:{'ns'[below]}"
+        return f"{name}:{side}" if side else name
+
+    def _rows(self) -> Iterator[Sequence[str]]:
+        """The parts that stand in one row: the inputs of a nested jaxpr, and its outputs."""
+        frame = self._frame
+        kind = frame.cluster.kind if frame.cluster else "function"
+        wanted = {"jaxpr": ("input", "output"), "function": ("output",)}.get(kind, ())
+        for one in wanted:
+            row = [
+                name
+                for name in self.ids
+                if isinstance(part := frame.parts[name], Node)
+                if part.kind == one and "stub" not in part.marks
+            ]
+            if len(row) > 1 and sum(self.boxes[name][0] for name in row) < _BROAD:
+                yield row
+
+    def _steps(self) -> dict[Piece, int]:
+        """The number of rows between the ends of a piece if it is not one.
+
+        Many parts side by side that come from one part, or go to one, are put into several rows.
+        """
+        sources: dict[str, list[Piece]] = {name: [] for name in self.ids}
+        targets: dict[str, list[Piece]] = {name: [] for name in self.ids}
+        for piece in self.pieces:
+            if piece.target.part:
+                sources[piece.target.part].append(piece)
+            if piece.source.part:
+                targets[piece.source.part].append(piece)
+        alike: dict[tuple[str, str], list[tuple[str, Piece]]] = {}
+        for name in self.ids:
+            ins, outs = sources[name], targets[name]
+            if len(ins) == 1 and len(outs) <= 1 and ins[0].source.part:
+                alike.setdefault(("from", ins[0].source.part), []).append((name, ins[0]))
+            elif not ins and len(outs) == 1:
+                alike.setdefault(("to", outs[0].target.part), []).append((name, outs[0]))
+        found: dict[Piece, int] = {}
+        for found_alike in alike.values():
+            boxes = [self.boxes[name] for name, _ in found_alike]
+            width = sum(box[0] + _GAP[0] for box in boxes)
+            height = max(box[1] for box in boxes) + _GAP[1]
+            rows = min(_ROWS, round(math.sqrt(width / height / _ROW_LONG)))
+            if width > _ROW_WIDE and rows > 1:
+                found |= {piece: 1 + k % rows for k, (_, piece) in enumerate(found_alike)}
+        return {piece: step for piece, step in found.items() if step > 1}
+
+
+def _ordered(ports: Mapping[str, None], frame: Frame) -> list[str]:
+    return sorted(ports, key=lambda port: port not in frame.margins)
+
+
+def _left_of(first: Sequence[str], rest: Sequence[str]) -> str:
+    """Edges that are not seen, and put some nodes of a row left of others."""
+    pairs = [*itertools.pairwise(first)]
+    pairs += [(first[-1], name) for name in rest] if first else []
+    return "".join(f"{a} -> {b} [style=invis]; " for a, b in pairs)
+
+
+def _cells(width: float, ports: Mapping[str, float]) -> tuple[int, dict[str, int]]:
+    """A number of equal cells of a width, and the cell of each port: in its middle, about."""
+    best: tuple[float, int, dict[str, int]] | None = None
+    for number in range(max(1, len(ports)), max(_CELLS, 2 * len(ports)) + 1):
+        taken: dict[str, int] = {}
+        worst, free = 0.0, 0
+        for port, at in sorted(ports.items(), key=lambda item: item[1]):
+            cell = max(free, min(number - 1, math.floor(at / width * number)))
+            taken[port], free = cell, cell + 1
+            worst = max(worst, abs((cell + 0.5) * width / number - at))
+        if free <= number and (best is None or worst + 0.05 * number < best[0]):
+            best = worst + 0.05 * number, number, taken
+            if worst < _NEAR:
+                break
+    assert best is not None, "as many cells as ports are enough"
+    return best[1], best[2]
+
+
+def _inches(points: float) -> str:
+    return f"{points / POINTS:.3f}"

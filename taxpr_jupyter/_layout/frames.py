@@ -1,0 +1,254 @@
+"""Split a picture into frames, which are laid out one by one, and its edges into pieces.
+
+A frame is a cluster, or the whole picture. In the frame around it, it is a box with ports: values
+enter at its top border and leave at its bottom border. So an edge has a piece in each frame through
+which it goes. What leads upwards, such as a loop's carry to the next iteration, goes along the
+margin of a frame. An edge whose ends are far from each other is not drawn from end to end: at its
+target stands a twin of its source, with the source's name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, port_of
+from taxpr_jupyter._layout.far import far_edges, shown_again
+from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
+
+_BESIDE = 8  # the most parts beside a node
+_TWIN = 22  # characters of the name on a twin
+# Operands that have an order enter from left to right.
+_SIDES = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
+
+
+class Piece(NamedTuple):
+    """A piece of one or more edges in one frame.
+
+    Attributes:
+        source: Where it begins.
+        target: Where it ends.
+        side: The side of a node where it ends, as a compass point; "" for any.
+    """
+
+    source: End
+    target: End
+    side: str = ""
+
+
+class Step(NamedTuple):
+    """A part of an edge's way.
+
+    Attributes:
+        frame: The id of the frame's cluster; None for the whole picture.
+        piece: The piece; None for the way along the margin.
+        margin: The port at the bottom and at the top where that begins and ends.
+    """
+
+    frame: str | None
+    piece: Piece | None
+    margin: str = ""
+
+
+class Beside(NamedTuple):
+    """A small part that stands beside the only node to which it is joined.
+
+    Attributes:
+        part: Its name.
+        piece: What joins them.
+        right: Whether it stands on the right.
+    """
+
+    part: str
+    piece: Piece
+    right: bool
+
+
+@dataclasses.dataclass(eq=False)
+class Frame:
+    """What is laid out in one go.
+
+    Attributes:
+        cluster: The cluster; None for the whole picture.
+        parts: The nodes, frames and twins in it by their names, in program order. A twin is the
+            text on it.
+        pieces: The pieces of edges, each once.
+        tops: The ports at the top border.
+        bottoms: The ports at the bottom border.
+        margins: Those of both that a way along the margin joins.
+        leftmost: The nodes that are left of all others in their row.
+        order: Pairs of parts, the first of which is above the second although no piece joins them.
+        texts: The longest text at an end of a piece, in characters.
+        beside: The parts beside a node, by its name. They are no part of what an engine lays out.
+    """
+
+    cluster: Cluster | None
+    parts: dict[str, Node | Frame | str] = dataclasses.field(default_factory=dict)
+    pieces: dict[Piece, None] = dataclasses.field(default_factory=dict)
+    tops: dict[str, None] = dataclasses.field(default_factory=dict)
+    bottoms: dict[str, None] = dataclasses.field(default_factory=dict)
+    margins: dict[str, None] = dataclasses.field(default_factory=dict)
+    leftmost: dict[str, None] = dataclasses.field(default_factory=dict)
+    order: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
+    texts: dict[Piece, int] = dataclasses.field(default_factory=dict)
+    beside: dict[str, list[Beside]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def id(self) -> str | None:
+        """The id of its cluster; None for the whole picture."""
+        return self.cluster.id if self.cluster else None
+
+    def add(self, piece: Piece, text: int) -> None:
+        """Add a piece with the length of its texts, and the port where it begins or ends."""
+        self.pieces[piece] = None
+        self.texts[piece] = max(text, self.texts.get(piece, 0))
+        if not piece.source.part:
+            self.tops[piece.source.port] = None
+        if not piece.target.part:
+            self.bottoms[piece.target.port] = None
+
+    @property
+    def branches(self) -> list[str]:
+        """The names of the frames in it one of which is chosen."""
+        nodes = [part for part in self.parts.values() if isinstance(part, Node)]
+        if not any(node.kind == "eqn" and "choice" in node.marks for node in nodes):
+            return []
+        inner = sorted(frame.id or "" for frame in self.inner())
+        return [box_of(one) for one in inner]
+
+    def put_beside(self) -> None:
+        """Find the parts that stand beside a node, when all pieces are there."""
+        ins: dict[str, list[Piece]] = {}
+        outs: dict[str, list[Piece]] = {}
+        for piece in self.pieces:
+            outs.setdefault(piece.source.part, []).append(piece)
+            ins.setdefault(piece.target.part, []).append(piece)
+        taken: set[str] = set()
+        for name, part in self.parts.items():
+            made, used = ins.get(name, []), outs.get(name, [])
+            if len(made) + len(used) != 1 or not _is_small(part) or name in self.beside:
+                continue
+            (piece,) = (*made, *used)
+            main = piece.source.part if made else piece.target.part
+            if main in taken or not isinstance(self.parts.get(main), Node):
+                continue
+            others = self.beside.setdefault(main, [])
+            if len(others) < _BESIDE:
+                taken.add(name)
+                others.append(Beside(name, piece, bool(made) or piece.side == "ne"))
+
+    def inner(self) -> Iterator[Frame]:
+        """The frames in it."""
+        return (part for part in self.parts.values() if isinstance(part, Frame))
+
+
+class Framed:
+    """A picture in frames.
+
+    Args:
+        picture: The picture.
+
+    Attributes:
+        again: The ids of the inputs of a while's condition that its body has, too. No line leads to
+            them: these lead to the body.
+        frames: The frames by the ids of their clusters, inner ones first.
+        ways: The way of each edge by its id.
+        twins: For each far edge, by its id, the name of its twin.
+    """
+
+    def __init__(self, picture: Picture) -> None:
+        self.ways: dict[str, list[Step]] = {}
+        self.twins: dict[str, str] = {}
+        self._at = Ends(picture)
+        frames: dict[str | None, Frame] = {None: Frame(None)}
+        frames |= {cluster.id: Frame(cluster) for cluster in picture.clusters}
+        self.frames = dict(reversed(frames.items()))
+        self._put_parts(picture)
+        heads: dict[str, list[str]] = {}
+        for edge in picture.edges:
+            if edge.head:
+                heads.setdefault(edge.target, []).append(edge.head)
+        self.again = shown_again(picture, self._at)
+        far, order = far_edges(picture, self._at, self.again)
+        for name, pairs in order.items():
+            self.frames[name].order = pairs
+        together: dict[tuple[str | None, str | None], list[Step]] = {}
+        for edge in picture.edges:
+            sides = _SIDES.get(len(heads.get(edge.target, ())))
+            side = sides[heads[edge.target].index(edge.head)] if sides and edge.head else ""
+            if edge.target in self.again:
+                self.ways[edge.id] = []
+            elif edge.kind == "back":  # the carries of a loop go back together
+                around = self._at.jaxpr_of(edge.source), self._at.jaxpr_of(edge.target)
+                if around not in together:
+                    together[around] = list(self._way(edge, side))
+                self.ways[edge.id] = together[around]
+            elif edge.id in far:
+                self.ways[edge.id] = [self._twin(edge, side)]
+            else:
+                self.ways[edge.id] = list(self._way(edge, side))
+        for edge in picture.edges:
+            for name, piece, margin in self.ways[edge.id]:
+                if piece:
+                    self.frames[name].add(piece, len(edge.head) + len(edge.tail))
+                else:
+                    self.frames[name].margins[margin] = None
+        for frame in self.frames.values():
+            frame.put_beside()
+
+    def _put_parts(self, picture: Picture) -> None:
+        """Put nodes and frames into the frames around them, in program order."""
+        for node in picture.nodes:
+            around = node.cluster
+            self.frames[around].parts[node.id] = node
+            while around is not None:
+                parent = self._at.parents[around]
+                self.frames[parent].parts.setdefault(box_of(around), self.frames[around])
+                around = parent
+
+    def _way(self, edge: Edge, side: str) -> Iterator[Step]:
+        at, above, target, below = self._at.of(edge)
+        outer, inner = self._at.around(above), self._at.around(below)
+        common = next(frame for frame in outer if frame in inner)
+        port = port_of(edge)
+        for frame in outer[: outer.index(common)]:
+            yield Step(frame, Piece(at, End("", port)))
+            at = End(box_of(frame), port)
+        if edge.kind in UPWARDS:
+            margin = f"{port}|back"
+            yield Step(common, Piece(at, End("", margin)))
+            yield Step(common, None, margin)
+            if edge.kind == "back":
+                self.frames[common].leftmost |= dict.fromkeys((at.part, target.part))
+            at = End("", margin)
+        ahead = list(reversed(inner[: inner.index(common)]))
+        for frame, parent in zip(ahead, [common, *ahead], strict=False):
+            yield Step(parent, Piece(at, End(box_of(frame), port)))
+            at = End("", port)
+        yield Step(below, Piece(at, target, side))
+
+    def _twin(self, edge: Edge, side: str) -> Step:
+        """The way from the twin of the source of a far edge, or to the twin of its target."""
+        source, above, target, below = self._at.of(edge)
+        self.twins[edge.id] = name = f"~{edge.id}"
+        if edge.kind == "write":
+            self.frames[above].parts[name] = _shortened(self._at.nodes[edge.target].lines[0])
+            return Step(above, Piece(source, End(name)))
+        words = edge.name or self._at.nodes[edge.source].lines[0]
+        if edge.tail and not edge.name and not edge.tail.startswith("×"):
+            words = f"{edge.tail} of {words}"
+        self.frames[below].parts[name] = _shortened(words)
+        return Step(below, Piece(End(name), target, side))
+
+
+def _is_small(part: Node | Frame | str) -> bool:
+    """Whether a part may stand beside a node: a twin, a literal, a constant, a stub."""
+    if isinstance(part, Node):
+        return part.kind in ("literal", "const") or "stub" in part.marks
+    return isinstance(part, str)
+
+
+def _shortened(words: str) -> str:
+    """The text on a twin."""
+    return words if len(words) <= _TWIN else f"{words[: _TWIN - 1]}…"
