@@ -16,7 +16,7 @@ TYPED = [  # injector, parameter, number
     ("clip", "low", "-inf"),
     ("replace", "value", "1e-6"),
 ]
-PLACE = "[round(p.view_state.get('place', {}).get(k, 0), 3) for k in ('x', 'y', 'scale')]"
+PLACE = "[round(p.view_state.get('place', {}).get(k, 0), 2) for k in ('x', 'y', 'scale')]"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\" ' &amp; </style>"
 
 
@@ -289,7 +289,7 @@ def test_moving_and_zooming(page, opened):
     expect(panel.root.locator(".tx-scale")).to_have_text(f"{round(100 * place[2])}%")
     page.mouse.click(x, y)  # beside all nodes
     expect(panel.address).to_have_count(0)
-    book.expect_python(2, ["", [round(v, 3) for v in place]])
+    book.expect_python(2, ["", [round(v, 2) for v in place]])
     panel.button("Fit the picture").click()
     inside = panel.stage.locator("svg").bounding_box()
     assert inside["height"] <= box["height"]
@@ -368,7 +368,7 @@ def test_a_cell_that_is_run_again_has_the_same_panel(page, opened):
     panel.attach("scale")
     panel.button("Zoom in").click()
     place = panel.place()
-    book.expect_python(3, [round(v, 3) for v in place])  # it is sent later than it changes
+    book.expect_python(3, [round(v, 2) for v in place])  # it is sent later than it changes
     book.run(1)
     panel = book.panel(1)
     expect(panel.root).to_have_count(1)
