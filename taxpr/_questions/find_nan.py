@@ -212,7 +212,7 @@ class _Finding:
         value = one.value
         loops = [name for name in origin.index if not name.startswith("mesh ")]
         mapped = self._mapped(origin)
-        elements, examples = _elements(kept[one.read.address], origin.index, mapped)
+        elements, examples = _elements(kept[one.read.address], origin, mapped)
         return NanRow(
             what=" and ".join(name for bit, name in KINDS.items() if origin.bits & bit),
             variable=self._name(origin.address),
@@ -310,14 +310,16 @@ def _at(kept: Kept, index: Mapping[str, int]) -> Any:
     return value[tuple(places)]
 
 
-def _elements(
-    kept: Kept, index: Mapping[str, int], mapped: Sequence[int]
-) -> tuple[str, tuple[int, ...]]:
-    value = _at(kept, index)
+def _elements(kept: Kept, origin: Origin, mapped: Sequence[int]) -> tuple[str, tuple[int, ...]]:
+    """How many elements are what the origin is, such as NaN, and the examples that they are of."""
+    value = _at(kept, origin.index)
     if kept.value is None:
         size = math.prod(kept.shape)
-        return f"{round(each_of(value, size).nonfinite * size)} of {size} elements", ()
-    places = np.argwhere(~np.isfinite(_floats(value)))
+        stats = each_of(value, size)
+        shares = zip(KINDS, (stats.nan, stats.posinf, stats.neginf), strict=True)
+        share = sum(share for bit, share in shares if origin.bits & bit)
+        return f"{round(share * size)} of {size} elements", ()
+    places = np.argwhere(kinds(value, value.ndim, np) & origin.bits)
     text = f"{len(places)} of {value.size} elements"
     if value.ndim and len(places):
         text += f", the first at {tuple(places[0].tolist())}"

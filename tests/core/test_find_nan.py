@@ -265,6 +265,18 @@ def test_examples_of_a_batch_are_told():
     assert row.what == "-inf" or row.what == "+inf"
 
 
+def test_infinities_of_a_mask_are_no_elements_of_a_nan():
+    def shares(scores, length):
+        scores = jnp.where(jnp.arange(3) < length, scores, -jnp.inf)
+        return jax.nn.softmax(scores)
+
+    lengths = jnp.array([3, 1, 0, 2])
+    for memory, examples in ((None, (2,)), (8, ())):  # with 8 bytes there are statistics only
+        [row] = find_nan(jax.vmap(shares), memory=memory)(jnp.ones((4, 3)), lengths).rows
+        assert (row.what, row.elements[:16]) == ("NaN", "3 of 12 elements")
+        assert row.examples == examples
+
+
 def test_nan_in_an_argument_begins_there():
     found = find_nan(lambda p, x: p["w"] * x)({"w": jnp.array([1.0, jnp.nan])}, X[:2])
     assert (found.rows[0].what, found.rows[0].variable) == ("NaN", "p['w']")
