@@ -106,9 +106,10 @@ def _of_one(make: _Wanting, where: Any) -> list[Wanted]:
                 for site in select(find_sites(program.jaxpr), given)
                 for one in make.of_tag(site)
             ]
-    if isinstance(where, str):
-        with contextlib.suppress(SelectorError):
-            return make.of_variables(chosen(make.variables, var(where), may_be_empty=False))
+    # What several functions have as a variable is told apart, and not taken for an argument.
+    named = isinstance(where, str) and chosen(make.variables, var(where), may_be_empty=True)
+    if named:
+        return make.of_variables(named)
     where = with_addresses(program, given)
     with telling(program, where):
         return make.of_values(select_values(program.jaxpr, where, program.addresses))

@@ -337,3 +337,17 @@ def test_it_shows_itself():
         assert rec[name].chart().text()
     nan = taxpr.watch(lambda x: jnp.log(x), "*")(jnp.array([-1.0, 0.0]))
     assert "50% NaN, 50% -inf" in str(nan.table())
+
+
+def test_a_name_of_several_functions_is_no_argument():
+    def train(weights, xs):
+        def step(weights, x):
+            weights = weights + x
+            return weights, None
+
+        return jax.lax.scan(step, weights, xs)[0]
+
+    with pytest.raises(taxpr.SelectorError, match="a variable of 2 functions"):
+        taxpr.watch(train, "weights")(0.0, jnp.ones(3))
+    recording = taxpr.watch(train, "step.weights")(0.0, jnp.ones(3))
+    assert recording.keys() == ["step.weights#0", "step.weights#1"]
