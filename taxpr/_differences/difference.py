@@ -237,12 +237,18 @@ def _compared(
     return _row(one, at, "", a[at], b[at])
 
 
+def _apart(a: Any, b: Any) -> Any:
+    """How far two arrays of numbers are apart; exact for integers, which are no floats of 64 bits."""
+    if a.dtype.kind in "biu" and b.dtype.kind in "biu":
+        left, right = (x.astype(np.uint64) for x in (a, b))  # differences are right modulo 2**64
+        return np.where(a > b, left - right, right - left)
+    return np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64)))
+
+
 def _differ(a: Any, b: Any, tolerance: _Tolerance, dtypes: Sequence[Any]) -> Any:
     """For each number whether two arrays of one shape differ."""
     with np.errstate(all="ignore"):
-        far = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64))) > tolerance.of(
-            a, b, dtypes
-        )
+        far = _apart(a, b) > tolerance.of(a, b, dtypes)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     finite = np.isfinite(a) & np.isfinite(b)
     return ~same & (far | ~finite)
@@ -273,7 +279,7 @@ def _row(
 def _worst(a: Any, b: Any) -> tuple[tuple[int, ...], Any, Any, float]:
     """Where two arrays differ most, both numbers, and by how much."""
     with np.errstate(all="ignore"):
-        size = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64)))
+        size = _apart(a, b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     size = np.where(same, 0.0, np.where(np.isnan(size), np.inf, size))
     at = np.unravel_index(int(np.argmax(size)), size.shape)

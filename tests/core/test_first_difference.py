@@ -177,6 +177,22 @@ def test_shapes_integers_and_keys():
     assert [row.variable for row in found.rows] == ["key", "noise"]
 
 
+def test_integers_beyond_the_precision_of_floats():
+    def f(n):
+        m = n + 1
+        return m
+
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        for dtype, large in (("int64", 2**60), ("int64", -(2**62)), ("uint64", 2**63)):
+            inputs = (jnp.asarray([0, large + k], dtype) for k in (0, 1))
+            found = first_difference(f)(*inputs)
+            assert [row.variable for row in found.rows] == ["n", "m", "out"]
+            first = found.first
+            assert (first.index, first.a, first.b, first.difference) == ((1,), large, large + 1, 1)
+        two = jnp.asarray(2**60), jnp.asarray(2**60 + 1)
+        assert not first_difference(f, atol=1)(*two)
+
+
 def test_answers_are_shown():
     found = first_difference(model, refactored)(X)
     assert found.chart().text()
