@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -97,8 +98,9 @@ def first_difference(
         a: A function of PyTrees of arrays, or a `Program`.
         b: What it is compared with: another function, or a program made by an edit, called with the
             same arguments; ``"op by op"`` for the same function without a compiler, each
-            equation by itself; a dtype such as ``"bfloat16"`` for the same function with all floats
-            of its arguments cast; a device. None compares two inputs.
+            equation by itself, but loops and branches as one each, which a note names; a dtype such
+            as ``"bfloat16"`` for the same function with all arrays of floats among its arguments
+            cast; a device. None compares two inputs.
         atol: Numbers may differ by ``atol + rtol * abs(b)``. None of both tolerates 16 times the
             precision of the coarser type, of the greatest number of the value.
         rtol: See ``atol``; one of them alone has 0 for the other.
@@ -107,12 +109,14 @@ def first_difference(
 
     Returns:
         A function of the arguments of ``a``; without ``b`` of two inputs, each a tuple for a
-        function with several arguments. It returns an `Answer` with a row for each value that
-        differs, the first difference first (``.first``), and behind it what follows from it. It is
-        false where both agree.
+        function with several arguments, and arguments by name that are those of both. It returns an
+        `Answer` with a row for each value that differs, the first difference first (``.first``),
+        and behind it what follows from it, and what only one of both results has. It is false where
+        both agree.
 
     Raises:
-        ArgumentError: If ``b`` is none of these, or both have no value in common.
+        ArgumentError: If ``b`` is none of these; if it is a dtype, and no argument is an array of
+            floats of another; if both have no value in common.
 
     Example:
         >>> import jax.numpy as jnp
@@ -138,8 +142,8 @@ def first_difference(
     of_b = Way("another input", a) if b is None else way_of(a, b)
     tolerance = _Tolerance(atol, rtol)
 
-    def of(first: tuple[Any, ...], second: tuple[Any, ...]) -> Differences:
-        runs = Run(Way("a", a), first), Run(of_b, second)
+    def of(first: tuple[Any, ...], second: tuple[Any, ...], kwargs: dict[str, Any]) -> Differences:
+        runs = Run(Way("a", a), first, kwargs), Run(of_b, second, kwargs)
         known = all(run.program.variables() for run in runs)
         chosen = where if where is not None or known else "*"
         (one, out, said), (two, other, more) = (run.record(chosen, memory) for run in runs)
@@ -163,13 +167,13 @@ def first_difference(
 
     if b is None:
 
-        def two_inputs(first: Any, second: Any) -> Differences:
-            return of(_arguments(first), _arguments(second))
+        def two_inputs(first: Any, second: Any, /, **kwargs: PyTree) -> Differences:
+            return of(_arguments(first), _arguments(second), kwargs)
 
         return two_inputs
 
-    def same(*args: PyTree) -> Differences:
-        return of(args, args)
+    def same(*args: PyTree, **kwargs: PyTree) -> Differences:
+        return of(args, args, kwargs)
 
     return same if isinstance(a, Program) else called_as(a)(same)
 
@@ -238,7 +242,7 @@ def _compared(
 
 
 def _apart(a: Any, b: Any) -> Any:
-    """How far two arrays of numbers are apart; exact for integers, which are no floats of 64 bits."""
+    """How far two arrays of numbers are apart; exactly for integers."""
     if a.dtype.kind in "biu" and b.dtype.kind in "biu":
         left, right = (x.astype(np.uint64) for x in (a, b))  # differences are right modulo 2**64
         return np.where(a > b, left - right, right - left)
@@ -257,7 +261,7 @@ def _differ(a: Any, b: Any, tolerance: _Tolerance, dtypes: Sequence[Any]) -> Any
 def _row(
     part: Part, at: tuple[int, ...], what: str, a: Any = None, b: Any = None
 ) -> tuple[tuple[float, ...], Difference]:
-    place = _worst(a, b) if a is not None else ((), None, None, float("nan"))
+    place = _worst(a, b) if a is not None else ((), None, None, math.nan)
     index, left, right, size = place
     file = part.file or ""
     row = Difference(
@@ -296,16 +300,18 @@ def _without_copies(rows: Sequence[Difference]) -> list[Difference]:
 
 def _of_results(one: PyTree, two: PyTree, tolerance: _Tolerance) -> list[Difference]:
     found: list[Difference] = []
-    others = dict(named_leaves("out", two))
-    for name, leaf in named_leaves("out", one):
-        if name not in others:
+    own, others = (dict(named_leaves("out", of)) for of in (one, two))
+    for name in dict.fromkeys((*own, *others)):
+        if not (name in own and name in others):
+            what = f"is in {'a' if name in own else 'b'} only"
+            found.append(Difference(name, None, "", (), None, None, math.nan, what, "", "", name))
             continue
-        a, b = _numbers(jnp.asarray(leaf)), _numbers(jnp.asarray(others[name]))
-        dtypes = [jnp.asarray(x).dtype for x in (leaf, others[name])]
+        leaves = [jnp.asarray(of[name]) for of in (own, others)]
+        (a, b), dtypes = map(_numbers, leaves), [leaf.dtype for leaf in leaves]
         end = (name, None, "")
         if a.shape != b.shape:
             what = f"{list(a.shape)} and {list(b.shape)}"
-            found.append(Difference(*end, (), None, None, float("nan"), what, "", "", name))
+            found.append(Difference(*end, (), None, None, math.nan, what, "", "", name))
         elif _differ(a, b, tolerance, dtypes).any():
             found.append(Difference(*end, *_worst(a, b), "", "", "", name))
     return found

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, name_of
 from taxpr._programs.functions import trace
@@ -21,10 +22,12 @@ from taxpr._programs.program import Injected, Program
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
+from taxpr._sites.walk import iter_eqns
 
 _jax: Any = jax
 _jnp: Any = jnp
 OP_BY_OP = "op by op"
+_COMPILED = ("scan", "while", "cond")  # which JAX compiles as one, even where jit is disabled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Way:
         target: A function, or a `Program`.
         dtype: The type of all floats; None leaves them as they are.
         device: Where it runs; None where it would.
-        op_by_op: Whether each equation is compiled and run by itself.
+        op_by_op: Whether each equation is compiled and run by itself; a loop or a branch is one.
     """
 
     name: str
@@ -81,31 +84,47 @@ class Run:
         program: The program.
     """
 
-    def __init__(self, way: Way, args: tuple[Any, ...]) -> None:
+    def __init__(self, way: Way, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._way = way
         with self._settings():
             if way.dtype is not None:
-                args = _compat.map_leaves(lambda x: _cast(x, way.dtype), args)
+                args, kwargs = _all_cast((args, kwargs), way.dtype)
             if way.device is not None:
-                args = _jax.device_put(args, way.device)
+                args, kwargs = _jax.device_put((args, kwargs), way.device)
             traced = isinstance(way.target, Program)
-            self.program: Program = way.target if traced else trace(way.target, names=True)(*args)
+            self.program: Program = (
+                way.target if traced else trace(way.target, names=True)(*args, **kwargs)
+            )
         if isinstance(self.program, Injected):
             args = (self.program.ctx, *args)
-        self._args = args
+        self._args, self._kwargs = args, kwargs
 
     def record(self, where: Selector, memory: int | None) -> tuple[list[Part], PyTree, list[str]]:
         """What it kept, with the names of variables that are known, its result, and notes."""
         # The program was traced before, so that only what runs is run op by op.
         op_by_op = jax.disable_jit() if self._way.op_by_op else contextlib.nullcontext()
         with self._settings(), op_by_op:
-            rec = watch(self.program, where, keep="values", memory=memory)(*self._args)
+            rec = watch(self.program, where, keep="values", memory=memory)(
+                *self._args, **self._kwargs
+            )
         names: dict[str, str] = {}
         for one in self.program.variables():
             names.setdefault(one.address, one.short)
         parts = [dataclasses.replace(p, name=names.get(p.name, p.name)) for p in rec.parts]
         out = rec.out[0] if isinstance(self.program, Injected) else rec.out
-        return parts, out, list(rec.notes)
+        return parts, out, [*rec.notes, *self._compiled()]
+
+    def _compiled(self) -> list[str]:
+        """A note that names what ran compiled although all was to run op by op."""
+        if not self._way.op_by_op:
+            return []
+        whole: list[Address] = []
+        for address, eqn in iter_eqns(self.program.jaxpr):
+            outermost = not any(address.startswith(f"{one}/") for one in whole)
+            if outermost and eqn.primitive.name in _COMPILED:
+                whole.append(address)
+        shown = ", ".join(whole[:8]) + (f" and {len(whole) - 8} more" if len(whole) > 8 else "")
+        return [f"Loops and branches ran compiled, each as one: {shown}."] if whole else []
 
     @contextlib.contextmanager
     def _settings(self) -> Generator[None, None, None]:
@@ -115,6 +134,25 @@ class Run:
             if self._way.device is not None:
                 stack.enter_context(_jax.default_device(self._way.device))
             yield
+
+
+def _all_cast(given: PyTree, dtype: Any) -> Any:
+    """All arrays of floats in another type."""
+    floats = [
+        x.dtype
+        for x in jax.tree.leaves(given)
+        if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+    ]
+    if all(one == dtype for one in floats):
+        found = (
+            f"all arrays of floats are {dtype}" if floats else "no argument is an array of floats"
+        )
+        raise ArgumentError(
+            f"first_difference: nothing was cast to {dtype}: {found}. Give arrays of another type "
+            "as arguments, such as jnp.float32(1.0) for a number of Python; what the function "
+            "closes over keeps its type."
+        )
+    return _compat.map_leaves(lambda x: _cast(x, dtype), given)
 
 
 def _cast(x: Any, dtype: Any) -> Any:

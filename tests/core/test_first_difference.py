@@ -193,6 +193,41 @@ def test_integers_beyond_the_precision_of_floats():
         assert not first_difference(f, atol=1)(*two)
 
 
+def test_results_of_one_side_only_are_no_agreement():
+    def g(x):
+        return {"a": x + 1}
+
+    found = first_difference(g, lambda x: {"a": x + 1, "c": x + 2})(X)
+    assert [(row.variable, row.what) for row in found.rows] == [("out['c']", "is in b only")]
+    assert bool(found)
+    found = first_difference(g, lambda x: {"c": x + 2})(X)
+    assert [row.what for row in found.rows] == ["is in a only", "is in b only"]
+
+
+def test_arguments_by_name():
+    def f(x, scale=1.0):
+        y = x * scale
+        return y
+
+    def g(x, scale=1.0):
+        y = x * scale * jnp.where(scale > 2, 2.0, 1.0)
+        return y
+
+    assert not first_difference(f, g)(X, scale=2.0)
+    assert first_difference(f, g)(X, scale=3.0).first.b == 6 * X[-1]
+    assert first_difference(f)(X, X + 1, scale=0.0).first.variable == "x"
+    assert (
+        first_difference(f, "bfloat16", atol=0.0)(1.0, scale=jnp.float32(1.01)).first.variable
+        == "scale"
+    )
+
+
+def test_op_by_op_says_what_ran_compiled():
+    found = first_difference(model, "op by op", atol=0.0)(X)
+    assert "Loops and branches ran compiled, each as one: 0:scan." in found.notes
+    assert not first_difference(cancelling, "op by op")(X).notes
+
+
 def test_answers_are_shown():
     found = first_difference(model, refactored)(X)
     assert found.chart().text()
@@ -206,6 +241,11 @@ def test_answers_are_shown():
         (lambda: first_difference(model, 3)(X), "3 is no way to run something"),
         (lambda: first_difference(model, "int32")(X), "'int32' is no way to run something"),
         (lambda: first_difference(3, model)(X), "not a function"),
+        (
+            lambda: first_difference(cancelling, "bfloat16")(1.0),
+            "no argument is an array of floats",
+        ),
+        (lambda: first_difference(model, "float32")(X), "all arrays of floats are float32"),
         (
             lambda: first_difference(taxpr.trace(model)(X), "bfloat16")(X),
             "give the function that it was traced of",
