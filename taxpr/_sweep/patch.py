@@ -22,7 +22,7 @@ from taxpr._programs.program import Program
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import run_lanes
-from taxpr._sweep.points import AtPoint, Each, points_of
+from taxpr._sweep.points import AtPoint, Each, fired_at, points_of
 from taxpr._sweep.sweep import (
     Metric,
     Swept,
@@ -34,6 +34,7 @@ from taxpr._sweep.sweep import (
     places_of,
     plain_metric,
     sites_at,
+    without_idle,
 )
 
 _RUNS = ("clean", "corrupted")
@@ -72,10 +73,13 @@ def patch(
         A function ``(clean, corrupted)`` of two arguments of the target, of equal shapes; of a
         target with several, a tuple of all of them each time. It returns an `Answer`, whose rows
         have the source, the place, the ``metric`` and its ``effect``: 0 where it is that of the run
-        that was patched, 1 where it is that of the source. Its ``values`` are the effects.
+        that was patched, 1 where it is that of the source. Both are NaN where nothing was planted,
+        as one of the runs did not come to the place: a branch, or an iteration of a while loop.
+        Its ``values`` are the effects.
 
     Raises:
-        ArgumentError: If the metric is no real scalar, or is the same in both runs.
+        ArgumentError: If the metric is no real scalar, or is the same in both runs; if a place is
+            in a while loop, without max_steps.
         SelectorError: If nothing is selected.
 
     Example:
@@ -104,8 +108,13 @@ def patch(
         points = points_of(sites, of)
         if not points:
             raise ArgumentError("patch: there is no place: the loop or the axis has length 0.")
+        if max_steps is None and (looped := [s for s in sites if any(t.is_while for t in s.steps)]):
+            raise ArgumentError(
+                f"patch: the {looped[0]} is in a while loop, whose values are kept for a number of "
+                "iterations that must be given: patch(..., max_steps=100)."
+            )
         collected = _collected(program, sites, max_steps, options)
-        values = {run: collected(given[run]) for run in taken}
+        values = {run: collected(given[run]) for run in _RUNS}
         plain = {run: plain_metric("patch", program, given[run], {}, metric) for run in _RUNS}
         if plain["clean"] == plain["corrupted"]:
             raise ArgumentError(
@@ -142,6 +151,8 @@ def patch(
         for row, value in zip(rows, done.values, strict=False):
             before, whole = plain[into[row["source"]]], plain[row["source"]]
             row |= {"metric": float(value), "effect": (float(value) - before) / (whole - before)}
+        both = [all(fired_at(values[run][point.site], point) for run in _RUNS) for point in points]
+        done = without_idle(rows, [*both] * len(taken), done)
         axes = {**({"source": list(taken)} if len(taken) > 1 else {}), **axes}
         coordinates = [
             (*((k,) if len(taken) > 1 else ()), *at) for k in range(len(taken)) for at in found
@@ -150,7 +161,7 @@ def patch(
 
     def ask(clean: Any, corrupted: Any) -> Swept:
         given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
-        types = [_compat.map_leaves(jax.typeof, one) for one in given.values()]
+        types = [_compat.map_leaves(_type, one) for one in given.values()]
         if types[0] != types[1]:
             raise ArgumentError(
                 "patch: the clean and the corrupted arguments differ in structure, shapes or "
@@ -165,6 +176,10 @@ def patch(
 def _arguments(given: Any) -> Any:
     is_tuple = given.__class__ is tuple
     return given if is_tuple else (given,)
+
+
+def _type(x: Any) -> str:
+    return jax.typeof(x).str_short()  # without weak types, which make no other kind of input
 
 
 def _that(site: Site) -> Any:

@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy
 
 from taxpr import _compat
 from taxpr._compat import Array, Params, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import ArgumentError, RefusedError
+from taxpr._injectors.collect import Masked, Steps
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.site_injector import SiteInjector
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site
+
+np: Any = numpy  # which leaves types of arrays unknown
 
 # The parameters of an injector that say where it acts.
 SITE, ITERATION, INDEX = "at site", "at iteration", "at index"
@@ -103,6 +107,20 @@ def points_of(sites: Sequence[Site], of: Each) -> list[Point]:
         for *iteration, part in itertools.product(*turns, parts):
             found.append(Point(number, tuple(iteration), part))
     return found
+
+
+def fired_at(collected: PyTree, point: Point) -> bool:
+    """Whether a tag fired at a place, in the run whose values `collect` returned."""
+    if not isinstance(collected, (Masked, Steps)):
+        return True
+    mask = np.asarray(collected.mask)
+    if mask.ndim > len(point.iteration):  # devices, too
+        return bool(mask.any())
+    for k in point.iteration[: mask.ndim]:
+        if k >= len(mask):
+            return False
+        mask = mask.any(axis=0) if k < 0 else mask[k]
+    return bool(mask.any())
 
 
 def depth_of(sites: Sequence[Site]) -> int:

@@ -308,6 +308,17 @@ def places_of(points: Sequence[Point], sites: Sequence[Site]) -> dict[str, Any]:
     }
 
 
+def without_idle(rows: Sequence[dict[str, Any]], fired: Sequence[bool], done: Done) -> Done:
+    """Put NaN into the rows of places that a run did not come to, and a note that says so."""
+    idle = [row for row, one in zip(rows, fired, strict=True) if not one and "metric" in row]
+    for row in idle:
+        row |= {key: np.nan for key in ("metric", "effect", "change") if key in row}
+    if not idle:
+        return done
+    note = f"{len(idle)} places were not computed: a branch not taken, or no such iteration."
+    return done._replace(notes=(*done.notes, note))
+
+
 def place_rows(sites: Sequence[Site], points: Sequence[Point], of: Each) -> list[dict[str, Any]]:
     """For each place what a row says of it."""
     rows: list[dict[str, Any]] = []

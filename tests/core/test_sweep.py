@@ -333,8 +333,27 @@ def test_variables_of_different_shapes_branches_and_while_loops_are_patched():
     wanted = {"total": 3 + 36 + 12 / 8, "wide": 6 + 9 + 12 / 8, "up": 6 + 36 + 6 / 8}
     wanted["y"] = wanted["up"]
     same([row["metric"] for row in found.rows], [wanted[row["variable"]] for row in found.rows])
-    with pytest.raises(taxpr.InjectorError, match="max_steps"):
+    with pytest.raises(taxpr.ArgumentError, match=r"patch\(\.\.\., max_steps="):
         taxpr.patch(fn, "y")(one, two)
+
+
+def test_nothing_is_planted_where_one_of_the_runs_did_not_come():
+    def fn(x, n):
+        y = jax.lax.cond(x > 0, lambda x: taxpr.tag(2 * x, name="up"), lambda x: x, x)
+        return jax.lax.fori_loop(0, n, lambda k, y: taxpr.tag(y * 0.5, name="y"), y)
+
+    places = each(["up", "y"], iterations=[0, 2, 7])
+    weak = (-8.0, jnp.int32(2))
+    found = taxpr.patch(fn, places, max_steps=5)((jnp.float32(8.0), 3), weak)
+    shown = [(row["source"], row["variable"], row.get("iteration")) for row in found.rows]
+    effects = dict(zip(shown, [row["effect"] for row in found.rows], strict=True))
+    # 16 is halved three times, -8 twice.
+    wanted = {("clean", "y", 0): (4.0 - -2) / 4, ("corrupted", "y", 0): (-1.0 - 2) / -4}
+    for key, effect in effects.items():
+        np.testing.assert_allclose(effect, wanted.get(key, np.nan))
+    assert len(effects) == 8
+    assert "6 places were not computed" in found.notes[0]
+    assert np.isnan(found.values).sum() >= 6
 
 
 @pytest.mark.parametrize(
