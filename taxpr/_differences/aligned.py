@@ -6,10 +6,13 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 
 from taxpr._address import Address
+from taxpr._hops.table import nested_jaxprs
+from taxpr._programs.program import Program
 from taxpr._recordings.recorded import Part
+from taxpr._sites.walk import iter_eqns
 
 Pair = tuple[Part, Part]
 
@@ -35,17 +38,28 @@ def _left(parts: Sequence[Part], taken: Sequence[Part]) -> list[Part]:
 
 def _whole(part: Part) -> Hashable:
     one = part.variable
-    return one and (one.file, one.function, one.text, one.occurrence, one.recomputed)
+    return one and (one.file, one.function, one.text, one.occurrence, one.recomputed, _loops(part))
 
 
 def _short(part: Part) -> Hashable:
     one = part.variable
-    return one and (one.function.rpartition(".")[2], one.text, one.occurrence, one.recomputed)
+    return one and (
+        one.function.rpartition(".")[2],
+        one.text,
+        one.occurrence,
+        one.recomputed,
+        _loops(part),
+    )
 
 
 def _bare(part: Part) -> Hashable:
     one = part.variable
-    return one and (one.text, one.occurrence, one.recomputed)
+    return one and (one.text, one.occurrence, one.recomputed, _loops(part))
+
+
+def _loops(part: Part) -> int:
+    """How many loops are around a value; one that each iteration has pairs with no single one."""
+    return len(part.kept.axes)
 
 
 def _by(key: Callable[[Part], Hashable], a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
@@ -70,14 +84,30 @@ def _computed(part: Part) -> Hashable:
     return re.sub(r"(^|/)\d+:", r"\1", part.address), part.kept.shape, part.file, part.line
 
 
-def order_of(part: Part, at: Sequence[int]) -> tuple[float, ...]:
+def reversed_loops(program: Program) -> frozenset[str]:
+    """The addresses of the loops that run from their last iteration to the first."""
+    return frozenset(
+        str(address)
+        for address, eqn in iter_eqns(program.jaxpr)
+        if any(nested.reverse for nested in nested_jaxprs(eqn))
+    )
+
+
+def turns_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[int, ...]:
+    """Numbers by which iterations sort as they run."""
+    pairs = zip(part.kept.axes, at, strict=False)
+    return tuple(-k if axis in backwards else k for axis, k in pairs)
+
+
+def order_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[float, ...]:
     """A key by which values sort as they were computed.
 
     Args:
         part: The value.
         at: The iteration of each loop around it.
+        backwards: Loops that run from their last iteration to the first.
     """
-    turns = dict(zip(part.kept.axes, at, strict=False))
+    turns = dict(zip(part.kept.axes, turns_of(part, at, backwards), strict=False))
     key: list[float] = []
     home = Address()
     for number, local in enumerate(Address(part.address).parts):

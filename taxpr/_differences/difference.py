@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import linecache
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import numpy
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
-from taxpr._differences.aligned import aligned, order_of
+from taxpr._differences.aligned import aligned, order_of, reversed_loops, turns_of
 from taxpr._differences.runs import Run, Way, way_of
 from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._jaxprs.trees import named_leaves
@@ -36,7 +36,7 @@ class Difference:
 
     Attributes:
         variable: The variable, or the address of the value; ``out`` is the result.
-        iteration: The first iteration of the loops around it in which it differs.
+        iteration: The iteration of the loops around it that ran first of those in which it differs.
         line: The line that made it.
         index: Where in the value the difference is greatest.
         a: The number there in the first run.
@@ -153,7 +153,10 @@ def first_difference(
                 "first_difference: the two have no variable in common, and no equation of one "
                 "line. Give functions whose variables have the same names."
             )
-        found = [row for pair in pairs if (row := _compared(*pair, tolerance)) is not None]
+        backwards = reversed_loops(runs[0].program)
+        found = [
+            row for pair in pairs if (row := _compared(*pair, tolerance, backwards)) is not None
+        ]
         found.sort(key=lambda pair: pair[0])
         rows = _without_copies([row for _, row in found])
         rows += _of_results(out, other, tolerance)
@@ -210,14 +213,18 @@ def _numbers(x: Any) -> Any:
 
 
 def _compared(
-    one: Part, two: Part, tolerance: _Tolerance
+    one: Part, two: Part, tolerance: _Tolerance, backwards: Container[str]
 ) -> tuple[tuple[float, ...], Difference] | None:
     """How two values differ, and when that was computed; None where they do not."""
+
+    def row(at: tuple[int, ...], what: str, *numbers: Any) -> tuple[tuple[float, ...], Difference]:
+        return order_of(one, at, backwards), _row(one, at, what, *numbers)
+
     values = [_numbers(part.whole()) for part in (one, two)]
     lead = len(one.kept.axes)
     if one.kept.shape != two.kept.shape or lead != len(two.kept.axes):
         shapes = [f"{p.kept.dtype}{list(p.kept.shape)}" for p in (one, two)]
-        return _row(one, (0,) * lead, f"{shapes[0]} and {shapes[1]}")
+        return row((0,) * lead, f"{shapes[0]} and {shapes[1]}")
     loops = [x.shape[:lead] for x in values]
     common = tuple(map(min, *loops)) if lead else ()
     inside = tuple(map(slice, common))
@@ -234,11 +241,12 @@ def _compared(
             return None
         k = next(k for k in range(lead) if loops[0][k] != loops[1][k])
         at = tuple(common[j] if j == k else 0 for j in range(lead))
-        return _row(one, at, f"ran {loops[0][k]} and {loops[1][k]} times")
-    at = tuple(map(int, np.argwhere(bad)[0]))
+        return row(at, f"ran {loops[0][k]} and {loops[1][k]} times")
+    every = [tuple(map(int, at)) for at in np.argwhere(bad)]
+    at = min(every, key=lambda at: turns_of(one, at, backwards))
     if not (ran[0][at] and ran[1][at]):
-        return _row(one, at, f"was computed in {'a' if ran[0][at] else 'b'} only")
-    return _row(one, at, "", a[at], b[at])
+        return row(at, f"was computed in {'a' if ran[0][at] else 'b'} only")
+    return row(at, "", a[at], b[at])
 
 
 def _apart(a: Any, b: Any) -> Any:
@@ -258,13 +266,11 @@ def _differ(a: Any, b: Any, tolerance: _Tolerance, dtypes: Sequence[Any]) -> Any
     return ~same & (far | ~finite)
 
 
-def _row(
-    part: Part, at: tuple[int, ...], what: str, a: Any = None, b: Any = None
-) -> tuple[tuple[float, ...], Difference]:
+def _row(part: Part, at: tuple[int, ...], what: str, a: Any = None, b: Any = None) -> Difference:
     place = _worst(a, b) if a is not None else ((), None, None, math.nan)
     index, left, right, size = place
     file = part.file or ""
-    row = Difference(
+    return Difference(
         part.name + part.path,
         at or None,
         part.place,
@@ -277,7 +283,6 @@ def _row(
         file,
         str(part.address),
     )
-    return order_of(part, at), row
 
 
 def _worst(a: Any, b: Any) -> tuple[tuple[int, ...], Any, Any, float]:

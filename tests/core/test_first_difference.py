@@ -228,6 +228,41 @@ def test_op_by_op_says_what_ran_compiled():
     assert not first_difference(cancelling, "op by op")(X).notes
 
 
+def test_loops_that_run_backwards():
+    def g(wrong):
+        def f(xs):
+            def step(c, x):
+                z = c * x + wrong * (x > 2.5).astype(x.dtype)
+                return z, z
+
+            return jax.lax.scan(step, jnp.float32(1), xs, reverse=True)[0]
+
+        return f
+
+    found = first_difference(g(0.0), g(0.5))(jnp.asarray([3.0, 2.0, 2.0, 3.0, 1.0]))
+    shown = [(row.variable, row.iteration) for row in found.rows]
+    assert shown == [("z", (3,)), ("c", (2,)), ("out", None)]
+
+
+def test_values_in_a_loop_and_by_themselves_are_not_paired():
+    def looped(x):
+        def step(h, _):
+            h = jnp.sin(h)
+            return h, None
+
+        y = jax.lax.scan(step, x, None, length=3)[0]
+        return y
+
+    def unrolled(x):
+        for _ in range(3):
+            h = jnp.sin(x)
+            x = h
+        y = x
+        return y
+
+    assert not first_difference(looped, unrolled)(jnp.float32(1))
+
+
 def test_answers_are_shown():
     found = first_difference(model, refactored)(X)
     assert found.chart().text()
