@@ -161,6 +161,22 @@ class Collection:
         """The values in the order of execution; JAX sorts a dict by its keys."""
         return {name: values[name] for name in self.sites}
 
+    def of_sites(self, values: dict[str, PyTree]) -> dict[str, PyTree]:
+        """The value of each tag, by address."""
+        of: dict[str, PyTree] = {}
+        for name, group in self.sites.items():
+            every: Any = values[name]
+            for k, site in enumerate(group):
+                if name in self.stacked:
+                    of[site.address] = _part(every, k)
+                else:
+                    of[site.address] = every if len(group) == 1 else every[k]
+        return of
+
+
+def _part(every: PyTree, number: int) -> PyTree:
+    return _compat.map_leaves(lambda x: x[number], every)
+
 
 def collection(
     jaxpr: ClosedJaxpr,

@@ -196,20 +196,8 @@ def _collected(
     tree = jax.tree.structure(found.shapes)
 
     def values(args: tuple[Any, ...]) -> list[Any]:
-        by_name: dict[str, Any]
         _, by_name = jax.tree.unflatten(tree, run(*program.flat(args, {})))
-        of: dict[str, Any] = {}
-        for name, group in found.sites.items():
-            every: Any = by_name[name]
-            for k, site in enumerate(group):
-                if name in found.stacked:
-                    of[site.address] = _part(every, k)
-                else:
-                    of[site.address] = every if len(group) == 1 else every[k]
+        of = found.of_sites(by_name)
         return [of[site.address] for site in sites]
 
     return values
-
-
-def _part(every: PyTree, number: int) -> PyTree:
-    return _compat.map_leaves(lambda x: x[number], every)

@@ -21,6 +21,8 @@ from taxpr._answers.progress import Tells
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._errors import ArgumentError, InjectorError, SelectorError, name_of, refuse_no_function
+from taxpr._hops.protocol import Options
+from taxpr._injectors.collect import collection
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, telling_of, trace
@@ -37,6 +39,7 @@ from taxpr._sweep.points import (
     Each,
     Point,
     depth_of,
+    fired_at,
     points_of,
 )
 
@@ -112,7 +115,8 @@ def sweep(
 
     Returns:
         A function of the target's arguments that returns an `Answer`. Its rows have the parameters
-        or the place, the ``metric``, and its ``change`` from the run without an injector. It has
+        or the place, the ``metric``, and its ``change`` from the run without an injector; both are
+        NaN where that run has no such iteration of a while loop. It has
         ``values``, an array of all numbers, with ``axes``, and ``baseline``. Where it is stopped,
         what is done is kept.
 
@@ -175,6 +179,11 @@ def sweep(
         rows = [{**places[k], **_setting(grid, at)} for k, *at in every]
         for row, value in zip(rows, done.values, strict=False):
             row |= {"metric": float(value), "change": float(value) - plain}
+        if of and not isinstance(of.iterations, bool):
+            fired = _fired(program, sites, points, max(of.iterations, default=0) + 1, options)(
+                args, kwargs
+            )
+            done = without_idle(rows, [fired[k] for k, *_ in every], done)
         where_on = [(*found[k], *at) for k, *at in every]
         return answer(f"sweep of {program.name}", rows, "metric", axes, where_on, done, plain)
 
@@ -182,6 +191,24 @@ def sweep(
         return asked(target, selector, args, kwargs, lambda program: swept(program, args, kwargs))
 
     return of_arguments if isinstance(target, Program) else called_as(target)(of_arguments)
+
+
+def _fired(
+    program: Program, sites: Sequence[Site], points: Sequence[Point], most: int, options: Options
+) -> Callable[..., list[bool]]:
+    """For each place whether the plain run comes to it; only a run knows that of while loops."""
+    if not any(step.is_while for site in sites for step in site.steps):
+        return lambda *_: [True] * len(points)
+    found = collection(program.jaxpr, program.out_tree, sites, most, True, options)
+    run: Any = _compat.jit(_compat.jaxpr_as_fun(found.jaxpr))
+    tree = jax.tree.structure(found.shapes)
+
+    def fired(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[bool]:
+        _, values = jax.tree.unflatten(tree, run(*program.flat(args, kwargs)))
+        of = found.of_sites(values)
+        return [fired_at(of[sites[point.site].address], point) for point in points]
+
+    return fired
 
 
 def _ready(injector: Any, values: Any) -> tuple[Injector, dict[str, PyTree]]:

@@ -134,6 +134,17 @@ def test_nested_loops_branches_and_trees():
         same(row["metric"], hand((row["variable"], row["iteration"]), row["value"]))
 
 
+def test_iterations_that_a_while_loop_has_not_are_nan():
+    def fn(x, n):
+        return jax.lax.fori_loop(0, n, lambda k, y: taxpr.tag(y * 0.5, name="y") + 1, x)
+
+    found = taxpr.sweep(fn, each("y", iterations=[0, 2, 7]), taxpr.zero())(8.0, 3)
+    assert found.baseline == 2.75
+    np.testing.assert_equal([row["metric"] for row in found.rows], [1.75, 1.0, np.nan])
+    np.testing.assert_equal(found.values, [1.75, 1.0, np.nan])
+    assert "not computed" in found.notes[0]
+
+
 def test_other_injectors():
     noisy = taxpr.sweep(model, "heads", taxpr.noise(key=0), {"stddev": [0.0, 1.0]}, metric=norm)(X)
     assert abs(noisy.rows[0]["change"]) < 1e-4
