@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import taxpr
-from taxpr import first_difference
+from taxpr import _compat, first_difference
 
 X = jnp.linspace(0.5, 2.0, 6)
 
@@ -182,7 +182,7 @@ def test_integers_beyond_the_precision_of_floats():
         m = n + 1
         return m
 
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+    with _compat.enable_x64():
         for dtype, large in (("int64", 2**60), ("int64", -(2**62)), ("uint64", 2**63)):
             inputs = (jnp.asarray([0, large + k], dtype) for k in (0, 1))
             found = first_difference(f)(*inputs)
