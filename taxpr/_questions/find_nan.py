@@ -185,8 +185,9 @@ class _Finding:
             else "all results are finite"
         )
         if not rows and self._has_nonfinite(ran.out):
-            what = "no place found for what is not finite in the results"
-            if not any(np.isnan(_floats(x)).any() for x in ran.out):
+            rows = [_of_result(k, x) for k, x in enumerate(ran.out) if np.isnan(_floats(x)).any()]
+            what = "no place found for a NaN in the results"
+            if not rows:
                 what = "only infinities of constants and arguments in the results"
         out = self._program.result(ran.out)
         return NanFound(f"find_nan of {name}: {what}", rows, tuple(notes), out=out)
@@ -289,6 +290,14 @@ def _code(value: Value) -> str:
             if statement.text:
                 return statement.text
     return ""
+
+
+def _of_result(number: int, x: Any) -> NanRow:
+    """What is said of a NaN in a result of which no place is known, as of a literal."""
+    kept = Kept((), x.shape, x.dtype, x)
+    elements = _elements(kept, {}, ())[0]
+    name = f"result {number}"
+    return NanRow("NaN", name, "", "", (), "", "", (), elements, False, (), f"out{number}")
 
 
 def _told(row: NanRow) -> str:

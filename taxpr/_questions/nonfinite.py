@@ -2,7 +2,9 @@
 
 What is known of a value is a number of bits for each iteration and device: whether it had a NaN,
 +inf, -inf. An equation is an origin where its result is not finite and its operands are. Infinities
-that come from constants or arguments, as those of a mask, are no origin, but a NaN made of them is.
+that come from constants or arguments, as those of a mask, are no origin, but a NaN made of them is,
+and an infinity of a sign that they cannot give. A NaN that is written in the source begins where it
+meets what is computed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy
 import numpy
+from jax import lax
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -27,6 +30,9 @@ jnp: Any = jax.numpy
 
 NAN, POSINF, NEGINF = 1, 2, 4
 INF = POSINF | NEGINF
+# Whose infinities have the sign of an infinity that they were given, or are their own.
+_KEEPS_SIGN = {lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.sinh_p}
+_KEEPS_SIGN |= {lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p}
 KINDS = {NAN: "NaN", POSINF: "+inf", NEGINF: "-inf"}
 
 
@@ -102,6 +108,7 @@ class Nonfinite:
     def __init__(self, jaxpr: StoredJaxpr, bits: Mapping[str, Bits]) -> None:
         self._bits = {address: one for address, one in bits.items() if np.any(one.table)}
         self._bad: set[str] = set()  # with a NaN, or infinities that are not those of a mask
+        self._constant: set[str] = set()  # made of literals alone
         self._found: dict[str, tuple[tuple[int, ...], Origin]] = {}
         self.marked: set[str] = set()
         size = -1
@@ -143,6 +150,8 @@ class Nonfinite:
                     sources = {ins[operand] if operand is not None else None, back.get(k)}
                     if operand is None or not sources.isdisjoint(self._bad):
                         self._add(given[k])
+                    if operand is not None and k not in back and self._is_constant(ins[operand]):
+                        self._constant.add(given[k])
                 loop = ((here, nested.trips if nested.reverse else None),) if is_loop(eqn) else ()
                 within = (*order, position, *loop, number)
                 self._forward(nested.stored, here / nested.label, within)
@@ -150,6 +159,8 @@ class Nonfinite:
                     atom = below.get(_key(nested.jaxpr.outvars[k]))
                     if result is None or atom in self._bad:
                         self._add(*(outs if result is None else [outs[result]]))
+                    if result is not None and len(entered) == 1 and atom in self._constant:
+                        self._constant.add(outs[result])
             if not entered:
                 self._made(eqn, outs, ins, (*order, position))
 
@@ -167,23 +178,25 @@ class Nonfinite:
         self, eqn: JaxprEqn, outs: Sequence[str], ins: Sequence[str | None], order: _Order
     ) -> None:
         """What is bad of the results of an equation that holds no others."""
+        is_constant = all(map(self._is_constant, ins))
         for address in outs:
             out = self._bits.get(address)
+            if is_constant:
+                self._constant.add(address)
             if out is None:
                 continue
             shape = out.table.shape
             nan = bad = mask = np.zeros(shape, np.uint8)
-            for one, atom in zip(ins, eqn.invars, strict=True):
+            for k, (one, atom) in enumerate(zip(ins, eqn.invars, strict=True)):
                 bits = self._of(one, atom, out.axes, shape)
-                nan = nan | (bits & NAN)
-                if one in self._bad:
+                if is_constant or not self._is_constant(one):
+                    nan = nan | (bits & NAN)
+                if one in self._bad and one not in self._constant:
                     bad = bad | (bits & INF)
                 else:
-                    mask = mask | (bits & INF)
+                    mask = mask | _given_on(eqn, k, bits & INF)
             handed = (nan | bad) > 0
-            made = np.where(handed, 0, out.table)
-            is_constant = all(map(_compat.is_literal, eqn.invars))
-            made = made & np.where((mask > 0) | is_constant, NAN, NAN | INF).astype(np.uint8)
+            made = np.where(handed, 0, out.table) & ~(np.uint8(INF) if is_constant else mask)
             from_bad = np.where(handed, out.table, 0)
             if np.any(from_bad & NAN) or np.any(from_bad & INF & ~mask) or np.any(made):
                 self._add(address)
@@ -197,6 +210,9 @@ class Nonfinite:
                 self._found[address] = key, Origin(address, eqn, index, int(made[at]), operands)
             else:
                 self._found.pop(address, None)
+
+    def _is_constant(self, address: str | None) -> bool:
+        return address is None or address in self._constant
 
     def _of(self, address: str | None, atom: Any, axes: Sequence[str], shape: Any) -> Any:
         if _compat.is_literal(atom):
@@ -238,6 +254,19 @@ class Nonfinite:
 
 def _key(atom: Any) -> int:
     return id(atom)
+
+
+def _given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
+    """Which infinities a result may have of those of an operand."""
+    turned = ((bits & POSINF) << 1) | ((bits & NEGINF) >> 1)
+    if eqn.primitive is lax.neg_p or (eqn.primitive is lax.sub_p and operand == 1):
+        return turned
+    others = [atom for k, atom in enumerate(eqn.invars) if k != operand]
+    scales = eqn.primitive is lax.mul_p or (eqn.primitive is lax.div_p and operand == 0)
+    if scales and all(_compat.is_literal(atom) and np.all(atom.val > 0) for atom in others):
+        return bits
+    keeps = eqn.primitive in _KEEPS_SIGN or eqn.primitive is lax.sub_p
+    return bits if keeps else bits | turned
 
 
 def _entered(eqn: JaxprEqn) -> list[Nested]:

@@ -397,6 +397,33 @@ def test_a_mask_that_is_a_result_or_an_argument_does_not_alarm():
     assert find_nan(lambda x, mask: x + mask - mask)(X, mask).rows[0].what == "NaN"
 
 
+def test_a_nan_that_is_written_in_the_source_begins_where_it_is_used():
+    def f(x):
+        y = jnp.where(x > 0, x, jnp.nan)
+        return y * 2
+
+    row = find_nan(f)(X).rows[0]
+    assert (row.what, row.code[:1], row.elements[:6]) == ("NaN", "y", "1 of 4")
+    held = find_nan(lambda x: lax.cond(x[0] > 0, lambda: jnp.nan, lambda: 1.0))(X)
+    assert held.rows[0].what == "NaN"
+    assert find_nan(lambda x: (x, jnp.nan))(X).rows[0].variable == "result 1"
+
+
+def test_an_overflow_beside_a_mask_is_found():
+    def f(x, big):
+        s = jnp.where(x > 1, x * big, -jnp.inf)
+        t = s * 2.0
+        e = jnp.exp(t)
+        return e / e.sum()
+
+    row = find_nan(f)(X, 1e3).rows[0]
+    assert (row.what, row.variable) == ("+inf", "e")
+    row = find_nan(f)(X, 1e38).rows[0]
+    assert (row.what, row.variable) == ("+inf", "t")
+    assert not find_nan(f)(X, 1.0)
+    assert not find_nan(lambda x: jnp.min(-jnp.where(x > 1, x, -jnp.inf)))(X)
+
+
 def test_what_cannot_be_read_is_a_note():
     found = find_nan(lambda x: lax.reduce(x, jnp.float32(0), lambda a, b: a / b, (0,)))(X * 0)
     assert "Not read: " in str(found)
