@@ -49,7 +49,7 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
                 "kept": number,
                 "axes": kept.axes,
                 "shape": kept.shape,
-                "dtype": _dtype(kept),
+                "dtype": _dtype(kept.dtype),
                 "variable": part.variable and _of_variable(part.variable),
             }
         )
@@ -57,7 +57,7 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
     out: list[list[str]] = []
     for k, (name, leaf) in enumerate((n, x) for n, x in outs if hasattr(x, "dtype")):
         arrays[f"out{k}"] = _plain(leaf)
-        out.append([str(name), str(leaf.dtype)])
+        out.append([str(name), _dtype(leaf.dtype)])
     said = {
         "taxpr": _VERSION,
         "name": called,
@@ -79,10 +79,10 @@ def _of_variable(one: Variable) -> dict[str, Any]:
     return {name: getattr(one, name) for name in (*_OF_VARIABLE, "address", "loops", "mapped")}
 
 
-def _dtype(kept: Kept) -> str:
-    if _compat.is_extended(kept.dtype):
-        return f"key {_compat.key_impl(kept.dtype)}"
-    return str(kept.dtype)
+def _dtype(dtype: Any) -> str:
+    if _compat.is_extended(dtype):
+        return f"key {_compat.key_impl(dtype)}"
+    return str(dtype)
 
 
 def _plain(x: Any) -> Any:

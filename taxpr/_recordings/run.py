@@ -100,7 +100,9 @@ def run(
     for one in values:
         if not one.steps and one.place.kind in given:
             x = given[one.place.kind][one.place.number]
-            kept[one.address] = Kept((), x.shape, x.dtype, x)
+            dtype = _type(one).dtype
+            x = x if getattr(x, "dtype", None) == dtype else np.asarray(x, dtype)  # of Python
+            kept[one.address] = Kept((), x.shape, dtype, x)
     rest = [one for one in values if one.address not in kept]
     runner = _Runner(program.jaxpr, flat, device, room, keep, reduction)
     steps, notes = _STEPS, list[str]()

@@ -294,6 +294,11 @@ def test_statistics_are_those_of_numpy():
     assert taxpr.watch(lambda x: x, "in0")(jax.random.key(0))["in0"].stats() is None
 
 
+def test_arguments_of_python_are_read():
+    rec = taxpr.watch(jax.jit(lambda x, n: x * n, donate_argnums=(0,)))(jnp.ones(2), 3)
+    assert (rec["n"].value, rec["n"].dtype, rec["n"].shape) == (3, jnp.int32, ())
+
+
 def test_a_recording_is_written_and_read(tmp_path):
     def f(x, key):
         h = x.astype(jnp.bfloat16) * 2
@@ -304,7 +309,7 @@ def test_a_recording_is_written_and_read(tmp_path):
             d = lax.cond(x > 2, jnp.sin, jnp.cos, x)
             return c, d
 
-        return lax.scan(step, 0.0, x), {"h": h, "n": n, "u": u}
+        return lax.scan(step, 0.0, x), {"h": h, "n": n, "u": u, "key": key}
 
     rec = taxpr.watch(f)(X, jax.random.key(1))
     rec.save(tmp_path / "run.npz")
@@ -316,6 +321,7 @@ def test_a_recording_is_written_and_read(tmp_path):
     assert_close(numbers(back["n"].value), np.arange(3.0))
     assert_close(numbers(back["key"].value), numbers(rec["key"].value))
     assert_close(back.out["[1]['u']"], rec.out[1]["u"])
+    assert_close(numbers(back.out["[1]['key']"]), numbers(rec.out[1]["key"]))
     assert back.at_line(rec["h"].line)[0].name == "h"
     stats = taxpr.watch(f, keep="stats", memory=1)(X, jax.random.key(1))
     stats.save(tmp_path / "stats.npz")
