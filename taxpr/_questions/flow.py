@@ -33,7 +33,7 @@ class FlowRow:
         norms: The norm of each value: of each call or turn of a Python loop, and of each iteration.
         grads: The norms of their gradients, in the same order; None where there are none.
         dead: The share of units, along the last axis, that are zero in all of them; None of
-            arguments, and where there are no such units.
+            arguments, where there are no such units, and of a branch that never ran.
         address: The address of the first.
 
     Example:
@@ -178,7 +178,8 @@ def _norms(part: Part) -> Any:
     """The norms of a value in each iteration."""
     stats = part.stats(each=True)
     assert stats is not None, "floats have some"
-    return np.atleast_1d(np.asarray(stats.norm)).ravel()
+    norms = np.atleast_1d(np.asarray(stats.norm)).ravel()
+    return norms if part.kept.fired is None else np.where(part.kept.fired.ravel(), norms, 0)
 
 
 def _is_float(part: Part) -> bool:
@@ -193,5 +194,9 @@ def _dead(parts: Sequence[Part]) -> float | None:
     if len(parts[0].kept.shape) < 2 or any(part.kept.value is None for part in parts):
         return None
     units = parts[0].kept.shape[-1]
-    zero = [(np.asarray(p.kept.value).reshape(-1, units) == 0).all(0) for p in parts]
-    return float(np.mean(np.all(zero, 0)))
+    values = [
+        np.asarray(p.kept.value)[... if p.kept.fired is None else p.kept.fired].reshape(-1, units)
+        for p in parts
+    ]
+    zero = np.concatenate(values) == 0
+    return float(np.mean(zero.all(0))) if len(zero) else None

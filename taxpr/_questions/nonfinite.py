@@ -31,8 +31,10 @@ jnp: Any = jax.numpy
 NAN, POSINF, NEGINF = 1, 2, 4
 INF = POSINF | NEGINF
 # Whose infinities have the sign of an infinity that they were given, or are their own.
-_KEEPS_SIGN = {lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.sinh_p}
-_KEEPS_SIGN |= {lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p}
+_KEEPS_SIGN = {
+    *(lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.sinh_p),
+    *(lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p),
+}
 KINDS = {NAN: "NaN", POSINF: "+inf", NEGINF: "-inf"}
 
 

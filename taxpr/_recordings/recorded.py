@@ -87,7 +87,7 @@ class Part:
         size = int(np.prod(self.kept.shape, dtype=np.int64))
         table = self.kept.summaries()
         if each:
-            return each_of(table, size)
+            return each_of(table, size, self.kept.fired)
         if self.kept.value is not None and table.ndim > 1:
             whole = dataclasses.replace(self.kept, axes=(), table=None, value=self._fired())
             return each_of(whole.summaries(), int(whole.value.size))
@@ -231,7 +231,8 @@ class Recorded:
         """Statistics of all elements.
 
         Args:
-            each: Whether of each iteration and device, with their axes.
+            each: Whether of each iteration and device, with their axes. Where the value was not
+                computed all but the histogram is NaN.
 
         Returns:
             A `Stats`; a list of these for several values; None for PRNG keys.

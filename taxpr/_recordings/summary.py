@@ -88,11 +88,15 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     Args:
         x: The value, of any dtype.
         axes: The number of leading axes that stay.
-        of: NumPy, in which all is computed in float64, or `jax.numpy`.
+        of: NumPy, in which all is computed in float64, or `jax.numpy`, in which values of float64
+            are and others in float32.
     """
-    lead, dtype = x.shape[:axes], of.float64 if of is np else of.float32
+    lead, wide = x.shape[:axes], of is np or x.dtype in (np.float64, np.complex128)
+    dtype = of.float64 if wide else of.float32
     x = of.abs(x) if of.issubdtype(x.dtype, of.complexfloating) else x
-    x = x.astype(dtype).reshape((*lead, math.prod(x.shape[axes:])))
+    x = x.reshape((*lead, math.prod(x.shape[axes:])))
+    zero = _is_zero(x, of)
+    x = x.astype(dtype)
     if not x.shape[-1]:
         return of.broadcast_to(of.asarray(_NOTHING, dtype), (*lead, WIDTH))
     finite = of.isfinite(x)
@@ -102,19 +106,31 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     high = of.where(finite, x, -of.inf).max(-1, keepdims=True)
     most = of.maximum(of.abs(low), of.abs(high))
     most = of.where((many > 0) & (most > 0), most, 1)
-    x_1 = of.where(finite, x, 0) / most  # whose squares do not overflow
+    # A compiler may multiply by 1 / most, which is none of the numbers where most is very large.
+    down = of.where(most > 1, 2.0**-20, 1).astype(dtype)
+    unit = most * down
+    x_1 = of.where(finite, x, 0) * down / unit  # whose squares do not overflow
+    low_1, high_1 = low * down / unit, high * down / unit
     mean = x_1.sum(-1, keepdims=True) / count
     spread = of.where(finite, x_1 - mean, 0)
     std = of.sqrt((spread * spread).sum(-1, keepdims=True) / count) * most
     norm = of.sqrt((x_1 * x_1).sum(-1, keepdims=True)) * most
     numbers = [of.where(many > 0, one, of.nan) for one in (mean * most, std, low, high, norm)]
-    shares = x == 0, of.isnan(x), x == of.inf, x == -of.inf, finite
+    shares = zero, of.isnan(x), x == of.inf, x == -of.inf, finite
     numbers += [one.astype(dtype).mean(-1, keepdims=True) for one in shares]
-    wide = of.where(high > low, high / most - low / most, 1)
-    part = of.where(finite, (x_1 - low / most) / wide, -1)
+    width = of.where(high > low, high_1 - low_1, 1)
+    part = of.where(finite, (x_1 - low_1) / width, -1)
     bins = of.where(finite, of.clip(of.floor(part * BINS), 0, BINS - 1), -1)
     numbers += [(bins == k).sum(-1, keepdims=True).astype(dtype) for k in range(BINS)]
     return of.concatenate(numbers, -1)
+
+
+def _is_zero(x: Any, of: Any) -> Any:
+    """Which elements are zero; by their bits where a device may take the least numbers for zero."""
+    if of is np or not of.issubdtype(x.dtype, of.floating) or x.dtype.itemsize < 2:
+        return x.astype(np.float64 if of is np else np.float32) == 0
+    bits = jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
+    return bits << 1 == 0
 
 
 class Reduction(NamedTuple):
@@ -198,8 +214,9 @@ def _rebinned(rows: Any, low: float, high: float) -> Any:
     return np.histogram(at, BINS, ends, weights=rows[:, len(_FIELDS) :])[0].astype(np.int64)
 
 
-def each_of(table: Any, size: int) -> Stats:
-    """The `Stats` of each summary."""
+def each_of(table: Any, size: int, fired: Any = None) -> Stats:
+    """The `Stats` of each summary; NaN, and no counts, of those that did not fire."""
     table = np.asarray(table, np.float64)
-    numbers = [table[..., k][()] for k in range(9)]
-    return _stats(numbers, size, table[..., len(_FIELDS) :].astype(np.int64))
+    live = np.True_ if fired is None else np.asarray(fired, bool)
+    numbers = [np.where(live, table[..., k], np.nan)[()] for k in range(9)]
+    return _stats(numbers, size, (table[..., len(_FIELDS) :] * live[..., None]).astype(np.int64))

@@ -133,3 +133,16 @@ def test_flow_has_a_norm_for_each_layer():
     little = taxpr.flow(loss, memory=100)(weights, jnp.ones((2, 3)))
     assert_close({r.variable: r for r in little.rows}["h"].grads, back)
     assert all(row.dead is None for row in little.rows if row.variable == "h")
+
+
+def test_a_branch_that_never_ran_has_no_dead_units():
+    def loss(x):
+        def up(x):
+            h = x * 2
+            return h.sum()
+
+        return lax.cond(x.sum() > 100, up, jnp.sum, x)
+
+    [row] = [row for row in taxpr.flow(loss)(X).rows if row.variable == "h"]
+    assert row.dead is None
+    assert row.norms.tolist() == [0]

@@ -180,6 +180,9 @@ def test_a_branch_says_when_it_ran():
     assert rec["y"].fired.tolist() == [False, False, True, True]
     assert rec["y"].value.tolist() == [0, 0, 6, 8]
     assert rec["y"].stats().min == 6
+    each = rec["y"].stats(each=True)
+    assert np.isnan(each.zeros).tolist() == np.isnan(each.mean).tolist() == [True] * 2 + [False] * 2
+    assert each.histogram.sum(-1).tolist() == [0, 0, 1, 1]
     assert [row.ran for row in rec.table().rows if row.variable == "y"] == ["2 of 4"]
     never = taxpr.watch(f)(-X)["y"]
     assert never.stats().size == 0
@@ -292,6 +295,22 @@ def test_statistics_are_those_of_numpy():
         assert (stats.zeros, stats.nan, stats.size) == (1 / 8, 1 / 8, 8)
         assert stats.posinf + stats.neginf == 3 / 8
     assert taxpr.watch(lambda x: x, "in0")(jax.random.key(0))["in0"].stats() is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"), [("float32", [1e38, -1e38, 1e-40, 0]), ("float64", [1e200, 1e-200, 0, 2])]
+)
+def test_statistics_of_a_device_hold_for_large_and_small_values(dtype, values):
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        x = jnp.array(values, dtype)
+        stats = taxpr.watch(lambda x: x[::-1], "*", keep="stats", memory=4)(x)["0:rev.0"].stats()
+    expected = np.array(values)
+    assert (stats.zeros, stats.posinf) == (0.25, 0)
+    found = stats.norm, stats.mean, stats.std, stats.max
+    scale = expected[0]
+    norm = np.linalg.norm(expected / scale) * scale
+    std = (expected / scale).std() * scale
+    np.testing.assert_allclose(found, (norm, expected.mean(), std, scale), 1e-6, 1e-6 * scale)
 
 
 def test_arguments_of_python_are_read():
