@@ -18,7 +18,7 @@ from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._errors import refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
-from taxpr._questions.nonfinite import KINDS, Bits, Nonfinite, Origin, kinds, takes
+from taxpr._questions.nonfinite import KINDS, NAN, Bits, Nonfinite, Origin, kinds, takes
 from taxpr._recordings.run import Kept, Ran, reduced, run
 from taxpr._recordings.summary import Reduction, each_of, summary
 from taxpr._recordings.wanted import Wanted, every_value
@@ -295,9 +295,9 @@ def _code(value: Value) -> str:
 def _of_result(number: int, x: Any) -> NanRow:
     """What is said of a NaN in a result of which no place is known, as of a literal."""
     kept = Kept((), x.shape, x.dtype, x)
-    elements = _elements(kept, {}, ())[0]
-    name = f"result {number}"
-    return NanRow("NaN", name, "", "", (), "", "", (), elements, False, (), f"out{number}")
+    address, name = f"out{number}", f"result {number}"
+    elements = _elements(kept, Origin(address, None, {}, NAN), ())[0]
+    return NanRow("NaN", name, "", "", (), "", "", (), elements, False, (), address)
 
 
 def _told(row: NanRow) -> str:
