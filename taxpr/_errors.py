@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import inspect
 import operator
 import warnings
 from collections.abc import Callable, Generator
@@ -170,6 +171,19 @@ def refuse_no_function(what: str, given: object) -> None:
                 "inject(jaxpr, injector, ctx)."
             )
         raise ArgumentError(f"{what}: {given!r} is a {type(given).__name__}, not a function.")
+
+
+def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> None:
+    """Raise where one of two inputs cannot be the arguments of a function or a program."""
+    try:
+        inspect.signature(target).bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{what}: {name_of(target)} does not take one of the two inputs: {error}. Each input "
+            "is a tuple of all arguments where there are several: (params, clean), (params, other)."
+        ) from None
+    except ValueError:  # no signature is known
+        return
 
 
 def name_of(fn: object) -> str:

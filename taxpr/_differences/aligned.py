@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import linecache
 import math
 import re
 from collections import Counter
@@ -21,14 +22,34 @@ def aligned(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
     """The values that belong together.
 
     Variables by their names, those of a function by its name, too, where another has them; what
-    has no variable by what computes it, its type and line, in the same order.
+    has no variable by what computes it, its type and line, in the same order. A variable that is
+    in a loop of one only, as where a scan became a loop of Python, has no partner; nor has one that
+    held another number of values, unless the same line bound both.
     """
     pairs: list[Pair] = []
     for key in (_whole, _short, _bare):
         pairs += _by(key, _left(a, [one for one, _ in pairs]), _left(b, [two for _, two in pairs]))
     left = _left(a, [one for one, _ in pairs]), _left(b, [two for _, two in pairs])
     pairs += _in_order(*([one for one in of if one.variable is None] for of in left))
-    return pairs
+    held = [Counter(map(_held, of)) for of in (a, b)]
+    return [
+        (one, two)
+        for one, two in pairs
+        if held[0][_held(one)] == held[1][_held(two)] or _same_line(one, two)
+    ]
+
+
+def _held(part: Part) -> Hashable:
+    """What holds several values one after the other: a variable of one function."""
+    one = part.variable
+    return (one.owner, one.text, one.recomputed) if one else part.address
+
+
+def _same_line(one: Part, two: Part) -> bool:
+    if all(part.address.startswith("in") for part in (one, two)):
+        return True  # arguments
+    texts = [linecache.getline(part.file or "", part.line or 0).strip() for part in (one, two)]
+    return texts[0] == texts[1] != ""
 
 
 def _left(parts: Sequence[Part], taken: Sequence[Part]) -> list[Part]:

@@ -17,7 +17,12 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
 from taxpr._differences.aligned import aligned, order_of, reversed_loops, turns_of
 from taxpr._differences.runs import Run, Way, way_of
-from taxpr._errors import ArgumentError, name_of, refuse_no_function
+from taxpr._errors import (
+    ArgumentError,
+    name_of,
+    refuse_no_function,
+    refuse_other_arguments,
+)
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
@@ -159,18 +164,28 @@ def first_difference(
         ]
         found.sort(key=lambda pair: pair[0])
         rows = _without_copies([row for _, row in found])
-        rows += _of_results(out, other, tolerance)
+        results = _of_results(out, other, tolerance)
         alone = len(one) + len(two) - 2 * len(pairs)
-        notes = (f"{alone} values are in one of them only.",) if alone else ()
-        if rows and rows[0].variable.startswith("out"):
-            notes = ("No variable differs, only the result.", *notes)
+        notes = (f"Values in one of them only: {alone}.",) if alone else ()
+        coarsest = tolerance.coarsest([part.kept.dtype for pair in pairs for part in pair])
+        if coarsest is not None and _jnp.finfo(coarsest).bits < 32:
+            share = _EPS * float(_jnp.finfo(coarsest).eps)
+            notes = (
+                f"Tolerated in {coarsest} are differences of {share:.3g} of the greatest number of "
+                "a value, 16 times its precision; atol= and rtol= say otherwise.",
+                *notes,
+            )
         among = f"{len(rows) or 'none'} of {len(pairs)} values differ"
+        among += ", only the result" if results and not rows else ""
         headline = f"first difference of {name_of(a)} and {of_b.name}: {among}"
+        rows += results
         return Differences(headline, rows, (*notes, *dict.fromkeys((*said, *more))))
 
     if b is None:
 
         def two_inputs(first: Any, second: Any, /, **kwargs: PyTree) -> Differences:
+            for given in (first, second):
+                refuse_other_arguments("first_difference", a, _arguments(given), kwargs)
             return of(_arguments(first), _arguments(second), kwargs)
 
         return two_inputs
@@ -195,11 +210,17 @@ class _Tolerance:
         """How much two arrays of numbers may differ, where they are finite."""
         if self.atol is not None or self.rtol is not None:
             return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(b)
-        floats = [one for one in dtypes if jnp.issubdtype(one, jnp.inexact)]
-        if not floats:
+        coarsest = self.coarsest(dtypes)
+        if coarsest is None:
             return 0.0
         most = max((float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in (a, b)), default=0.0)
-        return _EPS * max(float(_jnp.finfo(one).eps) for one in floats) * most
+        return _EPS * float(_jnp.finfo(coarsest).eps) * most
+
+    def coarsest(self, dtypes: Sequence[Any]) -> Any:
+        """The type whose precision is tolerated; None where none is."""
+        floats = [one for one in dtypes if jnp.issubdtype(one, jnp.inexact)]
+        asked = self.atol is not None or self.rtol is not None
+        return None if asked else max(floats, key=lambda one: _jnp.finfo(one).eps, default=None)
 
 
 def _numbers(x: Any) -> Any:

@@ -14,10 +14,11 @@ from taxpr import _compat
 from taxpr._answers.progress import Tells
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
-from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._errors import ArgumentError, refuse_no_function, refuse_other_arguments
 from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import collection
 from taxpr._injectors.plant import plant
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
@@ -97,6 +98,8 @@ def patch(
     options = options_of(custom_rules)
     if not isinstance(target, Program):
         refuse_no_function("patch", target)
+    if metric is not None:
+        refuse_no_function("patch: metric", metric)
     taken = (sources,) if isinstance(sources, str) else tuple(sources)
     if not taken or not {*taken} <= {*_RUNS}:
         raise ArgumentError(f'patch: sources are "clean", "corrupted" or both, not {sources!r}.')
@@ -161,12 +164,11 @@ def patch(
 
     def ask(clean: Any, corrupted: Any) -> Swept:
         given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
+        for one in given.values():
+            refuse_other_arguments("patch", target, one, {})
         types = [_compat.map_leaves(_type, one) for one in given.values()]
         if types[0] != types[1]:
-            raise ArgumentError(
-                "patch: the clean and the corrupted arguments differ in structure, shapes or "
-                f"dtypes: {types[0]} and {types[1]}. Give two inputs of one kind."
-            )
+            raise ArgumentError(f"patch: {_unlike(*types)}. Give two inputs of one kind.")
         first = given["clean"]
         return asked(target, of.where, first, {}, lambda program: patched(program, given))
 
@@ -180,6 +182,16 @@ def _arguments(given: Any) -> Any:
 
 def _type(x: Any) -> str:
     return jax.typeof(x).str_short()  # without weak types, which make no other kind of input
+
+
+def _unlike(clean: PyTree, corrupted: PyTree) -> str:
+    """What differs first between the types of two inputs."""
+    types = [dict(named_leaves("", one)) for one in (clean, corrupted)]
+    for name in {**types[0], **types[1]}:
+        one, two = (of.get(name, "missing") for of in types)
+        if one != two:
+            return f"the input {name} is {one} in the clean arguments and {two} in the corrupted"
+    return "the clean and the corrupted arguments differ in structure"
 
 
 def _that(site: Site) -> Any:

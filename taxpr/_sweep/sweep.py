@@ -143,6 +143,8 @@ def sweep(
     options = options_of(custom_rules)
     if not isinstance(target, Program):
         refuse_no_function("sweep", target)
+    if metric is not None:
+        refuse_no_function("sweep: metric", metric)
     of = where if isinstance(where, Each) else None
     selector = of.where if of else where
     ready, grid = _ready(injector, values)

@@ -70,7 +70,7 @@ def test_first_difference_names_what_was_not_updated():
         for layer, names in PARAMS["params"].items()
         for name in names
     }
-    assert "No variable differs" in str(found)
+    assert "only the result" in found.headline
     assert not taxpr.first_difference(step, jax.jit(step))(PARAMS, STATE, X)
 
 

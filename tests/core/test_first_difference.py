@@ -263,6 +263,39 @@ def test_values_in_a_loop_and_by_themselves_are_not_paired():
     assert not first_difference(looped, unrolled)(jnp.float32(1))
 
 
+def test_a_scan_and_a_loop_of_python_are_compared_by_their_results():
+    def scanned(ws, x):
+        def layer(x, w):
+            h = jnp.sin(x * w)
+            return h + x, None
+
+        x, _ = jax.lax.scan(layer, x, ws)
+        return x
+
+    def unrolled(factor):
+        def scanned(ws, x):
+            for w in ws:
+                h = jnp.sin(x * w)
+                x = h * factor + x
+            return x
+
+        return scanned
+
+    found = first_difference(scanned, unrolled(1.0))(jnp.arange(3.0), X)
+    assert not found
+    assert "Values in one of them only" in str(found)
+    found = first_difference(scanned, unrolled(2.0))(jnp.arange(3.0), X)
+    assert [row.variable for row in found.rows] == ["out"]
+    assert found.headline.endswith("values differ, only the result")
+
+
+def test_what_is_tolerated_is_said():
+    said = "Tolerated in bfloat16 are differences of 0.125 of the greatest"
+    assert said in str(first_difference(cancelling, "bfloat16")(X))
+    assert "Tolerated" not in str(first_difference(cancelling, "bfloat16", rtol=0.1)(X))
+    assert "Tolerated" not in str(first_difference(cancelling, "op by op")(X))
+
+
 def test_answers_are_shown():
     found = first_difference(model, refactored)(X)
     assert found.chart().text()
@@ -276,6 +309,7 @@ def test_answers_are_shown():
         (lambda: first_difference(model, 3)(X), "3 is no way to run something"),
         (lambda: first_difference(model, "int32")(X), "'int32' is no way to run something"),
         (lambda: first_difference(3, model)(X), "not a function"),
+        (lambda: first_difference(lambda p, x: p * x)(X, X), "a tuple of all arguments"),
         (
             lambda: first_difference(cancelling, "bfloat16")(1.0),
             "no argument is an array of floats",
