@@ -77,11 +77,6 @@ class Lines(Chart):
             for name, values in self.series.items()
         )
 
-    def spark(self) -> str:
-        """The sparkline of the only series."""
-        [values] = self.series.values()
-        return _spark(values)
-
     def svg(self) -> str:
         """The lines in one frame, with their names and the range."""
         finite = _finite(np.concatenate([_floats(one) for one in self.series.values()] or [[]]))

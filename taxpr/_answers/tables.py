@@ -75,7 +75,7 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     if _is_series(value):
-        return Lines({"": np.asarray(value)}).spark()
+        return Lines({"": np.asarray(value)}).text().strip()
     if issubclass(type(value), (list, tuple)):
         return ", ".join(map(cell, value))
     if hasattr(value, "__array__") and np.ndim(value):

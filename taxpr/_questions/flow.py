@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,8 +33,8 @@ class FlowRow:
         shape: The shape of each of its values.
         norms: The norm of each value: of each call or turn of a Python loop, and of each iteration.
         grads: The norms of their gradients, in the same order; None where there are none.
-        dead: The share of units, along the last axis, that are zero in all of them; None of
-            arguments, where there are no such units, and of a branch that never ran.
+        dead: For each value the share of its units, along the last axis, that are zero in all of
+            it; NaN of arguments, and where it was not computed. None if there is no other.
         address: The address of the first.
 
     Example:
@@ -52,7 +53,7 @@ class FlowRow:
     shape: tuple[int, ...]
     norms: Any
     grads: Any
-    dead: float | None
+    dead: Any
     address: str
 
 
@@ -122,7 +123,7 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
         >>> weights = jnp.stack([jnp.diag(jnp.array([2.0, -1.0]))] * 3)
         >>> rows = {row.variable: row for row in taxpr.flow(loss)(weights, jnp.ones((1, 2))).rows}
         >>> print(rows["h"].norms, rows["h"].grads.round(2), rows["h"].dead)
-        [2. 4. 8.] [4.   2.   1.41] 0.5
+        [2. 4. 8.] [4.   2.   1.41] [0.5 0.5 0.5]
     """
     if not hasattr(f, "jaxpr"):
         refuse_no_function("flow", f)
@@ -137,6 +138,7 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
                 back[part.name.removeprefix("∂ "), part.path] = part
             elif _is_float(part):
                 groups.setdefault(_group(part), []).append(part)
+        groups = _told_once(groups)
         rows = [
             _row(parts, [back.get((p.name, p.path)) for p in parts]) for parts in groups.values()
         ]
@@ -155,6 +157,24 @@ def _group(part: Part) -> Any:
     if one is None:
         return part.name
     return one.owner, one.name, one.path, part.kept.shape
+
+
+def _told_once(groups: dict[Any, list[Part]]) -> dict[Any, list[Part]]:
+    """Without the arguments that functions hand on to others."""
+    seen: set[str] = set()
+    told: dict[Any, list[Part]] = {}
+    for key, parts in groups.items():
+        if len(parts) > 1 or not _is_argument(parts[0]):
+            told[key] = parts
+        elif parts[0].address not in seen:
+            seen.add(parts[0].address)
+            told[key] = parts
+    return told
+
+
+def _is_argument(part: Part) -> bool:
+    address = Address(part.address)
+    return address.kind == "in" and not address.home
 
 
 def _row(parts: Sequence[Part], back: Sequence[Part | None]) -> FlowRow:
@@ -186,17 +206,16 @@ def _is_float(part: Part) -> bool:
     return "float" in str(part.kept.dtype)
 
 
-def _dead(parts: Sequence[Part]) -> float | None:
-    """The share of units that are zero everywhere; None of arguments, and where it is not known."""
-    address = Address(parts[0].address)
-    if address.kind == "in" and not address.home:
+def _dead(parts: Sequence[Part]) -> Any:
+    """For each value the share of units that are zero in all of it; None where it is not known."""
+    shape = parts[0].kept.shape
+    if len(shape) < 2 or not math.prod(shape) or any(part.kept.value is None for part in parts):
         return None
-    if len(parts[0].kept.shape) < 2 or any(part.kept.value is None for part in parts):
-        return None
-    units = parts[0].kept.shape[-1]
-    values = [
-        np.asarray(p.kept.value)[... if p.kept.fired is None else p.kept.fired].reshape(-1, units)
-        for p in parts
-    ]
-    zero = np.concatenate(values) == 0
-    return float(np.mean(zero.all(0))) if len(zero) else None
+    shares: list[Any] = []
+    for part in parts:
+        value = np.asarray(part.kept.value)
+        zero = (value.reshape(-1, math.prod(shape[:-1]), shape[-1]) == 0).all(1).mean(1)
+        computed = True if part.kept.fired is None else np.ravel(part.kept.fired)
+        shares.append(np.where(_is_argument(part) | ~np.array(computed), np.nan, zero))
+    every = np.concatenate(shares)
+    return None if np.isnan(every).all() else every

@@ -24,9 +24,9 @@ jnp: Any = jax.numpy  # which leaves types of arrays unknown
 _jax: Any = jax
 
 _SCALAR = (
-    "watch: grads=True differentiates the result of {name}, which is to be a scalar of floats, or "
-    "a tuple that begins with one; it is {found}. Give the loss itself, not its gradient: "
-    "watch(loss, grads=True)."
+    "watch(loss, grads=True) and flow(loss) differentiate the result of {name}, which is to be a "
+    "scalar of floats, or a tuple that begins with one; it is {found}. Give the loss itself, not "
+    "its gradient."
 )
 
 

@@ -122,7 +122,8 @@ def test_flow_has_a_norm_for_each_layer():
     back = np.array([[10.0**3, 0, 10.0 * 5 * 5], [100, 0, 50], [10, 10, 10]])
     back = np.sqrt(2 * (back**2).sum(1))
     assert_close(rows["h"].grads, back)
-    assert rows["h"].dead == pytest.approx(1 / 3)
+    assert_close(rows["h"].dead, np.full(3, 1 / 3))
+    assert np.isnan(rows["x"].dead).tolist() == [True, False, False, False]
     assert len(rows["x"].norms) == 4
     assert rows["weights[0]"].dead is None
     assert "weights[0]  test_flow.py" in str(found)
@@ -146,3 +147,29 @@ def test_a_branch_that_never_ran_has_no_dead_units():
     [row] = [row for row in taxpr.flow(loss)(X).rows if row.variable == "h"]
     assert row.dead is None
     assert row.norms.tolist() == [0]
+
+
+def dead_in_one(weights, shifts, x):
+    def layer(x, given):
+        h = jax.nn.relu(x @ given[0] + given[1][None])
+        return h, None
+
+    return lax.scan(layer, x, (weights, shifts))[0].sum()
+
+
+def test_a_layer_that_is_dead_is_told():
+    weights, shifts = jnp.stack([jnp.eye(3)] * 4), jnp.zeros((4, 3)).at[2].set(-9.0).at[3].set(1.0)
+    rows = {row.variable: row for row in taxpr.flow(dead_in_one)(weights, shifts, X + 1).rows}
+    assert rows["h"].dead.tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
+def test_arguments_are_told_once():
+    def inner(params, x):
+        h = x * params["w"]
+        return h
+
+    def loss(params, x):
+        return inner(params, x).sum()
+
+    found = taxpr.flow(loss)({"w": X}, X)
+    assert len({row.address for row in found.rows}) == len(found.rows) == 3
