@@ -102,7 +102,7 @@ class Recorded:
     """What a recording kept by one name.
 
     A name may mean several values: those of a variable that is assigned again, one after the other,
-    and the arrays of a PyTree. It converts to an array by `jax.numpy.asarray`.
+    and the arrays of a PyTree. `value` is the array, and so is ``jax.numpy.asarray`` of it.
 
     Attributes:
         name: The name.

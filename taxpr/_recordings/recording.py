@@ -1,5 +1,8 @@
 """`Recording`: the values that a run of a program kept."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -109,8 +112,13 @@ class Recording:
             named = named or [part for part in self.parts if part.address == key][:1]
             if named:
                 return Recorded(key, tuple(named))
+        if not isinstance(key, (str, Var)):
+            raise SelectorError(
+                f"the recording of {self.name} has no {key!r}. Give the name of a variable, one of "
+                ".keys(), or a var()."
+            )
         back = isinstance(key, str) and key.startswith("∂")
-        where = var(key.removeprefix("∂")) if isinstance(key, str) else key
+        where = key if isinstance(key, Var) else _numbered(key.removeprefix("∂"))
         by_variable = {
             part.variable: part for part in self.parts if part.variable and part.cotangent == back
         }
@@ -118,7 +126,8 @@ class Recording:
         if not found:
             known = (part.name for part in self.parts)
             raise SelectorError(
-                f"{self!r} has no {key!r}.{nearest(where.text, dict.fromkeys(known))}"
+                f"the recording of {self.name} has no {key!r}."
+                + nearest(where.text, dict.fromkeys(known))
             )
         paths = {one.path for one in found}
         parts = tuple(
@@ -225,6 +234,12 @@ def load_recording(path: str | pathlib.Path) -> Recording:
         array([0., 0.], dtype=float32)
     """
     return Recording(*read(path))
+
+
+def _numbered(text: str) -> Var:
+    """The variable that a name means, such as ``"attention.x#1"``."""
+    name, _, number = text.rpartition("#")
+    return var(name, occurrence=int(number)) if name and number.isdecimal() else var(text)
 
 
 def _passed(skipped: Skipped) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 from taxpr._compat import Jaxpr, StoredJaxpr, is_literal, open_jaxpr, shard_map_p
 from taxpr._compat import Var as JaxprVar
-from taxpr._errors import RefusedError, SelectorError
+from taxpr._errors import AddressError, RefusedError, SelectorError
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.named import telling, with_addresses
 from taxpr._programs.program import Program
-from taxpr._sites.criteria import Selector, is_list
+from taxpr._sites.criteria import Selector, is_list, nearest
 from taxpr._sites.locate import Place
 from taxpr._sites.selectors import select
 from taxpr._sites.site import Site, home_of
@@ -111,8 +111,18 @@ def _of_one(make: _Wanting, where: Any) -> list[Wanted]:
     if named:
         return make.of_variables(named)
     where = with_addresses(program, given)
-    with telling(program, where):
-        return make.of_values(select_values(program.jaxpr, where, program.addresses))
+    try:
+        with telling(program, where):
+            return make.of_values(select_values(program.jaxpr, where, program.addresses))
+    except (AddressError, SelectorError):
+        if not (isinstance(given, str) and given.replace(".", "").isidentifier()):
+            raise
+        known = {one.short if "." in given else one.text for one in make.variables}
+        known |= {str(site.name) for site in find_sites(program.jaxpr) if site.name is not None}
+        raise SelectorError(
+            f"watch: where={given!r}: no variable or tag has that name, and no value that address."
+            + nearest(given, sorted(known))
+        ) from None
 
 
 class _Wanting:

@@ -120,6 +120,9 @@ def test_a_variable_is_read_by_its_name():
     assert_close(rec.out, attention(P, A))
     with pytest.raises(taxpr.SelectorError, match=r"has no 'score'\. Nearest: scores"):
         rec["score"]
+    with pytest.raises(taxpr.SelectorError, match=r"has no 3\. Give the name"):
+        rec[3]
+    assert_close(rec["attention.x#2"].value, rec["x#2"].value)
     with pytest.raises(taxpr.ArgumentError, match="2 arrays of different shapes"):
         np.asarray(rec["p"])
 
@@ -274,6 +277,9 @@ def test_selectors():
     assert_close(rec["y"].value, 2 * jnp.sin(X))
     with pytest.raises(taxpr.AddressError, match="Nearest"):
         taxpr.watch(f, "7:sinn")(X)
+    for name in ("yy", "f.yy"):
+        with pytest.raises(taxpr.SelectorError, match=r"no variable or tag .* Nearest: (f\.)?y"):
+            taxpr.watch(f, name)(X)
     with pytest.raises(taxpr.SelectorError, match="knows no variables"):
         taxpr.watch(taxpr.trace(f)(X))(X)
     with pytest.raises(taxpr.ArgumentError, match=r"called within jax\.jit"):
