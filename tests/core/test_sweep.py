@@ -380,7 +380,7 @@ def test_nothing_is_planted_where_one_of_the_runs_did_not_come():
         (
             lambda: taxpr.patch(model, "heads", norm)(X, Y[:3]),
             "ArgumentError",
-            r"f32\[.* in the clean",
+            r"float32\[.* in the clean",
         ),
         (
             lambda: taxpr.patch(lambda p, x: model(p * x), "heads", norm)(X, Y),
