@@ -17,6 +17,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, name_of
+from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._programs.functions import trace
 from taxpr._programs.program import Injected, Program
 from taxpr._recordings.recorded import Part
@@ -27,7 +28,6 @@ from taxpr._sites.walk import iter_eqns
 _jax: Any = jax
 _jnp: Any = jnp
 OP_BY_OP = "op by op"
-_COMPILED = ("scan", "while", "cond")  # which JAX compiles as one, even where jit is disabled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,8 @@ class Run:
         whole: list[Address] = []
         for address, eqn in iter_eqns(self.program.jaxpr):
             outermost = not any(address.startswith(f"{one}/") for one in whole)
-            if outermost and eqn.primitive.name in _COMPILED:
+            # JAX compiles these as one, even where jit is disabled.
+            if outermost and (is_loop(eqn) or any(one.conditional for one in nested_jaxprs(eqn))):
                 whole.append(address)
         shown = ", ".join(whole[:8]) + (f" and {len(whole) - 8} more" if len(whole) > 8 else "")
         return [f"Loops and branches ran compiled, each as one: {shown}."] if whole else []
