@@ -4,9 +4,9 @@ import collections
 
 import jax
 import jax.numpy as jnp
-from reference import Reference, keep_ended, scan_counts
+from reference import Reference
 
-from taxpr import tag
+from taxpr import _compat, tag
 
 F = jnp.float32
 
@@ -29,34 +29,10 @@ class Indexed(Reference):
         self.index = outer
         return out
 
-    def eqn(self, eqn, args):
-        if eqn.primitive.name == "shard_map":  # on one device
-            return self.at(0, eqn.params["jaxpr"], *args)
-        return super().eqn(eqn, args)
 
-    def scan(self, params, args):
-        n_consts, n_carry = scan_counts(params)
-        consts, rest = args[:n_consts], args[n_consts:]
-        carry, xs = rest[:n_carry], rest[n_carry:]
-        order, ys = range(params["length"]), {}
-        for i in reversed(order) if params["reverse"] else order:
-            out = self.at(i, params["jaxpr"], *consts, *carry, *(x[i] for x in xs))
-            carry, ys[i] = out[:n_carry], out[n_carry:]
-        if not ys:
-            return super().scan(params, args)
-        return [*carry, *(jnp.stack(y) for y in zip(*(ys[i] for i in order), strict=True))]
-
-    def while_loop(self, params, args):
-        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-        cond_consts, body_consts = args[:n_cond], args[n_cond : n_cond + n_body]
-        carry, i = args[n_cond + n_body :], 0
-        while True:
-            (pred,) = self.at(i, params["cond_jaxpr"], *cond_consts, *carry)
-            if not jnp.any(pred):
-                return carry
-            new = self.at(i, params["body_jaxpr"], *body_consts, *carry)
-            carry = [keep_ended(pred, a, b) for a, b in zip(new, carry, strict=True)]
-            i += 1
+def levels(site):
+    """The steps to a tag for which `Indexed` has an index: loops, and a shard_map on one device."""
+    return [s for s in site.steps if s.is_loop or s.eqn.primitive is _compat.shard_map_p]
 
 
 def while_in_scan(xs):

@@ -6,6 +6,8 @@ shares no code with it: every rewrite of taxpr must agree with it in values, in 
 context and in the order of calls.
 """
 
+import itertools
+
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
@@ -32,8 +34,6 @@ CALLS = {
     "custom_transpose_call": ("call_jaxpr",),
     "composite": ("call_jaxpr", "jaxpr"),
     "custom_partitioning": ("call",),
-    # On one device, with nothing that names a mesh axis.
-    "shard_map": ("jaxpr",),
 }
 
 
@@ -64,6 +64,10 @@ class Reference:
             env.update(zip(eqn.outvars, out, strict=True))
         return [read(atom) for atom in inner.outvars]
 
+    def at(self, index, jaxpr, *args):
+        """Run the jaxpr of a loop as iteration ``index``, of a shard_map as device ``index``."""
+        return self(jaxpr, *args)
+
     def eqn(self, eqn, args):
         if is_tag(eqn):
             return self.tag(eqn, args)
@@ -73,6 +77,8 @@ class Reference:
         if name in CALLS:
             [inner] = [params[key] for key in CALLS[name] if key in params]
             return self(inner, *args)
+        if name == "shard_map":  # on one device, with nothing that names a mesh axis
+            return self.at(0, params["jaxpr"], *args)
         if name == "custom_linear_solve":
             return self.linear_solve(params, args)
         hidden = params.get("_prim")
@@ -116,7 +122,7 @@ class Reference:
         order = range(params["length"])
         ys = {}
         for i in reversed(order) if params["reverse"] else order:
-            out = self(params["jaxpr"], *consts, *carry, *(x[i] for x in xs))
+            out = self.at(i, params["jaxpr"], *consts, *carry, *(x[i] for x in xs))
             carry, ys[i] = out[:n_carry], out[n_carry:]
         if not ys:
             avals = getattr(params["jaxpr"], "jaxpr", params["jaxpr"]).outvars[n_carry:]
@@ -141,11 +147,11 @@ class Reference:
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         cond_consts, body_consts = args[:n_cond], args[n_cond : n_cond + n_body]
         carry = args[n_cond + n_body :]
-        while True:
-            (pred,) = self(params["cond_jaxpr"], *cond_consts, *carry)
+        for i in itertools.count():
+            (pred,) = self.at(i, params["cond_jaxpr"], *cond_consts, *carry)
             if not jnp.any(pred):
                 return carry
-            new = self(params["body_jaxpr"], *body_consts, *carry)
+            new = self.at(i, params["body_jaxpr"], *body_consts, *carry)
             carry = [keep_ended(pred, a, b) for a, b in zip(new, carry, strict=True)]
 
 

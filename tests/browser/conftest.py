@@ -14,12 +14,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser.panel_page import PanelPage
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -40,6 +42,12 @@ collect_ignore = OTHERS if CLASSIC else [NOTEBOOK6]
 def pytest_configure() -> None:
     if MISSING and REQUIRED:
         raise pytest.UsageError(f"browser tests are required: install {', '.join(MISSING)}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if MISSING and HERE in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(MISSING)}"))
 
 
 @pytest.fixture(scope="session")
@@ -103,8 +111,6 @@ class Server:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """JupyterLab and Notebook 7, or Notebook 6, with all folders in a temporary one."""
-    if MISSING:
-        pytest.skip(f"browser tests need {', '.join(MISSING)}")
     home = tmp_path_factory.mktemp("jupyter")
     folders = {
         name: home / name.lower()
@@ -182,9 +188,26 @@ def classic_command(port: int, notebooks: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _no_kernels_left(server: Server) -> Iterator[None]:
+def _no_kernels_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    server.end_kernels()
+    if "server" in request.fixturenames:
+        request.getfixturevalue("server").end_kernels()
+
+
+@pytest.fixture
+def shown(page: Any) -> Iterator[Callable[..., PanelPage]]:
+    """Shows the panel of a session in a page without Jupyter; takes what `PanelPage` takes."""
+    opened, troubles = [], []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+
+    def show(*args: Any, **options: Any) -> PanelPage:
+        opened.append(PanelPage(page, *args, **options))
+        return opened[-1]
+
+    yield show
+    for panel in opened:
+        panel.view.close()
+    assert not troubles
 
 
 def wait_until_up(url: str, process: subprocess.Popen, log: Path) -> None:

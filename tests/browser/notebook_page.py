@@ -162,7 +162,7 @@ class NotebookPage:
     def panel(self, which: int | str) -> "Panel":
         """The panel in the output of a code cell, once its picture is there."""
         panel = Panel(self.cell(which).locator(".taxpr-panel"))
-        panel.node().first.wait_for()
+        expect(panel.node().first).to_be_visible()
         return panel
 
     def count_cells(self) -> int:

@@ -15,7 +15,6 @@ from pathlib import Path
 import anywidget
 import jax.numpy as jnp
 import pytest
-from browser.conftest import MISSING
 from ipywidgets import embed
 
 import taxpr
@@ -26,10 +25,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
 
 PACKAGES = os.environ.get("TAXPR_HTML_MANAGER", "")
-pytestmark = [
-    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
-    pytest.mark.skipif(not PACKAGES, reason="needs TAXPR_HTML_MANAGER"),
-]
+pytestmark = pytest.mark.skipif(not PACKAGES, reason="needs TAXPR_HTML_MANAGER")
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><body>
 <script src="node_modules/requirejs/require.js"></script>
 <script>require.config({{paths: {{anywidget: "anywidget"}}}});</script>
@@ -37,11 +33,6 @@ PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><b
 <script type="application/vnd.jupyter.widget-state+json">{state}</script>
 <script type="application/vnd.jupyter.widget-view+json">{view}</script>
 """
-
-
-@pytest.fixture(autouse=True)
-def _no_kernels_left():
-    """These tests need no Jupyter server."""
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -100,8 +100,8 @@ def test_what_is_upstream_is_lit_across_the_borders_of_clusters(page, opened):
     expect(panel.node("in2")).not_to_have_class(pale)  # outside of the scan and of the module
     expect(panel.node("group:0-7", "group")).not_to_have_class(pale)  # folded, and part of it
     expect(panel.node("group:16-19", "group")).to_have_class(pale)
-    expect(panel.node("13:scan/body/4:exp")).to_have_class(pale)
-    expect(panel.node("11:logistic")).to_have_class(pale)
+    expect(panel.node(f"{SCAN}/body/group:3-4", "group")).to_have_class(pale)
+    expect(panel.node("group:10-11", "group")).to_have_class(pale)
     assert panel.stage.locator(".edge.tx-lit").count() > 3
     panel.screenshot(BUILD / "find-upstream.png")
 
@@ -110,12 +110,12 @@ def test_what_is_upstream_is_lit_across_the_borders_of_clusters(page, opened):
     page.keyboard.press("Enter")
     panel.button("… to here").click()
     expect(words).to_contain_text(f"The paths from {MEMORY} to out0")
-    expect(panel.node("13:scan/body/4:exp")).not_to_have_class(pale)
+    expect(panel.node(f"{SCAN}/body/group:3-4", "group")).not_to_have_class(pale)
     panel.button("Only this").click()
     rest = panel.stage.locator("svg .node.rest")
     expect(rest.first).to_be_visible()
     expect(rest.first).to_contain_text("not on the path")
-    expect(panel.node("11:logistic")).to_have_count(0)
+    expect(panel.node("group:10-11", "group")).to_have_count(0)
     expect(words).to_contain_text("Only the paths from")
     panel.screenshot(BUILD / "find-only.png")
     book.expect_python(3, [False, "30 equations, 2 tags, 20 of them folded"])

@@ -5,7 +5,7 @@ import re
 import jax
 import jax.numpy as jnp
 import pytest
-from browser.conftest import BUILD, MISSING
+from browser.conftest import BUILD
 from browser.programs import HEAT
 from drawn_programs import HOSTILE, PROGRAMS
 
@@ -17,13 +17,6 @@ from taxpr_jupyter._search.find import Finder
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
-
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
-
-
-@pytest.fixture(autouse=True)
-def _no_kernels_left():
-    """These tests need no server."""
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import sys
 
 import jax.numpy as jnp
 import pytest
-from browser.conftest import MISSING
 from drawn_programs import PROGRAMS
 from searches import MISTAKES, SEARCHES, model, program
 
@@ -20,8 +19,6 @@ from taxpr_jupyter._search.find import Finder
 from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._search.searched import Searched
 from taxpr_jupyter._text.short import file_and_line
-
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
 
 FOUND = """async ([code, grammar, known, searches]) => {
   const { Mistake, Search, placesOf } = await import(code);
@@ -37,11 +34,6 @@ FOUND = """async ([code, grammar, known, searches]) => {
 }"""
 MANY = 60  # searches of one program
 NAMES = {*list(PROGRAMS)[::5], "hostile", "grad_remat", "batched", "linear_solve"}
-
-
-@pytest.fixture(autouse=True)
-def _no_kernels_left():
-    """These tests need no server."""
 
 
 def found_in_page(page, program, searches):

@@ -1,63 +1,16 @@
 """The source tab, in a page that exchanges everything with a panel in this process."""
 
-import json
 import re
-import time
-from typing import get_type_hints
 
 import jax
 import jax.numpy as jnp
 import pytest
-from browser.conftest import BUILD, MISSING
+from browser.conftest import BUILD
 from browser.notebook_page import expect
 from browser.test_accessibility import found
 
 import taxpr
 from taxpr_jupyter import Session, draw
-from taxpr_jupyter._model.messages import Traits
-from taxpr_jupyter._view.widget import view_for
-
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
-
-PAGE = """
-<style>body {{ margin: 8px; font: 13px sans-serif; color-scheme: light dark; }}</style>
-<style>{css}</style>
-<div class="taxpr-panel widget-vbox">
-<div class="taxpr-grid widget-vbox"><div id="el"></div></div>
-</div>
-"""
-START = """async ([code, state]) => {
-  const listeners = {};
-  let waiting = Promise.resolve();
-  const ask = (what, content) => {
-    waiting = waiting.then(async () => {
-      const now = await window.kernel(what, content);
-      const changed = Object.keys(now).filter(
-        (name) => JSON.stringify(now[name]) !== JSON.stringify(state[name]));
-      Object.assign(state, now);
-      for (const name of changed) for (const listener of listeners[name] ?? []) listener();
-    });
-  };
-  const model = {
-    get: (name) => state[name],
-    set: (name, value) => {
-      state[name] = value;
-      for (const listener of listeners[name] ?? []) listener();
-      ask("set", { [name]: value });
-    },
-    save_changes: () => {},
-    send: (message) => ask("send", message),
-    on: (event, listener) => (listeners[event.slice(7)] ??= []).push(listener),
-    off: () => {},
-  };
-  const module = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
-  await module.default.render({ model, el: document.getElementById("el") });
-}"""
-
-
-@pytest.fixture(autouse=True)
-def _no_kernels_left():
-    """These tests need no server."""
 
 
 def attend(q, k, v):
@@ -89,68 +42,15 @@ def repeated(x):
     return x
 
 
-class Shown:
-    """A panel in a page."""
-
-    def __init__(self, page, view):
-        self.page, self.view, self.session = page, view, view.session
-        self.root = page.locator(".taxpr-panel")
-        self.panel = page.get_by_role("tabpanel", name="Source")
-        self.inspected = page.locator(".tx-inspector .tx-address")
-
-    def line(self, text):
-        """The row with this text."""
-        return self.panel.get_by_role("row").filter(has=self.page.get_by_text(text, exact=True))
-
-    def code(self, text):
-        """The text itself."""
-        return self.panel.get_by_text(text, exact=True)
-
-    def node(self, address):
-        """The element of the picture."""
-        return self.page.locator(f'.tx-stage svg [data-address="{address}"]').first
-
-
 @pytest.fixture
-def shown(page):
-    opened = []
-
+def shown(page, shown):
     def show(fn=loss, args=None, names=True, scheme="light", size=(1250, 900)):
-        session = Session(fn, program() if args is None else args, names=names)
-        view = view_for(session)
-        opened.append(view)
-
-        def state():
-            traits = {name: getattr(view.graph, name) for name in get_type_hints(Traits)}
-            return json.loads(json.dumps(traits))
-
-        def kernel(what, content):
-            if what == "set":
-                view.graph.set_state(content)
-            else:
-                view.graph._handle_custom_msg(content, [])
-            assert view.wait(60)
-            give_up = time.monotonic() + 60
-            while view.jobs.tasks():
-                assert time.monotonic() < give_up
-                time.sleep(0.01)
-            with view.jobs.lock:
-                return state()
-
         page.set_viewport_size({"width": size[0], "height": size[1]})
-        page.expose_function("kernel", kernel)
         page.emulate_media(color_scheme=scheme)
-        page.set_content(PAGE.format(css=view.graph._css))
-        page.evaluate(START, [str(view.graph._esm), state()])
-        page.get_by_role("tab", name="Source").click()
-        return Shown(page, view)
+        session = Session(fn, program() if args is None else args, names=names)
+        return shown(session, "Source")
 
-    troubles = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    yield show
-    for view in opened:
-        view.close()
-    assert not troubles
+    return show
 
 
 TANH = 'h = jnp.tanh(h + a @ w["o"])'

@@ -101,7 +101,7 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
     page.keyboard.press("ArrowDown")  # after which letters begin another word
     page.keyboard.type("scan")
     assert views.focused()["address"] == SCAN_AT
-    assert views.focused()["place"][1] > 5
+    assert views.focused()["place"] == [2, 2]  # of its statement
     if views.focused()["open"] == "true":  # then the picture had room for it
         page.keyboard.press("ArrowLeft")
     expect(tree.locator(f"[data-row='{SCAN_AT}'][aria-expanded=false]")).to_be_focused()
@@ -109,10 +109,15 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
     expect(tree.locator(f"[data-row='{SCAN_AT}'][aria-expanded=true]")).to_be_focused()
     page.keyboard.press("ArrowRight")
     assert views.focused()["address"] == f"{SCAN_AT}/body/in0"
-    page.keyboard.press("ArrowDown")
+    page.keyboard.type("h")
+    statement = views.focused()
+    assert statement["text"].startswith("h = jnp.tanh(w @ h + x)")
+    assert (statement["level"], statement["open"]) == (5, "false")
+    page.keyboard.press("ArrowRight")
+    expect(tree.locator(":focus")).to_have_attribute("aria-expanded", "true")
     page.keyboard.type("tanh")
     tanh = views.focused()
-    assert (tanh["address"], tanh["level"], tanh["open"]) == (TANH, 4, None)
+    assert (tanh["address"], tanh["level"], tanh["open"]) == (TANH, 6, None)
     expect(panel.address).to_have_count(0)  # moving alone selects nothing
     page.keyboard.press("Enter")
     expect(panel.address).to_have_text(TANH)
@@ -121,8 +126,8 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
 
     text = views.open("Text")
     selected = text.locator("[aria-selected=true]")
-    expect(selected).to_have_text(re.compile(r"^\w+:f32\[4\] = tanh \w+$"))
-    expect(selected).to_be_in_viewport(ratio=0.5)  # it may be wider
+    expect(selected).to_have_text(re.compile(r"^\w+:f32\[4\] = tanh \w+\s+# h\s*$"))
+    expect(selected).to_be_in_viewport(ratio=0.3)  # rows are as wide as the widest
     panel.screenshot(BUILD / "views-text.png")
     views.tabs.get_by_role("tab", name="Picture").click()
     panel.expect_selected(TANH)
@@ -132,6 +137,10 @@ def test_by_keyboard_to_an_equation_of_a_scan_of_a_module(page, opened):
 
     views.open("Outline")
     tree.locator(f"[data-row='{TANH}']").focus()
+    page.keyboard.press("ArrowLeft")
+    assert views.focused()["address"] == statement["address"]
+    page.keyboard.press("ArrowLeft")
+    expect(tree.locator(":focus")).to_have_attribute("aria-expanded", "false")
     page.keyboard.press("ArrowLeft")
     assert views.focused()["address"] == SCAN_AT
     page.keyboard.press(" ")

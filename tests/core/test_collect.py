@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from cases import INJECTABLE
 from checks import assert_close
-from loops import OWN, XS, Indexed, while_in_scan
+from loops import OWN, XS, Indexed, levels, while_in_scan
 
 import taxpr
-from taxpr import _compat, tag
+from taxpr import tag
 
 pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
 
-STACKING = (jax.lax.scan_p, _compat.shard_map_p)
 PROGRAMS = [
     *(pytest.param(case.fn, case.args, 2, id=case.name) for case in INJECTABLE),
     *(pytest.param(f, (XS,), steps, id=f"{f.__name__}-{steps}") for f in OWN for steps in (2, 5)),
@@ -41,7 +40,7 @@ def test_values_stand_at_the_iterations_in_which_they_fired(fn, args, max_steps)
             assert_total(value.count, site, len(fired))
             mask, value = value.mask, value.value
         else:
-            leading = tuple(s.nested.trips for s in site.steps if s.eqn.primitive in STACKING)
+            leading = tuple(s.nested.trips for s in levels(site))
             mask = jnp.ones(leading, bool)
             if isinstance(value, taxpr.Masked):
                 mask, value = np.broadcast_to(prefix(value.mask, leading), leading), value.value

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from cases import CASES, INJECTABLE
 from checks import as_bits, assert_close, check_types
-from jax import lax
+from loops import levels
 from reference import Reference
 
 import taxpr
-from taxpr import _compat, tag
+from taxpr import tag
 
 pytestmark = pytest.mark.filterwarnings("ignore::taxpr.DroppedRuleWarning")
 
@@ -320,7 +320,7 @@ def test_collected_values_are_those_of_the_reference(case):
             assert int(jnp.sum(value.mask)) == len(fired)
             went, value = value.mask, value.value
         else:
-            went = jnp.ones(stacked_axes(site), bool)
+            went = jnp.ones([step.nested.trips for step in levels(site)], bool)
             assert went.size == len(fired)
         if site.trips is None and went.ndim:
             continue  # a while loop in a scan: the last of each iteration, not all
@@ -329,12 +329,6 @@ def test_collected_values_are_those_of_the_reference(case):
         if case.name == "scan_reverse":
             expected = expected[::-1]  # values stand where their x stands
         assert_close(rows, expected, case.tolerance)
-
-
-def stacked_axes(site):
-    """Of a scan, one of its length; of a shard_map on one device, one of one."""
-    stacking = (lax.scan_p, _compat.shard_map_p)
-    return tuple(step.nested.trips for step in site.steps if step.eqn.primitive in stacking)
 
 
 def test_refs_of_the_user_keep_working():

@@ -4,13 +4,12 @@ The injectors compute with one operation at a time, so that a program in which t
 traced, run equation by equation, gives the bits that they give by themselves.
 """
 
-import collections
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from checks import is_float
-from reference import P, Reference
+from loops import levels
+from reference import Reference
 
 
 def is_key(x):
@@ -97,52 +96,25 @@ def interpret(jaxpr, *args):
     return Reference()(jaxpr, *args)
 
 
-class Recording(Reference):
-    """Also keeps what each tag saw: by name and by the iterations of the scans around it."""
+def collected(site, fired):
+    """The bits of the leaves, last values and zeros, and how often the tag fired.
 
-    def __init__(self):
-        super().__init__(self._record, ())
-        self._scans, self._at = [], ()
-        self._seen = collections.defaultdict(lambda: collections.defaultdict(list))
-
-    def _record(self, ctx, token, params):
-        self._seen[params["name"]][self._at].append(jax.tree.leaves(token))
-        return token, ctx
-
-    def __call__(self, jaxpr, *args):
-        if self._scans and jaxpr is self._scans[-1][0]:
-            _, around, order = self._scans[-1]
-            self._at = (*around, next(order))
-        return super().__call__(jaxpr, *args)
-
-    def scan(self, params, args):
-        order, around = range(params["length"]), self._at
-        self._scans.append(
-            (params["jaxpr"], around, iter(reversed(order) if params["reverse"] else order))
-        )
-        out = super().scan(params, args)
-        self._scans.pop()
-        self._at = around
-        return out
-
-    def expected(self, site):
-        """The bits of the leaves, last values and zeros, and how often it fired.
-
-        The lengths of the scans around it are leading axes.
-        """
-        lengths = [
-            step.eqn.params["length"] for step in site.steps if step.eqn.primitive is P.scan_p
-        ]
-        count = np.zeros(lengths, np.int32)
-        values = [
-            np.zeros((*lengths, *never.shape), never.dtype)
-            for never in map(zero_bits, jax.tree.leaves(site.avals))
-        ]
-        for index, tokens in self._seen[site.name].items():
-            count[index] = len(tokens)
-            for value, leaf in zip(values, tokens[-1], strict=True):
-                value[index] = bits(leaf)
-        return values, count
+    The lengths of the scans around it are leading axes. ``fired`` is what `loops.Indexed` has seen.
+    """
+    around = enumerate(levels(site))
+    scans = [(k, s.nested.trips) for k, s in around if s.is_loop and not s.is_while]
+    lengths = [trips for _, trips in scans]
+    count = np.zeros(lengths, np.int32)
+    values = [
+        np.zeros((*lengths, *never.shape), never.dtype)
+        for never in map(zero_bits, jax.tree.leaves(site.avals))
+    ]
+    for index, token in fired.items():
+        at = tuple(index[k] for k, _ in scans)
+        count[at] += 1
+        for value, leaf in zip(values, jax.tree.leaves(token), strict=True):
+            value[at] = bits(leaf)
+    return values, count
 
 
 def zero_bits(aval):

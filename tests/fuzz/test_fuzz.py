@@ -32,6 +32,7 @@ from fuzz.meaning import (
     interpret,
 )
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from loops import Indexed
 from reference import Reference
 
 import taxpr
@@ -280,11 +281,12 @@ def check_collecting(traced, plain, args):
     flat = interpret(collecting.jaxpr, *args)
     out, values = jax.tree.unflatten(collecting.out_tree, flat)
     assert_same_bits(out, plain)
-    recording = meaning.Recording()
-    recording(traced.jaxpr, *args)
+    reference = Indexed()
+    reference(traced.jaxpr, *args)
     assert set(values) == {site.name for site in sites}
     for site in sites:
-        found, (expected, count) = values[site.name], recording.expected(site)
+        found = values[site.name]
+        expected, count = meaning.collected(site, reference.seen[site.name])
         if isinstance(found, taxpr.Last):
             assert_counts(found.count, count)
         elif isinstance(found, taxpr.Masked):
