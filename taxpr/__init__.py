@@ -47,6 +47,7 @@ from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind, Param, injector
 from taxpr._injectors.per_example import per_example
 from taxpr._injectors.plant import plant
+from taxpr._places import file_text
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.state import State
 from taxpr._primitives.tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
@@ -148,6 +149,7 @@ __all__ = [
     "count",
     "dissolve_tags",
     "each",
+    "file_text",
     "find_nan",
     "find_tags",
     "find_values",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._places import place_text
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
 
@@ -107,7 +107,7 @@ def _finding(rule: Rule, one: Suspicion, program: Examined) -> Finding:
     file, line, text = _place(one, program.program)
     return Finding(
         rule.name,
-        f"{pathlib.PurePath(file).name}:{line}" if file else "",
+        place_text(file, line),
         one.variable,
         one.what,
         one.cure or rule.cure,

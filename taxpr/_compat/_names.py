@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._types import JaxprEqn
+from taxpr._places import cell_text, file_text
 
 # `source_of` skips the frames of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
@@ -29,6 +30,8 @@ class Source(NamedTuple):
         >>> from taxpr import Source
         >>> str(Source("model.py", 42, "loss"))
         'model.py:42 in loss'
+        >>> str(Source("<ipython-input-3-c05d3b5cd0e1>", 42, "loss"))
+        'cell 3, line 42 in loss'
     """
 
     file: str
@@ -36,7 +39,18 @@ class Source(NamedTuple):
     function: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} in {self.function}"
+        return self._at(self.file)
+
+    @property
+    def short(self) -> str:
+        """The same, without the folders of the file."""
+        return self._at(file_text(self.file))
+
+    def _at(self, file: str) -> str:
+        # A cell of a notebook is a file of a name that nobody knows.
+        cell = cell_text(self.file)
+        at = f"{cell}, line {self.line}" if cell else f"{file}:{self.line}"
+        return f"{at} in {self.function}"
 
 
 def source_note(source: Source | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._hops.table import nested_jaxprs
+from taxpr._places import file_text
 from taxpr._primitives.tag import is_tag
 from taxpr._sites.walk import numbered
 from taxpr._source.files import is_library_file
@@ -128,8 +129,7 @@ class Listing(NamedTuple):
         for part in self.parts:
             files.setdefault(part.file, []).append(_part_text(part, notes))
         text = [
-            "\n".join([f"# {pathlib.PurePath(file).name}", "\n\n".join(parts)])
-            for file, parts in files.items()
+            "\n".join([f"# {file_text(file)}", "\n\n".join(parts)]) for file, parts in files.items()
         ]
         return "\n\n".join([*text, f"# {self.rest}"] if self.unknown else text)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines, number
 from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._errors import refuse_no_function
+from taxpr._places import place_text
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
 from taxpr._questions.nonfinite import KINDS, NAN, Bits, Nonfinite, Origin, kinds, takes
@@ -254,7 +254,7 @@ class _Finding:
         if one.variable is not None:
             return one.variable.place
         source = next(filter(None, map(_compat.source_of, _makers(one.value))), None)
-        return f"{pathlib.PurePath(source.file).name}:{source.line}" if source else ""
+        return place_text(source.file, source.line) if source else ""
 
     def _mapped(self, origin: Origin) -> tuple[int, ...]:
         """The axes of `jax.vmap` of a value, or of an operand of the same shape."""

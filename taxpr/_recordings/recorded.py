@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ import numpy
 from taxpr._answers.charts import Chart, Heat, Lines, optional
 from taxpr._compat import is_extended
 from taxpr._errors import ArgumentError
+from taxpr._places import place_text
 from taxpr._recordings.run import Kept
 from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of
 from taxpr._variables.table import Variable
@@ -55,7 +55,7 @@ class Part:
     @property
     def place(self) -> str:
         """The line, such as ``"model.py:12"``; empty where it is not known."""
-        return f"{pathlib.PurePath(self.file).name}:{self.line}" if self.file else ""
+        return place_text(self.file, self.line)
 
     @property
     def axes(self) -> tuple[str, ...]:

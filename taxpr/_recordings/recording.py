@@ -16,6 +16,7 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
 from taxpr._errors import SelectorError
+from taxpr._places import is_called
 from taxpr._recordings.files import read, write
 from taxpr._recordings.recorded import Part, Recorded, nonfinite
 from taxpr._sites.criteria import nearest
@@ -156,18 +157,17 @@ class Recording:
         """What a line of the source bound.
 
         Args:
-            file: The file, or the end of its path; or with the line, as in ``"model.py:12"``.
+            file: The file, or the end of its path; or with the line, as in ``"model.py:12"`` or
+                ``"cell 3:12"``.
             line: The line, from 1.
         """
         if line is None:
             file, _, number = file.rpartition(":")
             line = int(number)
-        wanted = pathlib.PurePath(file).parts
         return [
             Recorded(part.name, (part,))
             for part in self.parts
-            if part.file and part.line == line
-            if pathlib.PurePath(part.file).parts[-len(wanted) :] == wanted
+            if part.file and part.line == line and is_called(part.file, file)
         ]
 
     def table(self) -> RecordingTable:

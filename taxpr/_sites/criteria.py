@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
-import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
@@ -17,6 +16,7 @@ import jax.core
 
 from taxpr import _compat
 from taxpr._errors import SelectorError, name_of
+from taxpr._places import file_text, is_called
 from taxpr._sites.site import Step
 
 
@@ -128,8 +128,7 @@ class Line:
         source = _compat.source_of(thing.eqn) if thing.eqn else None
         if source is None or source.line != self.number:
             return False
-        wanted = pathlib.PurePath(self.file or "").parts
-        return pathlib.PurePath(source.file).parts[-len(wanted) :] == wanted if wanted else True
+        return self.file is None or is_called(source.file, self.file)
 
     def __repr__(self) -> str:
         return f"line({self.number})" if self.file is None else f"line('{self.file}:{self.number}')"
@@ -140,9 +139,9 @@ def line(at: int | str) -> Line:
 
     Args:
         at: A line number in any file, or with the end of the file's path, such as
-            ``"model.py:42"`` or ``"layers/model.py:42"``. The innermost line of the user's code
-            counts: that of the call of `tag`, not of an outer call; for a call over several lines,
-            the first.
+            ``"model.py:42"`` or ``"layers/model.py:42"``, or ``"cell 3:42"`` in a notebook. The
+            innermost line of the user's code counts: that of the call of `tag`, not of an outer
+            call; for a call over several lines, the first.
 
     Example:
         >>> import taxpr
@@ -290,6 +289,6 @@ def nearest_scopes(things: Sequence[Selectable], where: Scope) -> str:
 def nearest_lines(things: Sequence[Selectable], where: Line) -> str:
     """The end of a message: lines nearby."""
     sources = {_compat.source_of(thing.eqn) for thing in things if thing.eqn}
-    lines = {(pathlib.PurePath(s.file).name, s.line) for s in sources if s}
+    lines = {(file_text(s.file), s.line) for s in sources if s}
     near = sorted(lines, key=lambda line: (abs(line[1] - where.number), line))[:5]
     return " Nearest: " + ", ".join(f"{file}:{number}" for file, number in near) + "."

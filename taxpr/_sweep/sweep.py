@@ -25,6 +25,7 @@ from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import collection
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
+from taxpr._places import place_text
 from taxpr._programs.functions import called_as, telling_of, trace
 from taxpr._programs.named import has_variables, tagged, telling
 from taxpr._programs.program import Injected, Program
@@ -371,7 +372,7 @@ def _site_name(site: Site) -> str:
 
 def _line(site: Site) -> str:
     source = site.source
-    return f"{source.file.rpartition('/')[2]}:{source.line}" if source else ""
+    return place_text(source.file, source.line) if source else ""
 
 
 def axes_of(places: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], list[Coordinate]]:

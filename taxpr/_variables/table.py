@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._hops.table import is_loop, nested_jaxprs, replace_nested
+from taxpr._places import place_text
 from taxpr._primitives.tag import is_tag
 from taxpr._sites.walk import numbered
 from taxpr._variables.mark import Binding, mark_p
@@ -82,8 +82,8 @@ class Variable:
 
     @property
     def place(self) -> str:
-        """The line that bound it, such as ``"model.py:12"``."""
-        return f"{pathlib.PurePath(self.file).name}:{self.line}"
+        """The line that bound it, such as ``"model.py:12"`` or ``"cell 3:12"``."""
+        return place_text(self.file, self.line)
 
     def __str__(self) -> str:
         return f"{self.short} {self.occurrence}"

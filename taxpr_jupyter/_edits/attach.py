@@ -14,7 +14,6 @@ from taxpr_jupyter._edits.functions import injector_of, is_empty, is_function, p
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._stoppable import STOPPING
 from taxpr_jupyter._tracing.call_names import expression, injector_functions
-from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.tracebacks import users_line
 
 _NOTHING = taxpr.from_function(lambda ctx, token, params: (token, ctx))
@@ -235,7 +234,7 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
     try:
         with taxpr.warnings_to(warned.append):
             program.inject({site: attached.injector})  # another tag can be named as its address
-        note = _in_words(" ".join(" ".join(map(str, warned)).split()), site)
+        note = " ".join(" ".join(map(str, warned)).split())
         return dataclasses.replace(
             attached, error=None, note=note, warned=tuple(warned), trial=None
         )
@@ -253,20 +252,13 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
     asks = is_function(attached.source) and is_empty(attached.ctx)
     if asks := asks and uses_ctx(attached.injector, site):
         text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
-    text, asks = _in_words(text, site), asks or attached.asks_ctx
+    asks = asks or attached.asks_ctx
     return dataclasses.replace(attached, error=text, note="", warned=(), asks_ctx=asks, trial=None)
 
 
 def noted_already() -> AbstractContextManager[None]:
     """A context without the warnings that `tried` has turned into notes."""
     return taxpr.warnings_to(lambda warning: None)
-
-
-def _in_words(text: str, site: taxpr.Site) -> str:
-    """The text with ``cell 3, line 4`` instead of the file name of a cell."""
-    if site.source is None:
-        return text
-    return text.replace(str(site.source), source_text(site.source))
 
 
 def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:

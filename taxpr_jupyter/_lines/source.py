@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,6 @@ HOW_NAMES = (
     "derivative would keep more for them. trace(f, names=True) notes them even so."
 )
 NO_SHARES = "No shares of FLOPs and bytes: nobody knows how often a loop runs."
-
-File = Callable[[str], str]  # the name of a file for people
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +116,7 @@ class SourceRows:
         return self.listing.text(said)
 
     def at(self, place: str) -> SourceRow:
-        """The line at a place such as ``"model.py:12"``.
+        """The line at a place such as ``"model.py:12"`` or ``"cell 3:12"``.
 
         Raises:
             PanelError: There is no such line.
@@ -126,20 +124,18 @@ class SourceRows:
         file, _, number = place.rpartition(":")
         found = [row for row in self.rows if str(row.line.number) == number]
         own = [row for row in found if row.file == file]
-        if rows := own or [row for row in found if row.file.endswith(f"/{file}")]:
+        ends = [row for row in found if row.file.endswith(f"/{file}")]
+        if rows := own or ends or [row for row in found if taxpr.file_text(row.file) == file]:
             return rows[0]
         raise PanelError(f"The program went through no line {place!r}")
 
-    def state(self, file: File) -> messages.Source:
-        """What a browser shows of it.
-
-        Args:
-            file: Gives the name of a file for people.
-        """
+    def state(self) -> messages.Source:
+        """What a browser shows of it."""
         parts: list[messages.SourcePart] = []
         for number, row in enumerate(self.rows[:MOST_LINES]):
             if number in self.breaks:
-                parts.append({"file": row.file, "title": visible(file(row.file)), "lines": []})
+                title = visible(taxpr.file_text(row.file))
+                parts.append({"file": row.file, "title": title, "lines": []})
             parts[-1]["lines"].append(_line_state(row))
         return {
             "note": self.note,

@@ -39,7 +39,6 @@ from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible
-from taxpr_jupyter._tracing.sources import file_text
 
 LEVELS = 6  # how deep one can walk
 MAX_BYTES = 2_000_000
@@ -168,7 +167,7 @@ def _source(
 ) -> tuple[Source | Empty, Callable[[Picture], dict[str, list[int]]]]:
     """The source if there is room for it, and what gives the lines of the elements of a picture."""
     source = SourceRows(index.program)
-    state = source.state(file_text)
+    state = source.state()
     if len(_embedded(state)) > room:
         return {}, lambda _: {}
     lines = LinesOf(index, source)

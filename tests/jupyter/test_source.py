@@ -67,7 +67,7 @@ def test_lines_have_equations_variables_costs_and_marks(session):
 def test_text_tab_and_page_are_made_of_the_same(session):
     source = session.source()
     assert source.text().startswith(f"# {__file__.rpartition('/')[2]}\n")
-    lines = [line for part in source.state(str)["parts"] for line in part["lines"]]
+    lines = [line for part in source.state()["parts"] for line in part["lines"]]
     assert [line["number"] for line in lines] == [row.line.number for row in source.rows]
     page = draw(session.program).html()
     assert '"text":"        y = helper(w @ h + x)"' in page

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taxpr import Address
+from taxpr import Address, file_text
 from taxpr_jupyter._analysis.slices import Slice
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.messages import Found, Message
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._tracing.sources import file_text
 
 
 class FindView:

@@ -18,7 +18,6 @@ from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import stats
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._tracing.sources import file_text
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import READING, RECORDING, Jobs
@@ -99,7 +98,7 @@ class SourceView:
     def _read(self, task: Task) -> None:
         def read() -> Any:
             self._session.lines_of(self._elements())  # takes long for the first time, too
-            return self._session.source().state(file_text)
+            return self._session.source().state()
 
         state = self._jobs.attempt(read)
         with self._jobs.lock:

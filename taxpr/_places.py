@@ -1,0 +1,62 @@
+"""Names of files and lines for people: ``model.py:12``, and ``cell 3:12`` of a notebook."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+import sys
+from typing import Any
+
+_IPYTHON_7 = re.compile(r"<ipython-input-(\d+)-")
+
+
+def file_text(file: str) -> str:
+    """The name of a source file for people: ``cell 3`` of a notebook, or the name without folders.
+
+    Args:
+        file: A path, or what Python calls a cell.
+
+    Example:
+        >>> import taxpr
+        >>> taxpr.file_text("/home/ada/model.py"), taxpr.file_text("<ipython-input-3-c05d3b5cd0e1>")
+        ('model.py', 'cell 3')
+    """
+    return cell_text(file) or pathlib.PurePath(file).name
+
+
+def place_text(file: str | None, line: int | None) -> str:
+    """A line, such as ``model.py:12`` or ``cell 3:12``; "" without a file."""
+    return f"{file_text(file)}:{line}" if file else ""
+
+
+def is_called(file: str, name: str) -> bool:
+    """Whether people call a file so: by the end of its path, or as `file_text` does."""
+    wanted = pathlib.PurePath(name).parts
+    return pathlib.PurePath(file).parts[-len(wanted) :] == wanted or name == cell_text(file)
+
+
+def cell_text(file: str) -> str:
+    """``cell 3``, or ``cell`` where its number is not known; "" of a real file."""
+    if match := _IPYTHON_7.match(file):
+        return f"cell {match[1]}"
+    # Not imported: without it there are no cells.
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython else None
+    compiler: Any = getattr(shell, "compile", None)
+    if hasattr(compiler, "format_code_name") and (found := compiler.format_code_name(file)):
+        return "cell " + re.sub(r"\D", "", found[1])
+    if "ipykernel_" not in pathlib.PurePath(file).parent.name:
+        return ""
+    # IPython 7 does not keep the numbers, but the cells, without the last end of line.
+    history: Any = getattr(shell, "history_manager", None)
+    for number, code in reversed(list(enumerate(history.input_hist_raw if history else ()))):
+        if file in (_name_of(compiler, code), _name_of(compiler, code + "\n")):
+            return f"cell {number}"
+    return "cell"
+
+
+@functools.lru_cache(maxsize=4096)
+def _name_of(compiler: Any, code: str) -> str:
+    """What IPython calls a cell."""
+    return compiler.get_code_name(code, code, 0)
