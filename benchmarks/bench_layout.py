@@ -1,10 +1,12 @@
 """How quiet the pictures of the gallery are: crossings, overlaps, size and shape, from the SVG.
 
 Run it as `python benchmarks/bench_layout.py [REVISION] [PART OF A NAME ...]`, in the environment
-`clients` for the programs of other libraries. With a revision, such as `82ad66b`, the same programs
-are drawn by that revision as well, in another process of the same run, and compared.
+`clients` for the programs of other libraries. With a revision, such as `82ad66b`, that revision
+draws its own gallery as well, in another process of the same run, and pictures of programs that
+have the same name are compared.
 """
 
+import importlib.util
 import json
 import math
 import os
@@ -16,18 +18,22 @@ import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = Path(os.environ.get("DRAWN_BY", ROOT))
-# The package of one revision draws the programs of this one.
-sys.path[:0] = [str(SOURCE), *(str(ROOT / part) for part in ("benchmarks", "tests", "tools"))]
+SOURCE = Path(os.environ.get("DRAWN_BY", ROOT))  # of the revision that draws
+sys.path[:0] = [str(SOURCE), *(str(SOURCE / part) for part in ("benchmarks", "tests", "tools"))]
 
 import gallery  # noqa: E402
 import programs  # noqa: E402
-from picture_quality import measured  # noqa: E402
 
 import taxpr  # noqa: E402
 from taxpr_jupyter import draw  # noqa: E402
 
 assert Path(sys.modules["taxpr_jupyter"].__file__ or "").is_relative_to(SOURCE)
+# What measures is always that of this revision, and an older one has another by that name.
+_spec = importlib.util.spec_from_file_location("measuring", ROOT / "tests" / "picture_quality.py")
+assert _spec is not None
+assert _spec.loader is not None
+measuring = sys.modules["measuring"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(measuring)
 
 COLUMNS = ("crossings", "over", "texts", "width", "height")
 MOST_MORE = 5  # crossings that one picture may have more than before
@@ -60,15 +66,16 @@ def by_this(names):
         svg = drawing.svg()
         if folder := os.environ.get("KEEP"):
             Path(folder, re.sub(r"\W+", "_", name) + ".svg").write_text(svg, encoding="utf-8")
-        rows[name] = measured(drawing.picture, svg)
+        rows[name] = measuring.measured(drawing.picture, svg)
     return rows
 
 
 def by_revision(revision, names):
-    """The same, drawn by another revision of the package."""
+    """The same of another revision."""
     with tempfile.TemporaryDirectory() as folder:
+        parts = ("taxpr", "taxpr_jupyter", "benchmarks", "tests", "tools")
         archive = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", revision, "taxpr", "taxpr_jupyter"],
+            ["git", "-C", str(ROOT), "archive", revision, *parts],
             stdout=subprocess.PIPE,
             check=True,
         )

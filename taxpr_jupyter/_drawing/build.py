@@ -129,11 +129,12 @@ class Builder:
             fold.choose(unfolded, wants, extra)
             drawing = Drawing(fold, self._tooltips, marked)
             drawing.program(self.program)
-            over = len(drawing.canvas.nodes) - fold.most
-            if over <= 0 or not fold.opens_items:
+            nodes = len(drawing.canvas.nodes)
+            if nodes <= fold.most or not fold.opens_items:
                 return drawing, extra
-            # Folding also removes stubs, so do not fold as many nodes as are over.
-            extra += max(1, int(over // 2))
+            # Folding also removes stubs: about as large a part of them as of the others.
+            fitting = round((fold.visible - extra) * fold.most / nodes)
+            extra = max(extra + 1, int(fold.most) - fitting)
 
     def _finished(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, text_width
@@ -18,11 +19,11 @@ TWIN_FONT = 8  # points
 TAB = 4.0  # points: the height of the tab of a folder, and its width
 TAB_WIDE = 27.0
 _GRAPH = {name: GRAPH[name] for name in ("nodesep", "ranksep", "nslimit", "nslimit1")}
-_NODE = {**{name: NODE[name] for name in ("fontname", "fontsize", "fixedsize")}, "label": ""}
+_NODE = {"fixedsize": NODE["fixedsize"], "label": ""}
 _EDGE = {"arrowsize": "0.5", "arrowhead": "none"}
 _POINT = {"width": "0.01", "height": "0.01", "shape": "box"}
-_CELLS = 60  # the most cells in which the ports of a side are
-_NEAR = 1.0  # points: a cell nearer to its port is good enough
+_TABLE = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
+_PORT = 2  # points: the width of the cell of a port
 _BROAD = 1500.0  # points: the greatest width of a row of inputs or outputs
 _ROW_WIDE, _ROW_LONG = 440.0, 1.6  # points, and width over height, of nodes that stay in one row
 _ROWS = 6  # the most rows made of one
@@ -116,11 +117,7 @@ class FrameDot:
             name: Together(self.boxes[name], several, self.boxes, frame.texts)
             for name, several in frame.beside.items()
         }
-        known = {**sizes, **{name: one.size for name, one in self.together.items()}}
-        self._cells = {
-            name: (_cells(size.width, size.tops), _cells(size.width, size.bottoms))
-            for name, size in known.items()
-        }
+        self._known = {**sizes, **{name: one.size for name, one in self.together.items()}}
         self.text = "\n".join([*self._lines(), ""])
 
     def _box(self, name: str) -> tuple[float, float]:
@@ -182,14 +179,15 @@ class FrameDot:
         return isinstance(part, Node) or (isinstance(part, Frame) and target.port not in part.tops)
 
     def _part(self, name: str, part: Node | Frame | str) -> str:
+        given = {"id": self.ids[name]}
+        if known := self._known.get(name):
+            width, half = math.ceil(known.width), math.ceil(known.height / 2)
+            rows = (_row(width, half, side) for side in _sides(known))
+            label = "".join(f"<tr><td>{row}</td></tr>" for row in rows)
+            given |= {"width": _inches(width), "height": _inches(2 * half), "shape": "box"}
+            return f"{self.ids[name]} [{listed(given)} label=<{_TABLE}{label}</table>>];"
         width, height = self.boxes[name]
-        if name in self.together:
-            width, height = self.together[name].size.width, self.together[name].size.height
-        given = {"id": self.ids[name], "width": _inches(width), "height": _inches(height)}
-        if name in self._cells:
-            rows = ["|".join(cells) for cells in self._rows_of_cells(name)]
-            given |= {"shape": "record", "fontsize": "1", "label": "{{" + "}|{".join(rows) + "}}"}
-            return f"{self.ids[name]} [{listed(given)}];"
+        given |= {"width": _inches(width), "height": _inches(height)}
         if not isinstance(part, Node):
             return f"{self.ids[name]} [{listed(given)}];"
         look = theme.look_of(part)
@@ -198,21 +196,14 @@ class FrameDot:
             given["peripheries"] = "2"
         return f"{self.ids[name]} [{listed(given)}];"
 
-    def _rows_of_cells(self, name: str) -> Iterator[list[str]]:
-        for k, (number, at) in enumerate(self._cells[name]):
-            ports = {cell: f"<{'tb'[k]}{cell}>" for cell in at.values()}
-            yield [ports.get(cell, "") for cell in range(number)]
-
     def _end(self, end: End, below: int, side: str = "") -> str:
         if not end.part:
             return f"{self.tops[end.port]}:s" if below else f"{self.bottoms[end.port]}:n"
         name = self.ids[end.part]
-        if end.part in self._cells:
-            port = end.port or ("s" if below else side or "n")
-            cell = self._cells[end.part][below][1].get(port)
-            if cell is None:  # it begins or ends at the border of a frame, anywhere
-                return name
-            return f"{name}:{'tb'[below]}{cell}:{'ns'[below]}"
+        if known := self._known.get(end.part):
+            cell = _sides(known)[below].get(end.port or ("s" if below else side or "n"))
+            # Without one it begins or ends at the border of a frame, anywhere.
+            return f"{name}:{cell[0]}:{'ns'[below]}" if cell else name
         return f"{name}:{side}" if side else name
 
     def _rows(self) -> Iterator[Sequence[str]]:
@@ -271,22 +262,33 @@ def _left_of(first: Sequence[str], rest: Sequence[str]) -> str:
     return "".join(f"{a} -> {b} [style=invis]; " for a, b in pairs)
 
 
-def _cells(width: float, ports: Mapping[str, float]) -> tuple[int, dict[str, int]]:
-    """A number of equal cells of a width, and the cell of each port: in its middle, about."""
-    best: tuple[float, int, dict[str, int]] | None = None
-    for number in range(max(1, len(ports)), max(_CELLS, 2 * len(ports)) + 1):
-        taken: dict[str, int] = {}
-        worst, free = 0.0, 0
-        for port, at in sorted(ports.items(), key=lambda item: item[1]):
-            cell = max(free, min(number - 1, math.floor(at / width * number)))
-            taken[port], free = cell, cell + 1
-            worst = max(worst, abs((cell + 0.5) * width / number - at))
-        if free <= number and (best is None or worst + 0.05 * number < best[0]):
-            best = worst + 0.05 * number, number, taken
-            if worst < _NEAR:
-                break
-    assert best is not None, "as many cells as ports are enough"
-    return best[1], best[2]
+def _sides(size: Size) -> list[dict[str, tuple[str, float]]]:
+    """The ports at the top and the bottom: for each the id of its cell, and where it is."""
+    return [
+        {port: (f"{side}{k}", at) for k, (port, at) in enumerate(sorted(ports.items(), key=_by_at))}
+        for side, ports in (("t", size.tops), ("b", size.bottoms))
+    ]
+
+
+_by_at = operator.itemgetter(1)
+
+
+def _row(width: int, height: int, ports: Mapping[str, tuple[str, float]]) -> str:
+    """A table of one row, with a narrow cell for each port.
+
+    The ports of a `record` have cells, too, but all equally wide: many, and a text in each.
+    """
+    cells, end, left = "", 0, len(ports)
+    for name, at in ports.values():
+        begin = min(max(end, round(at) - _PORT // 2), width - _PORT * left)
+        cells += _cell(begin - end, height) + _cell(_PORT, height, f' port="{name}"')
+        end, left = begin + _PORT, left - 1
+    return f"{_TABLE}<tr>{cells}{_cell(width - end, height)}</tr></table>"
+
+
+def _cell(width: int, height: int, port: str = "") -> str:
+    given = f'width="{width}" height="{height}" fixedsize="true"{port}'
+    return f"<td {given}></td>" if width > 0 else ""
 
 
 def _inches(points: float) -> str:

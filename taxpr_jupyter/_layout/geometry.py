@@ -12,6 +12,11 @@ Curves = list[Point]  # a start, and three points for each Bézier curve
 
 _CELL = 40.0  # points
 _STEPS = 6  # of each Bézier curve
+# How much each of its four points counts at each step.
+_WEIGHTS = [
+    ((1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3)
+    for t in (step / _STEPS for step in range(1, _STEPS + 1))
+]
 
 
 class Lines:
@@ -77,12 +82,10 @@ def flattened(points: Curves) -> list[Point]:
         if _is_straight(start, a, b, end):
             made.append(end)
             continue
-        for step in range(1, _STEPS + 1):
-            t = step / _STEPS
-            u = 1 - t
-            weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
-            terms = list(zip(weights, (start, a, b, end), strict=True))
-            made.append((sum(w * x for w, (x, _) in terms), sum(w * y for w, (_, y) in terms)))
+        (x0, y0), (x1, y1), (x2, y2), (x3, y3) = start, a, b, end
+        for v, w, p, q in _WEIGHTS:
+            point = v * x0 + w * x1 + p * x2 + q * x3, v * y0 + w * y1 + p * y2 + q * y3
+            made.append(point)
     return made
 
 
@@ -105,7 +108,7 @@ def _between(a: Point, b: Point, t: float) -> Point:
 
 
 def _cells(box: Box) -> Iterable[tuple[int, int]]:
-    left, top, right, bottom = (math.floor(side / _CELL) for side in box)
+    left, top, right, bottom = [math.floor(side / _CELL) for side in box]
     return itertools.product(range(left, right + 1), range(top, bottom + 1))
 
 

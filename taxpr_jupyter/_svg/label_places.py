@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.dot import text_width
-from taxpr_jupyter._layout.geometry import Box, Lines, Point, centred, grown, middle_of
+from taxpr_jupyter._layout.geometry import Box, Lines, Point, centred, grown, meet, middle_of
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
 _ALONG = (1.0, 4.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 80.0, 110.0)
@@ -98,12 +98,14 @@ class Places:
         for place in self._candidates(text):
             box = place.box
             outside = _area(box) - _overlap(box, self._bounds)
-            over = sum(_overlap(box, other) for other in near) + outside
+            over = sum([_overlap(box, other) for other in near if meet(box, other)]) + outside
             if over > _COVERED * _area(box):
                 continue
-            if not place.upon and any(_distance(box, o) < _distance(box, end) for o in others):
+            own = _distance(box, end)
+            if not place.upon and any(_distance(box, o) < own for o in others):
                 continue
-            if self._beside(box, _ASIDE + _OWN) == self._beside(box, _CLEAR) == {text.edge}:
+            # What is within the smaller reach is within the larger one.
+            if self._beside(box, _CLEAR) == self._beside(box, _ASIDE + _OWN) == {text.edge}:
                 yield place._replace(cost=place.cost + _OVER * over)
 
     def _beside(self, box: Box, reach: float) -> set[int]:
@@ -117,6 +119,8 @@ class Places:
             if distance > half:
                 return
             (x, y), (dx, dy) = _at(path, distance)
+            if self._beside((x, y, x, y), _ASIDE) != {text.edge}:  # nor is it alone beside a text
+                continue
             cost = _FAR * distance
             # Beside the line, at a distance that depends on the direction of the line.
             aside = _ASIDE + abs(dy) * width / 2 + abs(dx) * self._size / 2

@@ -101,11 +101,11 @@ class Units:
         steps: dict[Step, Step] = {}  # each once, as they are compared often
         paths: list[tuple[Step, ...]] = []
         for unit, eqn in enumerate(self.eqns):
-            stack = taxpr.statements_of(eqn, libraries=True)
-            derived = self._is_derivative(unit)
-            key = (derived, *map(id, stack))  # which are kept with the code of the user
+            # Many equations have equal tracebacks, and to read the frames of one takes long.
+            key = derived, _ = self._is_derivative(unit), eqn.source_info.traceback
             path = known.get(key)
             if path is None:
+                stack = taxpr.statements_of(eqn, libraries=True)
                 made = (steps.setdefault(step, step) for step in _steps(stack, derived))
                 path = known[key] = tuple(made)
             paths.append(path)
