@@ -65,6 +65,13 @@ composite_p = primitive("jax._src.lax.lax", "composite_p")
 custom_partitioning_p = primitive("jax._src.custom_partitioning", "custom_partitioning_p")
 # custom_transpose was removed in 0.10.
 custom_transpose_p = primitive("jax._src.custom_transpose", "custom_transpose_p")
+if custom_transpose_p is not None:
+    # JAX's own check says that it never has effects. It has those of its body, such as a mark's.
+    def _check_transposed(*_: Any, out_types: Any, call_jaxpr: Any, **__: Any) -> Any:
+        return out_types, call_jaxpr.effects
+
+    _checks: Any = _core
+    _checks.custom_typechecks[custom_transpose_p] = _check_transposed
 run_state_p = primitive("jax._src.state.discharge", "run_state_p")
 fused_call_p = primitive("jax.experimental.fused", "fused_p")
 # compute_on is an equation from 0.8, program_order from 0.12. xla_metadata_call came with

@@ -32,7 +32,7 @@ def watching() -> Generator[None, None, None]:
     with contextlib.ExitStack() as stack:
         if stack.enter_context(_listening()):
             stack.enter_context(_named("watched"))
-            _watches.current = Watch()
+            _watches.current = Watch(_TOLD_OF_CALLS)
             stack.callback(setattr, _watches, "current", before)
         yield
 
@@ -101,6 +101,10 @@ if sys.version_info >= (3, 12):
         if watch := _current():
             watch.line(sys._getframe(1), line)
 
+    def _on_call(code: types.CodeType, offset: int, called: object, first: object) -> None:
+        if watch := _current():
+            watch.called(called)
+
     def _on_return(code: types.CodeType, offset: int, value: Any) -> None:
         if watch := _current():
             watch.returned(sys._getframe(1))
@@ -113,15 +117,18 @@ if sys.version_info >= (3, 12):
         if watch := _current():
             watch.raised(sys._getframe(1))
 
-    _OF_A_FUNCTION = _events.LINE | _events.PY_RETURN | _events.PY_YIELD
+    _TOLD_OF_CALLS = True
+    _OF_A_FUNCTION = _events.LINE | _events.CALL | _events.PY_RETURN | _events.PY_YIELD
     _HANDLERS = {
         _events.PY_START: _on_start,
         _events.LINE: _on_line,
+        _events.CALL: _on_call,
         _events.PY_RETURN: _on_return,
         _events.PY_YIELD: _on_yield,
         _events.PY_UNWIND: _on_unwind,
     }
 else:
+    _TOLD_OF_CALLS = False
 
     @contextlib.contextmanager
     def _listening() -> Generator[bool, None, None]:

@@ -10,7 +10,7 @@ import operator
 import types
 import weakref
 from collections.abc import Callable, Iterator, ValuesView
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from taxpr import _compat
 
 _trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
+_MANY = 64  # leaves that are looked at only where they may have changed
 # These hold no tracer.
 _WITHOUT = (
     *(str, bytes, int, float, complex, type, type(None), np.ndarray, np.generic, jax.Array),
@@ -46,12 +47,14 @@ class Held:
         at: References to the tracers, by path.
     """
 
-    __slots__ = ("_flatten", "_itself", "_leaves", "_structure", "at")
+    __slots__ = ("_changes", "_container", "_flatten", "_itself", "_leaves", "_structure", "at")
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, changes: int) -> None:
         self.at: dict[str, Callable[[], Any]] = {}
         self._itself: Callable[[], Any] | None = None  # where the leaves need no look
-        if _is_tracer(value):
+        self._changes = changes
+        self._container: object = None  # which is the same until something changes containers
+        if is_tracer(value):
             self._itself = self.at[""] = weakref.ref(value)
             return
         contents, leaves, self._structure = _contents(value, _flat)
@@ -60,18 +63,28 @@ class Held:
         if len(leaves) > _MOST:
             self._itself = lambda: value
             leaves = []
-        self._leaves = [weakref.ref(one) if _is_tracer(one) else None for one in leaves]
+        elif len(leaves) > _MANY and _is_of_python(value):
+            self._container = value
+        self._leaves = [weakref.ref(one) if is_tracer(one) else None for one in leaves]
         if any(self._leaves):
             paths = _trees.tree_flatten_with_path(contents, is_leaf=_is_iterator)[0]
             written = _attribute if contents is not value else _key
-            self.at = {written(path): weakref.ref(one) for path, one in paths if _is_tracer(one)}
+            self.at = {written(path): weakref.ref(one) for path, one in paths if is_tracer(one)}
         if _is_frozen(type(value)):
             self._itself = weakref.ref(value)
 
-    def still(self, value: object) -> bool:
-        """Whether a value has the same tracers at the same places."""
+    def still(self, value: object, changes: int) -> bool:
+        """Whether a value has the same tracers at the same places.
+
+        Args:
+            value: What the variable holds now.
+            changes: A number that has grown wherever a container may have changed.
+        """
         if self._itself is not None:
             return self._itself() is value
+        if self._changes == changes and self._container is value is not None:
+            return True
+        self._changes = changes
         _, leaves, structure = _contents(value, self._flatten)
         if structure != self._structure:
             return False
@@ -116,12 +129,22 @@ def _of_iterators(kind: type) -> bool:
     return issubclass(kind, (Iterator, ValuesView))
 
 
-def _is_tracer(value: object) -> bool:
+def is_tracer(value: object) -> bool:
+    """Whether JAX traces a value."""
     return _compat.is_tracer_type(type(value))
 
 
+def _is_of_python(value: object) -> bool:
+    """Whether a value is made of lists and dicts alone, and of leaves that do not change."""
+    if type(value) in (list, tuple):
+        return all(map(_is_of_python, cast("list[object]", value)))
+    if type(value) is dict:
+        return all(map(_is_of_python, cast("dict[object, object]", value).values()))
+    return is_tracer(value) or holds_none(value)
+
+
 def _is_same(reference: Callable[[], Any] | None, leaf: object) -> bool:
-    return not _is_tracer(leaf) if reference is None else reference() is leaf
+    return not is_tracer(leaf) if reference is None else reference() is leaf
 
 
 def _is_frozen(kind: type) -> bool:

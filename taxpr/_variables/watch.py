@@ -12,19 +12,26 @@ import linecache
 import re
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from taxpr import _compat
-from taxpr._variables.held import Held, holds_none
+from taxpr._variables.changes import keeps, stores
+from taxpr._variables.held import Held, holds_none, is_tracer
 from taxpr._variables.mark import Binding, mark_p, with_axis
 
 
 class Watch:
-    """The frames of one trace."""
+    """The frames of one trace.
 
-    def __init__(self) -> None:
+    Args:
+        told_of_calls: Whether somebody calls `called`.
+    """
+
+    def __init__(self, told_of_calls: bool) -> None:
         self._frames: dict[int, _Frame] = {}
+        self._told_of_calls = told_of_calls
+        self._changes = 0  # how often containers may have changed
 
     def started(self, frame: types.FrameType) -> None:
         """To be called where a function begins."""
@@ -37,6 +44,10 @@ class Watch:
         if seen is not None:
             self._look(frame, seen)
             seen.line = line
+
+    def called(self, function: object) -> None:
+        """To be called before a function calls another one."""
+        self._changes += not keeps(function)
 
     def returned(self, frame: types.FrameType) -> None:
         """To be called where a function returns."""
@@ -52,14 +63,24 @@ class Watch:
     def raised(self, frame: types.FrameType) -> None:
         """To be called where a function ends by an error."""
         self._frames.pop(id(frame), None)
+        self._changes += 1
+
+    def _may_have_changed(self, code: types.CodeType, variables: Mapping[str, Any]) -> bool:
+        if not self._told_of_calls:
+            return True
+        anything, in_place = stores(code)
+        return anything or any(
+            not holds_none(value) and not is_tracer(value) for value in map(variables.get, in_place)
+        )
 
     def _look(self, frame: types.FrameType, seen: _Frame) -> None:
+        code, held, variables = frame.f_code, seen.held, frame.f_locals
+        self._changes += self._may_have_changed(code, variables)
         trace = _compat.innermost_jaxpr_trace()
         if trace is None:
             return
-        code, held = frame.f_code, seen.held
         new: list[tuple[str, str, Any]] = []
-        for name, value in frame.f_locals.items():
+        for name, value in variables.items():
             if holds_none(value):
                 held.pop(name, None)
                 continue
@@ -68,13 +89,13 @@ class Watch:
             if name in code.co_freevars:
                 continue
             try:
-                now = before if before is not None and before.still(value) else Held(value)
+                if before is not None and before.still(value, self._changes):
+                    continue
+                now = held[name] = Held(value, self._changes)
             except Exception:  # of a class of the user's; looking must not cost anything
                 held.pop(name, None)
                 continue
-            if now is not before:
-                held[name] = now
-                new += ((name, path, leaf) for path, leaf in now.unlike(before))
+            new += ((name, path, leaf) for path, leaf in now.unlike(before))
         if new:
             self._mark(trace, code, seen.line, new)
 

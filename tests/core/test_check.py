@@ -333,8 +333,6 @@ def test_sound_programs_raise_no_alarm(name):
 @pytest.mark.spread(6)
 @pytest.mark.parametrize("case", cases.CASES, ids=str)
 def test_the_programs_of_all_tests_raise_no_alarm(case):
-    if case.name == "transposed" and jax.__version_info__ < (0, 10):
-        pytest.skip("this jax checks a custom_transpose wrongly where variables are noted")
     assert not taxpr.check(case.fn)(*case.args), taxpr.check(case.fn)(*case.args)
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import heapq
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -529,6 +531,141 @@ def test_each_variable_is_what_python_saw(fn, args, monkeypatch):
         ("around_a_loop.<locals>.affine", path) for path in ("p['w']", "p['b'][0]", "p['b'][1]")
     }
     compare(fn, args, monkeypatch, around)
+
+
+# ---- large containers, which are looked at only where something may have changed them ----------
+
+
+def large(x):
+    return [x[k % 3] + k for k in range(70)]
+
+
+def store(rows, value):
+    rows[7] = value
+
+
+def grow(rows, value):
+    rows += [value]
+
+
+def apply(fn, *args):
+    return fn(*args)
+
+
+class Rows:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __enter__(self):
+        self.rows[3] = self.rows[4] * 2
+
+    def __exit__(self, *_):
+        self.rows.pop()
+
+    @property
+    def longer(self):
+        self.rows.insert(0, self.rows[1] - 1)
+        return self.rows[0]
+
+    def __iadd__(self, value):
+        self.rows[0] = value
+        return self
+
+
+def stored_by_another(x):
+    rows = large(x)
+    store(rows, x[0] * 2)
+    y = rows[7] + 1
+    grow(rows, y)
+    z = rows[-1]
+    return z * 2
+
+
+def stored_in_a_part(x):
+    rows = {"deep": {"rows": large(x)}, "more": (x,)}
+    part = rows["deep"]["rows"]
+    y = jnp.sin(x)
+    part[2] = y[0]
+    z = y + 1
+    rows["deep"]["new"] = z
+    del part[0]
+    return z.sum()
+
+
+def stored_by_methods(x):
+    rows = large(x)
+    append = rows.append
+    y = x * 2
+    apply(append, y[0])
+    y = x * 3
+    list(map(rows.append, y))
+    y = x * 4
+    apply(operator.setitem, rows, 1, y[1])
+    y = x * 5
+    apply(functools.partial(heapq.heappush, []), 1)
+    y = x * 6
+    apply(setattr, Rows(rows), "rows", y)
+    return y
+
+
+def stored_by_a_class(x):
+    rows = large(x)
+    every = Rows(rows)
+    with every:
+        y = x * 2
+    z = every.longer
+    every += z
+    return y + z
+
+
+def stored_while_it_is_mapped(x):
+    rows = large(x)
+    y = jax.tree.map(lambda one: store(rows, one) or one, x * 2)
+    z = y + 1
+    jax.vmap(lambda one: one * 2)(z)
+    return z
+
+
+def stored_by_a_generator(x):
+    rows = large(x)
+
+    def changing():
+        for k in range(3):
+            rows[k] = x[k] * 2
+            yield k
+
+    for k in changing():
+        y = x * k
+    return y
+
+
+def with_another_one_in_its_place(x):
+    rows = large(x)
+    y = x * 2
+    rows = large(y)
+    z = y * 2
+    rows = [*rows[1:], z[0]]
+    return z
+
+
+def added_up_beside_it(x):
+    rows = large(x)
+    for k in range(2):
+        x += rows[k]
+    rows += [x[0]]
+    return x
+
+
+LARGE = [
+    *(stored_by_another, stored_in_a_part, stored_by_methods, stored_by_a_class),
+    *(stored_while_it_is_mapped, stored_by_a_generator, with_another_one_in_its_place),
+    added_up_beside_it,
+]
+
+
+@pytest.mark.parametrize("fn", LARGE)
+def test_a_large_container_is_what_python_saw_whoever_changes_it(fn, monkeypatch):
+    compare(fn, [X], monkeypatch)
 
 
 def test_there_are_enough():
