@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from taxpr import _compat
+from taxpr._answers.question import question
 from taxpr._check.findings import Finding, Findings, Rule, Suspicion
 from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES
@@ -20,6 +21,7 @@ from taxpr._programs.program import Program
 _IGNORED = re.compile(r"#\s*taxpr:\s*ignore(?:\[([\w\s,-]*)\])?")
 
 
+@question
 def check(
     target: Any,
     *,

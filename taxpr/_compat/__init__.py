@@ -125,6 +125,7 @@ from taxpr._compat._primitives import (
     CustomVJPTraced,
     RematTraced,
     Scan3,
+    add_any_p,
     call_hi_primitive_linearized_p,
     callbacks,
     closed_call_p,

@@ -120,6 +120,7 @@ callbacks = _all_of(
     (_DEBUGGING, "debug_callback_p"),
     (_DEBUGGING, "debug_print_p"),
 )
+add_any_p = primitive("jax._src.ad_util", "add_jaxvals_p")  # of cotangents
 stop_gradient_p = primitive("jax._src.ad_util", "stop_gradient_p")
 # Of random numbers; JAX moved the module in 0.12.
 random_bits = _all_of(("jax._src.prng", "random_bits_p"), ("jax._src.random.prng", "random_bits_p"))

@@ -14,6 +14,7 @@ import numpy
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._differences.aligned import aligned, order_of, reversed_loops, turns_of
 from taxpr._differences.runs import Run, Way, way_of
@@ -85,6 +86,7 @@ class Differences(Answer):
         return Lines({"difference": np.array(sizes)}, xlabel="values in order") if sizes else None
 
 
+@question
 def first_difference(
     a: Any,
     b: Any = None,

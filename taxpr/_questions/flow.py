@@ -12,6 +12,7 @@ import numpy
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._errors import refuse_no_function
 from taxpr._programs.functions import called_as
@@ -92,6 +93,7 @@ class Flow(Answer):
         return Lines(series, xlabel="values in order; log10 of the norm")
 
 
+@question
 def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callable[..., Flow]:
     """How large the values of a loss are, and the gradients that flow back to them.
 

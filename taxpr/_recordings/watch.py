@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from taxpr._answers.question import question
 from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as, trace
@@ -19,6 +20,7 @@ from taxpr._sites.criteria import Selector
 _KEEP = "auto", "values", "stats"
 
 
+@question
 def watch(
     f: Any,
     where: Selector = None,

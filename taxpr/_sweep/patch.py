@@ -12,6 +12,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._answers.progress import Tells
+from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, refuse_no_function, refuse_other_arguments
@@ -41,6 +42,7 @@ from taxpr._sweep.sweep import (
 _RUNS = ("clean", "corrupted")
 
 
+@question
 def patch(
     target: Any,
     where: Any = None,

@@ -18,6 +18,7 @@ from taxpr import _compat
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Heat, Lines, number
 from taxpr._answers.progress import Tells
+from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._errors import ArgumentError, InjectorError, SelectorError, name_of, refuse_no_function
@@ -79,6 +80,7 @@ class Swept(Answer):
         )
 
 
+@question
 def sweep(
     target: Any,
     where: Any,

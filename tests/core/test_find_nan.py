@@ -430,3 +430,152 @@ def test_what_cannot_be_read_is_a_note():
     assert "Not read: " in str(found)
     assert found.rows[0].what == "NaN"
     assert taxpr.find_nan(taxpr.trace(flat)(X))(X).rows[0].variable == "1:log.0"
+
+
+# ---- of several places, the one that the results have something of -------------------------------
+
+
+def test_of_several_iterations_the_one_that_is_selected_is_named():
+    def f(xs):
+        def step(c, x):
+            root = jnp.sqrt(x)
+            return c + jnp.where(x > -5, root, 0.0), None
+
+        return lax.scan(step, 0.0, xs)[0]
+
+    row = find_nan(f)(jnp.array([1.0, -9.0, -9.0, 1.0, -2.0, 1.0])).rows[0]
+    assert (row.variable, row.iteration, row.inputs) == ("root", (4,), ("x: -2",))
+
+    def late(x):
+        def body(state):
+            k, v = state
+            bad = jnp.log(v - k)
+            return k + 1.0, jnp.where(k < 2.5, v, v + bad)
+
+        return lax.while_loop(lambda state: state[0] < 5, body, (0.0, x))[1]
+
+    row = find_nan(late)(jnp.float32(1)).rows[0]
+    assert (row.variable, row.iteration) == ("bad", (3,))
+
+
+def test_of_several_examples_those_that_are_selected_are_named():
+    def f(x):
+        low = jnp.log(x)
+        return jnp.where(x > -5, low, 0.0)
+
+    row = find_nan(jax.vmap(f))(jnp.array([1.0, -9.0, -2.0, 3.0])).rows[0]
+    assert (row.examples, row.elements) == ((2,), "1 of 4 elements, the first at (2,)")
+
+
+def test_what_a_lane_of_a_loop_did_not_run_is_not_named():
+    def f(n, x):
+        def body(state):
+            k, v = state
+            root = jnp.sqrt(3.0 - k)
+            return k + 1.0, v + root
+
+        return lax.while_loop(lambda state: state[0] < n, body, (0.0, x))[1]
+
+    ends = jnp.array([2.0, 6.0, 5.0])
+    found = find_nan(jax.vmap(f))(ends, jnp.ones(3))
+    assert (found.rows[0].iteration, found.rows[0].elements[:6]) == ((4,), "2 of 3")
+    assert np.isnan(found.out).tolist() == [False, True, True]
+
+
+def test_a_nan_of_its_own_beside_that_of_an_argument_is_told():
+    found = find_nan(lambda x: jnp.log(x))(jnp.array([jnp.nan, -1.0, 1.0]))
+    assert [(row.variable, row.elements) for row in found.rows] == [
+        ("x", "1 of 3 elements, the first at (0,)"),
+        ("0:log.0", "1 of 3 elements, the first at (1,)"),
+    ]
+    assert "; 2 places" in found.headline
+
+
+def test_an_infinity_beside_that_of_a_mask_is_found():
+    def f(x, mask):
+        s = jnp.where(mask, x, -jnp.inf)
+        t = s * 1e30
+        return jax.nn.logsumexp(t) + t[0]
+
+    mask = jnp.array([True, True, False])
+    row = find_nan(f)(jnp.array([-1e30, 2.0, 3.0]), mask).rows[0]
+    assert (row.what, row.variable, row.elements[:6]) == ("-inf", "t", "1 of 3")
+    assert not find_nan(f)(jnp.array([-1.0, 2.0, 3.0]), mask)
+
+    def log_of_zero(x, mask):
+        low = jnp.log(x)
+        return jnp.where(mask, low, -jnp.inf).sum()
+
+    row = find_nan(log_of_zero)(jnp.array([0.0, 2.0, 3.0]), mask).rows[0]
+    assert (row.what, row.variable) == ("-inf", "low")
+
+
+def test_elements_are_followed_through_what_moves_them():
+    def moved(x):
+        y = jnp.log(x)  # NaN in element 1, which nothing takes
+        z = jnp.sqrt(x)  # NaN in element 1, which is taken
+        kept = jnp.concatenate([y[:1], y[2:]])[::-1].reshape(3, 1).T
+        padded = jnp.pad(kept, ((0, 0), (1, 0)))
+        return padded[0, jnp.array([2, 0])].sum() + lax.dynamic_slice(z, (1,), (2,)).sum()
+
+    [row] = find_nan(moved)(jnp.array([1.0, -1.0, 2.0, 3.0])).rows
+    assert row.variable == "z"
+
+    def updated(x, y):
+        low = jnp.log(x)
+        root = jnp.sqrt(y)
+        return low.at[1].set(root[0]) @ jnp.ones((4, 2))
+
+    given = jnp.array([1.0, -1.0, 2.0, 3.0])
+    assert not find_nan(updated)(given, abs(given))
+    assert find_nan(updated)(given, -given).rows[0].variable == "root"
+
+
+def test_it_says_where_it_is_not_sure():
+    def f(x):
+        low = jnp.log(x)
+        root = jnp.sqrt(x)
+        return jnp.cumsum(low)[1] + root.sum()
+
+    found = find_nan(f)(jnp.array([1.0, -1.0, -2.0]))
+    assert any("not known which elements cumsum made of which" in note for note in found.notes)
+    found = find_nan(lambda x: jnp.log(x) + jnp.sqrt(x), memory=8)(jnp.array([1.0, -1.0]))
+    assert any("memory did not allow" in note for note in found.notes)
+
+
+def test_a_row_of_a_gradient_speaks_of_the_derivative():
+    def l2(x):
+        n = jnp.sqrt(x)
+        return n.sum()
+
+    found = find_nan(jax.grad(l2))(X)
+    where = "in the derivative of `n = jnp.sqrt(x)`"
+    assert found.headline.startswith(f"find_nan of grad(l2): +inf {where} (test_find_nan.py:")
+    assert f"+inf {where}: 1 of 4 elements" in str(found)
+    assert found.rows[0].code == "∂ n = jnp.sqrt(x)"
+    # A value that is bad itself is none of the derivative.
+    row = find_nan(jax.grad(l2))(X - 2).rows[0]
+    assert (row.what, row.variable, row.code) == ("NaN", "n", "n = jnp.sqrt(x)")
+    overflow = find_nan(jax.value_and_grad(lambda x: jnp.log(jnp.exp(x * 100).sum())))(X)
+    assert not overflow.rows[0].code.startswith("∂")
+    names = [find_nan(g(l2))(X + 1).headline for g in (jax.vmap, jax.jit, jax.value_and_grad)]
+    said = [name.removeprefix("find_nan of ").partition(":")[0] for name in names]
+    assert said == ["vmap(l2)", "l2", "value_and_grad(l2)"]
+
+
+def test_arguments_that_are_given_to_the_question_are_refused():
+    def f(x):
+        return jnp.log(x)
+
+    asked = [
+        ("find_nan", lambda: taxpr.find_nan(f, X)),
+        ("watch", lambda: taxpr.watch(f, X)),
+        ("flow", lambda: taxpr.flow(f, X)),
+        ("check", lambda: taxpr.check(f, X)),
+        ("first_difference", lambda: taxpr.first_difference(f, X)),
+        ("patch", lambda: taxpr.patch(f, X, f)),
+        ("sweep", lambda: taxpr.sweep(f, X)),
+    ]
+    for name, ask in asked:
+        with pytest.raises(taxpr.ArgumentError, match=rf"arguments of the function: {name}\(f\)"):
+            ask()

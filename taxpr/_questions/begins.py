@@ -1,0 +1,266 @@
+"""Where of a program what is not finite begins: a walk in the order of execution.
+
+An element is made where it is not finite, and what it was computed from is. Infinities that come
+from constants or arguments, as those of a mask, are meant, but a NaN made of them is not, nor an
+infinity of a sign that they cannot give. A NaN that is written in the source begins where it meets
+what is computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.protocol import Nested
+from taxpr._primitives.tag import is_tag
+from taxpr._questions.bits import (
+    INF,
+    NAN,
+    TURNS,
+    Values,
+    addresses_of,
+    either,
+    entered_of,
+    given_on,
+    key_of,
+    of_literal,
+)
+from taxpr._questions.turns import Call, Level, Loop, fitted
+from taxpr._sites.walk import numbered
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+# What is around a value: positions of equations, loops and labels, outermost first. A loop is its
+# axis, and its length if it goes backwards.
+Order = tuple[int | tuple[str, int | None], ...]
+
+
+@dataclasses.dataclass(eq=False)
+class Made:
+    """What a value did not have from what it was computed from."""
+
+    bits: Any
+    level: Level
+    order: Order
+    eqn: JaxprEqn | None
+    operands: tuple[tuple[str | None, Any], ...]
+
+
+class Begins:
+    """What begins in a program.
+
+    Attributes:
+        bad: By address the bits of what is not finite and not meant.
+        made: By address what a value did not have from what it was computed from.
+        results: What is bad of the results.
+    """
+
+    def __init__(self, jaxpr: StoredJaxpr, values: Values) -> None:
+        self._values = values
+        self._constant: set[str] = set()  # made of literals alone
+        self.bad: dict[str, Any] = {}
+        self.made: dict[str, Made] = {}
+        self.results = self._forward(jaxpr, Address(), (), (), None)
+
+    def _is_constant(self, address: str | None) -> bool:
+        return address is None or address in self._constant
+
+    def _forward(
+        self,
+        stored: StoredJaxpr,
+        home: Address,
+        level: Level,
+        order: Order,
+        given: Sequence[Any] | None,
+    ) -> list[Any]:
+        """What is bad in a jaxpr, and where that begins; returns what is of its results."""
+        inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
+        bad: dict[int, Any] = {}
+
+        def put(var: Any, found: Any) -> None:
+            """What of a value is bad, of what may be."""
+            bits = self._values.of(addresses.get(key_of(var)), level)
+            self.bad.pop(addresses.get(key_of(var), ""), None)
+            if (
+                bits is not None
+                and found is not None
+                and (found := fitted(found, bits) & bits).any()
+            ):
+                bad[key_of(var)] = self.bad[addresses[key_of(var)]] = found
+
+        for var in inner.constvars if given is not None else (*inner.constvars, *inner.invars):
+            put(var, self._given(addresses[key_of(var)], level, order))
+        for var, found in zip(inner.invars, given or (), strict=False):
+            put(var, found)
+        for position, (local, eqn) in enumerate(numbered(inner)):
+            here, ins = home / local, [addresses.get(key_of(atom)) for atom in eqn.invars]
+            found = [bad.get(key_of(atom)) for atom in eqn.invars]
+            within = (*order, position)
+            if is_tag(eqn):
+                outs = found
+            elif entered := entered_of(eqn):
+                outs = self._through(eqn, entered, here, level, within, ins, found)
+            else:
+                outs = self._computed(eqn, here, level, within, ins, found)
+            for var, out in zip(eqn.outvars, outs, strict=True):
+                put(var, out)
+        return [bad.get(key_of(atom)) for atom in inner.outvars]
+
+    def _given(self, address: str, level: Level, order: Order) -> Any:
+        """A NaN in an argument or a constant begins there; infinities are as those of a mask."""
+        bits = self._values.of(address, level)
+        if bits is None or not (bits & NAN).any():
+            return None
+        self.made[address] = Made(bits & NAN, level, (*order, -1), None, ())
+        return bits & NAN
+
+    def _computed(
+        self,
+        eqn: JaxprEqn,
+        here: Address,
+        level: Level,
+        order: Order,
+        ins: Sequence[str | None],
+        bad: Sequence[Any],
+    ) -> list[Any]:
+        """What is bad of the results of an equation that holds no others."""
+        is_constant = all(map(self._is_constant, ins))
+        found: list[Any] = []
+        depends = self._values.depends(eqn, ins, level)
+        for number in range(len(eqn.outvars)):
+            address = here.value(number)
+            if is_constant:
+                self._constant.add(address)
+            self.made.pop(address, None)
+            out = self._values.of(address, level)
+            if out is None:
+                found.append(None)
+                continue
+            handed = mask = np.zeros((1,) * out.ndim, np.uint8)
+            for k, (one, atom) in enumerate(zip(ins, eqn.invars, strict=True)):
+                bits = of_literal(atom, level) if one is None else self._values.of(one, level)
+                if bits is None:
+                    continue
+                own = np.uint8(0) if bad[k] is None or one in self._constant else bad[k]
+                if is_constant or not self._is_constant(one):
+                    own = own | (bits & NAN)
+                if np.any(own):
+                    handed = handed | depends.onward(k, number, own)
+                meant = bits & INF & ~own
+                if meant.any():
+                    mask = mask | given_on(eqn, k, depends.onward(k, number, meant))
+            made = np.where(handed, 0, out) & ~(np.uint8(INF) if is_constant else mask)
+            # Without elements an infinity beside that of a mask may be the mask's.
+            kept = out if self._values.fine else out & ~(mask & INF)
+            found.append(made | np.where(handed, kept, 0))
+            if made.any():
+                literals = [a.val if _compat.is_literal(a) else None for a in eqn.invars]
+                operands = tuple(zip(ins, literals, strict=True))
+                self.made[address] = Made(made.astype(np.uint8), level, order, eqn, operands)
+        if not depends.exact:
+            self._values.guessed.add(eqn.primitive.name)
+        return found
+
+    def _through(
+        self,
+        eqn: JaxprEqn,
+        entered: Sequence[Nested],
+        here: Address,
+        level: Level,
+        order: Order,
+        ins: Sequence[str | None],
+        bad: Sequence[Any],
+    ) -> list[Any]:
+        """What is bad of the results of an equation that holds others."""
+        outs: list[Any] = [None] * len(eqn.outvars)
+        for number, nested in enumerate(entered):
+            home = here / nested.label
+            call = self._values.call(eqn, nested, here, level)
+            below, backs = addresses_of(nested.stored, home), {k for _, k in nested.back}
+            inputs = [below[key_of(var)] for var in nested.jaxpr.invars]
+            given: list[Any] = []
+            for k, operand in enumerate(nested.operands):
+                if operand is None:  # it may be of any
+                    given.append(self._values.of(inputs[k], call.level))
+                    continue
+                given.append(None if bad[operand] is None else call.enter(bad[operand], "in", k))
+                if k not in backs and self._is_constant(ins[operand]):
+                    self._constant.add(inputs[k])
+            trips = (here, nested.trips if nested.reverse else None)
+            within = (*order, trips, number) if isinstance(call, Loop) else (*order, number)
+            results = self._turned(nested, home, call, within, given, bad)
+            for k, (to, found) in enumerate(zip(nested.results, results, strict=True)):
+                if found is not None:
+                    for one in range(len(outs)) if to is None else (to,):
+                        bits = self._values.of(here.value(one), level)
+                        found_there = bits if to is None else found
+                        outs[one] = either(outs[one], found_there)
+                atom = below.get(key_of(nested.jaxpr.outvars[k]))
+                if to is not None and len(entered) == 1 and atom in self._constant:
+                    self._constant.add(here.value(to))
+        return outs
+
+    def _turned(
+        self,
+        nested: Nested,
+        home: Address,
+        call: Call,
+        order: Order,
+        given: list[Any],
+        bad: Sequence[Any],
+    ) -> list[Any]:
+        """What is bad of the results of a jaxpr, outside of it, once or for all its iterations."""
+        inner = nested.jaxpr
+        if not isinstance(call, Loop):
+            outs = self._forward(nested.stored, home, call.level, order, given)
+            return [None if x is None else call.leave(x, "out", k) for k, x in enumerate(outs)]
+        addresses = addresses_of(nested.stored, home)
+        inits: dict[int, Any] = {}
+        for _, k in nested.back:
+            bits = self._values.of(addresses[key_of(inner.invars[k])], call.level)
+            operand = nested.operands[k]
+            begun = None if operand is None else bad[operand]
+            if bits is None:
+                inits[k] = begun
+                continue
+            none = np.zeros_like(call.leave(bits, "in", k))
+            inits[k] = none if begun is None else begun
+            # At first a guess: what the loop did not begin with has come up in it.
+            meant = call.leave(call.first(bits), "in", k) & ~inits[k]
+            given[k] = bits & ~call.enter(meant & INF, "in", k)
+        outs: list[Any] = []
+        for _ in range(TURNS):
+            outs = self._forward(nested.stored, home, call.level, order, given)
+            now = list(given)
+            for out, k in nested.back:
+                if given[k] is not None:
+                    handed = outs[out]
+                    handed = np.zeros_like(given[k]) if handed is None else handed
+                    bits = self._values.of(addresses[key_of(inner.invars[k])], call.level)
+                    handed = call.handed_on(inits[k], handed)
+                    now[k] = fitted(handed, bits) & bits
+            if all(x is y or np.array_equal(x, y) for x, y in zip(now, given, strict=True)):
+                break
+            given = now
+        else:
+            self._values.guessed.add("a loop")
+        found: list[Any] = []
+        starts = {out: inits[k] for out, k in nested.back}
+        for k, x in enumerate(outs):
+            if k not in starts:
+                found.append(None if x is None else call.leave(x, "out", k))
+                continue
+            start = starts[k]
+            if x is None and start is None:
+                found.append(None)
+                continue
+            x = np.zeros_like(call.enter(start, "out", k)) if x is None else x
+            start = np.zeros_like(call.leave(x, "out", k)) if start is None else start
+            found.append(call.result(start, x))
+        return found

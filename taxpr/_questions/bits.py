@@ -1,0 +1,232 @@
+"""The values of a program that are not finite, as bits, with the loops and calls around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy
+import numpy
+from jax import lax
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import injectable, is_loop, nested_jaxprs
+from taxpr._primitives.tag import is_tag
+from taxpr._questions.depends import Depends, deciding
+from taxpr._questions.turns import Call, Devices, Level, Loop, placed
+from taxpr._sites.walk import numbered
+
+np: Any = numpy  # which leaves types of arrays unknown
+jnp: Any = jax.numpy
+
+NAN, POSINF, NEGINF = 1, 2, 4
+INF = POSINF | NEGINF
+KINDS = {NAN: "NaN", POSINF: "+inf", NEGINF: "-inf"}
+# Whose infinities have the sign of an infinity that they were given, or are their own.
+_KEEPS_SIGN = {
+    *(lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.sinh_p),
+    *(lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p),
+}
+_PROGRAM = Address()
+TURNS = 64  # how often a loop is walked through, until nothing changes
+
+
+def kinds(x: Any, axes: int, of: Any) -> Any:
+    """The bits of a value, with as many leading axes; ``of`` is NumPy or `jax.numpy`."""
+    own = tuple(range(axes, x.ndim))
+    if not takes(x.dtype):
+        return of.zeros(x.shape[:axes], of.uint8)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        return kinds(x.real, axes, of) | kinds(x.imag, axes, of)
+    found = {NAN: of.isnan(x), POSINF: x == of.inf, NEGINF: x == -of.inf}
+    bits = [of.any(one, own).astype(of.uint8) * of.uint8(bit) for bit, one in found.items()]
+    return bits[0] | bits[1] | bits[2]
+
+
+def takes(dtype: Any) -> bool:
+    """Whether values of a dtype may be not finite."""
+    return not _compat.is_extended(dtype) and jnp.issubdtype(dtype, jnp.inexact)
+
+
+class Seen(NamedTuple):
+    """What is known of a value.
+
+    Attributes:
+        axes: Its leading axes, of loops and mesh axes.
+        table: The bits of each iteration and device.
+        ndim: The number of its own axes.
+        value: The value itself; None where it was not kept.
+        ran: Whether it was computed, for each iteration and device; None for all.
+    """
+
+    axes: tuple[str, ...]
+    table: Any
+    ndim: int
+    value: Any = None
+    ran: Any = None
+
+
+class Values:
+    """What is known of the values of a program.
+
+    Attributes:
+        fine: Whether the elements of values are told apart, where they were kept.
+        guessed: The names of primitives of which it was guessed which elements depend on which.
+    """
+
+    def __init__(self, seen: Mapping[str, Seen], fine: bool) -> None:
+        self._seen, self.fine = seen, fine
+        self._bits: dict[str, Any] = {}  # with the leading axes of their level
+        self._loops: dict[str, Loop] = {}
+        self.guessed: set[str] = set()
+        self._lengths: dict[str, int] = {}
+        for address, one in seen.items():
+            for axis, n in zip(one.axes, one.table.shape, strict=True):
+                jaxpr_of_it = address[: address.find("/", len(axis) + 1)]
+                self._lengths[jaxpr_of_it] = max(n, self._lengths.get(jaxpr_of_it, 0))
+
+    def axes(self, address: str) -> tuple[str, ...]:
+        """The loops and mesh axes along which a value differs."""
+        return self._seen[address].axes
+
+    def of(self, address: str | None, level: Level) -> Any:
+        """The bits of a value, None if all of it is finite."""
+        one = self._seen.get(address or "")
+        if address is None or one is None or not one.table.any():
+            return None
+        if address not in self._bits:
+            if one.value is None or not self.fine:
+                bits = one.table.reshape(one.table.shape + (1,) * one.ndim)
+            else:
+                value = np.asarray(one.value)
+                bits = kinds(value, value.ndim, np)
+            self._bits[address] = placed(bits, one.axes, level)
+        return self._bits[address]
+
+    def _value(self, atom: Any, address: str | None, level: Level) -> Any:
+        if _compat.is_literal(atom):
+            return np.asarray(atom.val).reshape((1,) * (len(level) + np.ndim(atom.val)))
+        one = self._seen.get(address or "")
+        if one is None or one.value is None:
+            return None
+        return placed(np.asarray(one.value), one.axes, level)
+
+    def depends(self, eqn: JaxprEqn, ins: Sequence[str | None], level: Level) -> Depends:
+        def value(k: int) -> Any:
+            return self._value(eqn.invars[k], ins[k], level)
+
+        return Depends(eqn, [name for name, _ in level], value, self.fine)
+
+    def call(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Call:
+        if eqn.primitive is _compat.shard_map_p:
+            return Devices(eqn, level)
+        if not is_loop(eqn):
+            return Call(level)
+        home = here / nested.label
+        if home not in self._loops:
+            roles = {"in": nested.in_roles, "out": nested.out_roles}
+            ran = self._ran(eqn, nested, here, level)
+            self._loops[home] = Loop(here, ran, level, roles, nested.reverse)
+        return self._loops[home]
+
+    def _ran(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Any:
+        """Which iterations of a loop ran, and which lanes of a batched condition in them."""
+        home, lead = here / nested.label, (1,) * len(level)
+        if isinstance(nested.trips, int):
+            return np.ones((*lead, nested.trips), bool)
+        length = self._lengths.get(home, 0)
+        inner: Level = (*level, (here, length))
+        ran = np.ones((*lead, length), bool)
+        for k in range(len(nested.in_roles)):
+            one = self._seen.get(home / f"in{k}")
+            if nested.in_roles[k] == "carry" and one is not None and here in one.axes:
+                fired = np.ones(one.table.shape, bool) if one.ran is None else one.ran
+                ran = placed(fired, one.axes, inner)
+                break
+        for other in nested_jaxprs(eqn):
+            [atom] = other.jaxpr.outvars if other.out_roles == ("predicate",) else [None]
+            if atom is not None and len(shape_of(atom)):
+                below = addresses_of(other.stored, here / other.label)
+                lanes = self._value(atom, below.get(key_of(atom)), inner)
+                if lanes is None:
+                    self.guessed.add(eqn.primitive.name)
+                elif self.fine:
+                    return ran.reshape(ran.shape + (1,) * (lanes.ndim - ran.ndim)) & lanes
+        return ran
+
+
+def deciders(stored: StoredJaxpr, home: Address = _PROGRAM) -> set[str]:
+    """The addresses of what else than floats is to be seen: predicates and indices."""
+    inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
+    found: set[str] = set()
+    for local, eqn in numbered(inner):
+        for nested in nested_jaxprs(eqn):
+            if nested.out_roles == ("predicate",):
+                below = addresses_of(nested.stored, home / local / nested.label)
+                [atom] = nested.jaxpr.outvars
+                found |= (
+                    {below[key_of(atom)]} if key_of(atom) in below and shape_of(atom) else set()
+                )
+            found |= deciders(nested.stored, home / local / nested.label)
+        if any(takes(getattr(var.aval, "dtype", np.bool_)) for var in eqn.outvars):
+            atoms = (eqn.invars[k] for k in deciding(eqn))
+            found |= {addresses[key_of(atom)] for atom in atoms if key_of(atom) in addresses}
+    return found
+
+
+def shape_of(atom: Any) -> tuple[int, ...]:
+    """The shape of what a variable or literal holds; none of what is no array."""
+    return getattr(atom.aval, "shape", ())
+
+
+def either(one: Any, other: Any) -> Any:
+    return other if one is None else one | other
+
+
+def key_of(atom: Any) -> int:
+    return id(atom)
+
+
+def of_literal(atom: Any, level: Level) -> Any:
+    if not _compat.is_literal(atom):
+        return None
+    value = np.asarray(atom.val)
+    bits = kinds(value, value.ndim, np)
+    return bits.reshape((1,) * (len(level) + value.ndim)) if bits.any() else None
+
+
+def given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
+    """Which infinities a result may have of those of an operand."""
+    bits = bits & INF
+    turned = ((bits & POSINF) << 1) | ((bits & NEGINF) >> 1)
+    if eqn.primitive is lax.neg_p or (eqn.primitive is lax.sub_p and operand == 1):
+        return turned
+    others = [atom for k, atom in enumerate(eqn.invars) if k != operand]
+    scales = eqn.primitive is lax.mul_p or (eqn.primitive is lax.div_p and operand == 0)
+    if scales and all(_compat.is_literal(atom) and np.all(atom.val > 0) for atom in others):
+        return bits
+    keeps = eqn.primitive in _KEEPS_SIGN or eqn.primitive is lax.sub_p
+    return bits if keeps else bits | turned
+
+
+def entered_of(eqn: JaxprEqn) -> list[Nested]:
+    """The jaxprs of an equation that a recording reads."""
+    return [one for one in nested_jaxprs(eqn) if injectable(eqn, one) is None]
+
+
+def addresses_of(stored: StoredJaxpr, home: Address) -> dict[int, Address]:
+    """The address of what each variable of a jaxpr holds."""
+    inner = _compat.open_jaxpr(stored)
+    at: dict[int, Address] = {}
+    for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+        at.update((key_of(var), home / f"{kind}{k}") for k, var in enumerate(variables))
+    for local, eqn in numbered(inner):
+        if is_tag(eqn):
+            pairs = zip(eqn.invars, eqn.outvars, strict=True)
+            at.update((key_of(new), at[key_of(old)]) for old, new in pairs if key_of(old) in at)
+        else:
+            at.update((key_of(var), (home / local).value(k)) for k, var in enumerate(eqn.outvars))
+    return at

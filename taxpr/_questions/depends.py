@@ -1,0 +1,308 @@
+"""Which elements of a result depend on which elements of an operand, for one equation.
+
+Arrays have leading axes, of loops and devices, of their length or 1, and then the axes of the
+value, or 1 for each where only all of it is known. An operand is either copied, element by element,
+as by a slice, or each of its axes is aligned with one of the result's or mixed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy
+import numpy
+from jax import lax
+
+from taxpr import _compat
+from taxpr._compat import JaxprEqn
+
+np: Any = numpy  # which leaves types of arrays unknown
+jnp: Any = jax.numpy
+_lax: Any = lax
+_jax: Any = jax
+
+
+def _named(names: str) -> frozenset[Any]:
+    """Primitives of `jax.lax`, as far as this version has them."""
+    return frozenset(getattr(lax, f"{name}_p", None) for name in names.split()) - {None}
+
+
+_EACH = _named(
+    "abs acos acosh add asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp complex "
+    "conj convert_element_type copy cos cosh digamma div erf erf_inv erfc exp exp2 expm1 floor "
+    "igamma igamma_grad_a igammac imag integer_pow lgamma log log1p logistic max min mul neg "
+    "nextafter polygamma pow real reduce_precision regularized_incomplete_beta rem round rsqrt "
+    "sharding_constraint sign sin sinh sqrt square sub tan tanh zeta"
+) | {_compat.add_any_p, _compat.stop_gradient_p}
+# Each result is made of the operand of its number.
+_PAIRED = _named("device_put") | {*_compat.side_by_side}
+_REDUCES = _named("reduce_sum reduce_max reduce_min reduce_prod")
+_RUNS = _named("cumsum cumprod cummax cummin cumlogsumexp")
+_SCATTERS = _named("scatter_add scatter_sub scatter_mul scatter_min scatter_max")
+_LINALG = frozenset(
+    getattr(lax.linalg, f"{name}_p", None)
+    for name in [
+        "cholesky",
+        "eig",
+        "eigh",
+        "householder_product",
+        "lu",
+        "qr",
+        "schur",
+        "svd",
+        "triangular_solve",
+    ]
+) - {None}
+# How NumPy does what the primitive does, ``(arrays, params, shape of the result)``.
+_COPIES: dict[Any, Callable[[Any, Any, Any], Any]] = {
+    lax.reshape_p: lambda given, params, shape: given[0].reshape(shape),
+    lax.squeeze_p: lambda given, params, shape: given[0].reshape(shape),
+    lax.rev_p: lambda given, params, shape: np.flip(given[0], params["dimensions"]),
+    lax.slice_p: lambda given, params, shape: given[0][_slices(params)],
+    lax.concatenate_p: lambda given, params, shape: np.concatenate(given, params["dimension"]),
+}
+# How many operands are copied, after how many others; the rest says from where. A scatter has the
+# indices between them.
+_PLACED: dict[Any, tuple[int, int]] = {
+    lax.select_n_p: (1, 99),
+    lax.gather_p: (0, 1),
+    lax.dynamic_slice_p: (0, 1),
+    lax.dynamic_update_slice_p: (0, 2),
+    lax.pad_p: (0, 2),
+    lax.scatter_p: (0, 3),
+}
+
+
+def deciding(eqn: JaxprEqn) -> list[int]:
+    """The operands that say which elements an equation copies, such as a predicate."""
+    if eqn.primitive not in _PLACED:
+        return []
+    skipped, copied = _PLACED[eqn.primitive]
+    between = eqn.primitive is lax.scatter_p
+    ends = skipped, skipped + copied
+    return [k for k in range(len(eqn.invars)) if not ends[0] <= k < ends[1] or (between and k == 1)]
+
+
+class Depends:
+    """What the results of an equation depend on.
+
+    Args:
+        eqn: The equation, which holds no others that are looked into.
+        lead: The names of the leading axes.
+        value: The value of an operand by its number, as an array with leading axes; None if it is
+            not known.
+        fine: Whether the arrays tell elements apart.
+
+    Attributes:
+        exact: Whether it is known so far, and not guessed, what depends on what.
+    """
+
+    def __init__(
+        self, eqn: JaxprEqn, lead: Sequence[str], value: Callable[[int], Any], fine: bool
+    ) -> None:
+        self._eqn, self._n, self._value, self._fine = eqn, len(lead), value, fine
+        self._shapes = [_shape(atom) for atom in eqn.invars]
+        names = [f"mesh {name}" for name in _compat.waits_for(eqn)]
+        self._across = tuple(k for k, name in enumerate(lead) if name in names)
+        self.exact = True
+
+    def onward(self, operand: int, out: int, bits: Any) -> Any:
+        """For each element of a result the bits of those elements of an operand that it has."""
+        if self._across:  # a collective
+            bits = np.bitwise_or.reduce(bits, self._across, keepdims=True)
+        if (source := self._source) is not None:
+            first = self._first(operand)
+            bits = self._flat(bits, self._shapes[operand])
+            here = (source >= first) & (source < first + bits.shape[-1])
+            lead = np.broadcast_shapes(bits.shape[:-1], source.shape[: self._n])
+            bits = np.broadcast_to(bits, (*lead, bits.shape[-1]))
+            at = np.where(here, source - first, 0)
+            at = np.broadcast_to(at, (*lead, *at.shape[self._n :]))
+            found = np.take_along_axis(bits, at.reshape((*lead, -1)), -1).reshape(at.shape)
+            return np.where(here, found, 0).astype(bits.dtype)
+        aligned, n = self._aligned(operand, out), self._n
+        if aligned is None:
+            return np.zeros((1,) * (n + len(self._shape_of(out))), bits.dtype)
+        mixed = tuple(n + k for k, to in enumerate(aligned) if to is None)
+        bits = np.bitwise_or.reduce(bits, mixed)
+        to = [one for one in aligned if one is not None]
+        bits = bits.transpose((*range(n), *(n + int(k) for k in np.argsort(to))))
+        wide = [1] * len(self._shape_of(out))
+        for size, k in zip(bits.shape[n:], sorted(to), strict=True):
+            wide[k] = size
+        return bits.reshape((*bits.shape[:n], *wide))
+
+    def back(self, operand: int, out: int, mark: Any) -> Any:
+        """The elements of an operand on which marked elements of a result depend."""
+        n, shape = self._n, self._shapes[operand]
+        if self._across:
+            mark = mark.any(self._across, keepdims=True)
+        if (source := self._source) is not None:
+            first, size = self._first(operand), math.prod(shape)
+            mark, source = np.broadcast_arrays(mark, source)
+            lead = mark.shape[:n]
+            rows = math.prod(lead)
+            mark = (mark & (source >= first) & (source < first + size)).reshape(rows, -1)
+            into = np.zeros((rows, size), bool)
+            into[np.nonzero(mark)[0], source.reshape(rows, -1)[mark] - first] = True
+            return into.reshape((*lead, *shape))
+        aligned = self._aligned(operand, out)
+        if aligned is None:
+            return np.zeros((1,) * (n + len(shape)), bool)
+        to = [one for one in aligned if one is not None]
+        gone = tuple(n + k for k in range(mark.ndim - n) if k not in to)
+        mark = mark.any(gone)
+        order = np.argsort(np.argsort(to))
+        mark = mark.transpose((*range(n), *(n + int(k) for k in order)))
+        sizes = iter(mark.shape[n:])
+        return mark.reshape((*mark.shape[:n], *(1 if k is None else next(sizes) for k in aligned)))
+
+    def _shape_of(self, out: int) -> tuple[int, ...]:
+        return _shape(self._eqn.outvars[out])
+
+    def _flat(self, x: Any, shape: tuple[int, ...]) -> Any:
+        lead = x.shape[: self._n]
+        return np.broadcast_to(x, (*lead, *shape)).reshape((*lead, math.prod(shape)))
+
+    def _first(self, operand: int) -> int:
+        """The number of the first element of an operand, of those of all that are copied."""
+        sizes = [math.prod(shape) for shape in self._shapes]
+        skipped = _PLACED.get(self._eqn.primitive, (0, 0))[0]
+        if operand in deciding(self._eqn):
+            return sum(sizes) + 1
+        return sum(sizes[skipped:operand])
+
+    @functools.cached_property
+    def _source(self) -> Any:
+        """For each element of the result the number of the element that it copies; negative: none.
+
+        None if that is not known, or if the equation computes.
+        """
+        eqn, shape = self._eqn, self._shape_of(0)
+        kind = eqn.primitive
+        if not self._fine or not (kind in _COPIES or kind in _PLACED):
+            return None
+        deciders = deciding(eqn)
+        numbers = {
+            k: self._first(k) + np.arange(math.prod(own), dtype=np.int32).reshape(own)
+            for k, own in enumerate(self._shapes)
+            if k not in deciders
+        }
+        if kind in _COPIES:
+            out = _COPIES[kind](list(numbers.values()), eqn.params, shape)
+            return out.reshape((1,) * self._n + out.shape)
+        given = {k: self._value(k) for k in deciders}
+        if any(one is None for one in given.values()):
+            return None
+        if kind is lax.select_n_p:
+            which = given[0].astype(np.int32)
+            which = which.reshape(which.shape + (1,) * (self._n + len(shape) - which.ndim))
+            return which * math.prod(shape) + numbers[1]
+        lead = np.broadcast_shapes(
+            *(one.shape[: self._n] for one in given.values()), (1,) * self._n
+        )
+        own = [one.shape[self._n :] for one in given.values()]
+        rows = [
+            np.broadcast_to(one, lead + of).reshape(-1, *of)
+            for one, of in zip(given.values(), own, strict=True)
+        ]
+        params = dict(eqn.params)
+        if "fill_value" in params:
+            params["fill_value"] = -1
+
+        def copied(places: Sequence[Any]) -> Any:
+            at = dict(zip(given, places, strict=True))
+            operands = [at.get(k, numbers.get(k)) for k in range(len(eqn.invars))]
+            operands = [jnp.asarray(one) for one in operands]
+            if kind is lax.scatter_p:  # whose own jaxpr is one of floats
+                names = "dimension_numbers", "indices_are_sorted", "unique_indices", "mode"
+                return lax.scatter(*operands, **{name: params[name] for name in names})
+            [out] = _compat.bind(kind, operands, params)
+            return out
+
+        if rows:
+            found = _jax.jit(_jax.vmap(copied))(rows)
+        else:
+            found = _jax.jit(copied)(())
+        return np.asarray(found).reshape(lead + shape)
+
+    def _aligned(self, operand: int, out: int) -> tuple[int | None, ...] | None:
+        """For each axis of an operand that of the result; None for what mixes.
+
+        None in all if the result does not depend on the operand.
+        """
+        kind, params = self._eqn.primitive, self._eqn.params
+        own, other = len(self._shapes[operand]), len(self._shape_of(out))
+        every = tuple(range(own))
+        mixed = (None,) * own
+        if kind in _PAIRED or kind in (lax.sort_p, lax.top_k_p):
+            if operand != out:
+                return None
+            if kind in _PAIRED:
+                same = self._shapes[operand] == self._shape_of(out)
+                return every if self._fine and same else mixed
+            self.exact = False
+            axis = params["dimension"] if kind is lax.sort_p else own - 1
+            return _without(every, [axis]) if self._fine else mixed
+        if not self._fine:
+            return mixed
+        if kind in _EACH:
+            return every
+        if kind in _REDUCES:
+            kept = [k for k in every if k not in params["axes"]]
+            return tuple(kept.index(k) if k in kept else None for k in every)
+        if kind is lax.transpose_p:
+            return tuple(params["permutation"].index(k) for k in every)
+        if kind is lax.broadcast_in_dim_p and operand == 0:
+            shape, wide = self._shapes[0], self._shape_of(out)
+            to = params["broadcast_dimensions"]
+            return tuple(k if n == wide[k] else None for k, n in zip(to, shape, strict=True))
+        if kind is lax.dot_general_p:
+            contracting, batch = params["dimension_numbers"]
+            return _of_dot(contracting, batch, operand, own, other)
+        if kind in _RUNS:
+            self.exact = False
+            return _without(every, [params["axis"]])
+        if kind in _LINALG:
+            return tuple(k if k < min(own - 2, other) else None for k in every)
+        if kind is lax.fft_p:
+            return _without(every, every[own - len(params["fft_lengths"]) :])
+        if kind in _SCATTERS and operand == 0:
+            return every
+        if kind is lax.conv_general_dilated_p:
+            self.exact = False
+            numbers = params["dimension_numbers"]
+            mine = (numbers.lhs_spec, numbers.rhs_spec)[operand][0]
+            return tuple(numbers.out_spec[operand] if k == mine else None for k in every)
+        elements = math.prod(self._shapes[operand]), math.prod(self._shape_of(out))
+        self.exact = self.exact and 1 in elements
+        return mixed
+
+
+def _shape(atom: Any) -> tuple[int, ...]:
+    return tuple(getattr(atom.aval, "shape", ()))
+
+
+def _slices(params: Any) -> tuple[slice, ...]:
+    starts, limits = params["start_indices"], params["limit_indices"]
+    strides = params["strides"] or (1,) * len(starts)
+    return tuple(map(slice, starts, limits, strides))
+
+
+def _without(every: Sequence[int], axes: Sequence[int]) -> tuple[int | None, ...]:
+    return tuple(None if k in axes else k for k in every)
+
+
+def _of_dot(
+    contracting: Any, batch: Any, operand: int, own: int, other: int
+) -> tuple[int | None, ...]:
+    """The axes of an operand of a matrix product: those of its batch, then of one and the other."""
+    free = [k for k in range(own) if k not in contracting[operand] and k not in batch[operand]]
+    first = len(batch[operand]) if operand == 0 else other - len(free)
+    to = {k: n for n, k in enumerate(batch[operand])}
+    to |= {k: first + n for n, k in enumerate(free)}
+    return tuple(to.get(k) for k in range(own))

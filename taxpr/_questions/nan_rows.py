@@ -1,0 +1,233 @@
+"""The rows of `find_nan`: where a value that is not finite begins, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._answers.charts import number
+from taxpr._compat import JaxprEqn
+from taxpr._places import place_text
+from taxpr._programs.program import Program
+from taxpr._questions.bits import KINDS, kinds
+from taxpr._questions.derived import derived
+from taxpr._questions.nonfinite import Origin
+from taxpr._recordings.run import Kept
+from taxpr._recordings.summary import each_of, summary
+from taxpr._recordings.wanted import Wanted
+from taxpr._sites.values import Value
+from taxpr._source.statements import statements_of
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+_MOST = 8  # examples that are told
+
+
+@dataclasses.dataclass(frozen=True)
+class NanRow:
+    """A value that is not finite, while all that it was computed from is; a row of `NanFound`.
+
+    Attributes:
+        what: ``"NaN"``, ``"+inf"``, ``"-inf"``, or several of these.
+        variable: The variable that held it; the address where there is none.
+        line: The line of the source, such as ``"model.py:12"``.
+        code: The expression; after ``∂`` it is that of which the derivative is taken.
+        iteration: For each loop around it the iteration from 0, outermost first.
+        branch: The branches that were taken to it.
+        device: For each mesh axis along which it differs the place of the device.
+        examples: Of an axis of `jax.vmap` the examples.
+        elements: How many of its elements, and the index of the first.
+        backward: Whether it is computed in a backward pass.
+        inputs: The operands with their ranges.
+        address: Its address.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> [row] = taxpr.find_nan(lambda x: jnp.log(x))(jnp.zeros(2)).rows
+        >>> row.what, row.elements, row.inputs
+        ('-inf', '2 of 2 elements, the first at (0,)', ('x: 0',))
+    """
+
+    what: str
+    variable: str
+    line: str
+    code: str
+    iteration: tuple[int, ...]
+    branch: str
+    device: str
+    examples: tuple[int, ...]
+    elements: str
+    backward: bool
+    inputs: tuple[str, ...]
+    address: str
+
+
+class Words:
+    """What a program's values are called.
+
+    Args:
+        program: The program.
+        wanted: Its values, by their addresses.
+    """
+
+    def __init__(self, program: Program, wanted: Mapping[str, Wanted]) -> None:
+        self._program, self._wanted = program, wanted
+        variables = {one.address for one in program.variables()}
+        self._derived = derived(program.jaxpr) - variables
+
+    def row(self, origin: Origin, kept: Mapping[str, Kept]) -> NanRow:
+        """What is said of an origin, of which the value was kept, and its operands'."""
+        one = self._wanted[origin.address]
+        value, code = one.value, _code(one.value)
+        elements, examples = self._elements(kept[one.read.address], origin)
+        mesh = {k.removeprefix("mesh "): n for k, n in origin.index.items() if "mesh " in k}
+        return NanRow(
+            what=" and ".join(name for bit, name in KINDS.items() if origin.bits & bit),
+            variable=self._name(origin.address),
+            line=self._line(one),
+            code=f"∂ {code}" if code and origin.address in self._derived else code,
+            iteration=tuple(n for k, n in origin.index.items() if "mesh " not in k),
+            branch=", ".join(
+                s.nested.title for s in value.steps if s.nested.conditional and not s.is_loop
+            ),
+            device=", ".join(f"{name}={at}" for name, at in mesh.items()),
+            examples=examples,
+            elements=elements,
+            backward=value.eqn is not None and _compat.is_transposed(value.eqn),
+            inputs=tuple(self._input(*given, origin, kept) for given in origin.operands),
+            address=origin.address,
+        )
+
+    def short(self, address: str) -> str:
+        """A value with its line; without a variable its expression."""
+        one = self._wanted[address]
+        line, name = self._line(one), self._name(address)
+        name = f"`{_code(one.value)}`" if name == address and _code(one.value) else name
+        name = f"the derivative of {name}" if address in self._derived else name
+        return f"{name} ({line})" if line else name
+
+    def _name(self, address: str) -> str:
+        one = self._wanted.get(address)
+        if one is None:
+            return address
+        at = Address(one.read.address)
+        if one.variable is None and at.kind == "in" and not at.home:
+            return self._program.in_names[at.number]
+        return one.variable.text if one.variable else address
+
+    def _line(self, one: Wanted) -> str:
+        if one.variable is not None:
+            return one.variable.place
+        source = next(filter(None, map(_compat.source_of, _makers(one.value))), None)
+        return place_text(source.file, source.line) if source else ""
+
+    def _mapped(self, origin: Origin) -> tuple[int, ...]:
+        """The axes of `jax.vmap` of a value, or of an operand of the same shape."""
+        own = self._wanted[origin.address]
+        for address in (origin.address, *(address for address, _ in origin.operands)):
+            one = self._wanted.get(address or "")
+            same = one is not None and _shape(one.value) == _shape(own.value)
+            if one is not None and same and one.variable and one.variable.mapped:
+                return one.variable.mapped
+        return ()
+
+    def _elements(self, kept: Kept, origin: Origin) -> tuple[str, tuple[int, ...]]:
+        """How many elements are what the origin is, and the examples that they are of."""
+        if kept.value is None:
+            size = math.prod(kept.shape)
+            stats = each_of(_at(kept, origin.index), size)
+            shares = zip(KINDS, (stats.nan, stats.posinf, stats.neginf), strict=True)
+            share = sum(share for bit, share in shares if origin.bits & bit)
+            return f"{round(share * size)} of {size} elements", ()
+        value = _at(kept, origin.index)
+        found = np.broadcast_to(origin.elements, value.shape)
+        places = np.argwhere(kinds(value, value.ndim, np) & found)
+        mapped = self._mapped(origin)
+        text = counted(places, value)
+        examples = sorted({int(one[mapped[-1]]) for one in places}) if mapped else []
+        return text, tuple(examples[:_MOST])
+
+    def _input(
+        self, address: str | None, literal: Any, origin: Origin, kept: Mapping[str, Kept]
+    ) -> str:
+        if address is None:
+            return number(literal)
+        name, one = self._name(address), self._wanted.get(address)
+        if one is None or one.read.address not in kept or not _is_floats(one.value):
+            return f"{name}: not of floats"
+        return f"{name}: {_range(kept[one.read.address], origin.index)}"
+
+
+def counted(places: Any, value: Any) -> str:
+    """How many places of a value, and the first."""
+    text = f"{len(places)} of {value.size} elements"
+    if value.ndim and len(places):
+        text += f", the first at {tuple(places[0].tolist())}"
+    return text
+
+
+def told(row: NanRow) -> str:
+    """A row as text."""
+    is_derivative = row.code.startswith("∂ ")
+    where = [f"in {row.line}" if row.line else ""]
+    where += [f"`{row.code}`" if row.code and not is_derivative else ""]
+    where += [f"iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
+    where += [row.branch and f"in {row.branch}", row.device and f"on the device {row.device}"]
+    where += [f"examples {', '.join(map(str, row.examples))}" if row.examples else ""]
+    where += ["in the backward pass" if row.backward else "", f"({row.address})"]
+    name = f"the derivative of `{row.code[2:]}`" if is_derivative else row.variable
+    text = f"{row.what} in {name}: {row.elements}, {', '.join(filter(None, where))}"
+    return "\n".join([text, *(f"    from {one}" for one in row.inputs)])
+
+
+def _makers(value: Value) -> list[JaxprEqn]:
+    """The equation that makes a value, and those around it, innermost first."""
+    around = [step.eqn for step in reversed(value.steps)]
+    return [value.eqn, *around] if value.eqn else around
+
+
+def _code(value: Value) -> str:
+    """The expression that made a value, in the user's words; empty if it is not known."""
+    for eqn in _makers(value):
+        for statement in statements_of(eqn):
+            if statement.text:
+                return statement.text
+    return ""
+
+
+def _at(kept: Kept, index: Mapping[str, int]) -> Any:
+    """A value, or its summary, in an iteration and on a device."""
+    value = np.asarray(kept.table if kept.value is None else kept.value)
+    places = [
+        min(index.get(name, 0), n - 1) for name, n in zip(kept.axes, value.shape, strict=False)
+    ]
+    return value[tuple(places)]
+
+
+def _range(kept: Kept, index: Mapping[str, int]) -> str:
+    """The range of a value, and what is not finite in it."""
+    row = _at(kept, index)
+    row = row if kept.value is None else summary(row, 0, np)
+    stats = each_of(row, math.prod(kept.shape))
+    words = [number(stats.min)] if stats.min <= stats.max else []
+    if stats.min < stats.max:
+        words = [f"{number(stats.min)} … {number(stats.max)}"]
+    shares = {"NaN": stats.nan, "+inf": stats.posinf, "-inf": stats.neginf}
+    words += [name for name, share in shares.items() if share]
+    return ", ".join(words) or "empty"
+
+
+def _is_floats(value: Value) -> bool:
+    aval: Any = value.aval
+    return np.issubdtype(aval.dtype, np.inexact) or "float" in str(aval.dtype)
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    aval: Any = value.aval
+    return aval.shape

@@ -1,0 +1,209 @@
+"""What of a program's values the results have: a walk from the results back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.protocol import Nested
+from taxpr._primitives.tag import is_tag
+from taxpr._questions.bits import (
+    NAN,
+    NEGINF,
+    POSINF,
+    TURNS,
+    Values,
+    addresses_of,
+    either,
+    entered_of,
+    given_on,
+    key_of,
+    shape_of,
+)
+from taxpr._questions.turns import Call, Level, Loop, fitted
+from taxpr._sites.walk import numbered
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+
+class Reaches:
+    """Which elements, in which iterations, the results have what they are from.
+
+    Attributes:
+        marked: By address the elements; None for none.
+    """
+
+    def __init__(
+        self, jaxpr: StoredJaxpr, values: Values, bad: Mapping[str, Any], results: Sequence[Any]
+    ) -> None:
+        self._values, self._bad = values, bad
+        self.marked: dict[str, Any] = {}
+        self._backward(jaxpr, Address(), (), [None if one is None else one > 0 for one in results])
+
+    def _backward(
+        self, stored: StoredJaxpr, home: Address, level: Level, marks: Sequence[Any]
+    ) -> list[Any]:
+        """Mark what marked results of a jaxpr are made of; returns what is marked of its inputs."""
+        inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
+        marked: dict[int, Any] = {}
+
+        def put(atom: Any, mark: Any) -> None:
+            bad = self._bad.get(addresses.get(key_of(atom), ""))
+            if (
+                bad is not None
+                and mark is not None
+                and (mark := fitted(mark, bad) & (bad > 0)).any()
+            ):
+                marked[key_of(atom)] = either(marked.get(key_of(atom)), mark)
+
+        def take(var: Any) -> Any:
+            mark = marked.get(key_of(var))
+            if (address := addresses.get(key_of(var))) is not None:
+                self.marked[address] = mark
+            return mark
+
+        for atom, mark in zip(inner.outvars, marks, strict=True):
+            put(atom, mark)
+        for local, eqn in reversed(numbered(inner)):
+            outs, here = [take(var) for var in eqn.outvars], home / local
+            if is_tag(eqn):
+                found: Sequence[Any] = outs
+            elif entered := entered_of(eqn):
+                found = self._back_through(eqn, entered, here, level, outs)
+            elif any(one is not None for one in outs):
+                ins = [addresses.get(key_of(atom)) for atom in eqn.invars]
+                found = self._made_of(eqn, here, level, ins, outs)
+            else:
+                continue
+            for atom, mark in zip(eqn.invars, found, strict=True):
+                put(atom, mark)
+        for var in inner.constvars:
+            take(var)
+        return [take(var) for var in inner.invars]
+
+    def _made_of(
+        self,
+        eqn: JaxprEqn,
+        here: Address,
+        level: Level,
+        ins: Sequence[str | None],
+        outs: Sequence[Any],
+    ) -> list[Any]:
+        """What is marked of the operands of an equation that holds no others."""
+        found: list[Any] = [None] * len(ins)
+        depends = self._values.depends(eqn, ins, level)
+        bad = [self._bad.get(one or "") for one in ins]
+        for number, mark in enumerate(outs):
+            if mark is None:
+                continue
+            out = self._bad[here.value(number)]
+            for k, one in enumerate(bad):
+                if one is None:
+                    continue
+                given = given_on(eqn, k, one)
+                for has, made_of in (
+                    (NAN, one),
+                    (POSINF, given & POSINF),
+                    (NEGINF, given & NEGINF),
+                ):
+                    here_of = mark & ((out & has) > 0)
+                    if here_of.any() and made_of.any():
+                        reached = depends.back(k, number, here_of)
+                        found[k] = either(found[k], fitted(reached, one) & (made_of > 0))
+        if not depends.exact:
+            self._values.guessed.add(eqn.primitive.name)
+        return found
+
+    def _back_through(
+        self,
+        eqn: JaxprEqn,
+        entered: Sequence[Nested],
+        here: Address,
+        level: Level,
+        outs: Sequence[Any],
+    ) -> list[Any]:
+        """What is marked of the operands of an equation that holds others."""
+        found: list[Any] = [None] * len(eqn.invars)
+        for nested in entered:
+            home = here / nested.label
+            call = self._values.call(eqn, nested, here, level)
+            below = addresses_of(nested.stored, home)
+            marks: list[Any] = []
+            for k, to in enumerate(nested.results):
+                if to is None:
+                    bad = self._bad.get(below.get(key_of(nested.jaxpr.outvars[k]), ""))
+                    some = any(one is not None for one in outs)
+                    marks.append(bad > 0 if bad is not None and some else None)
+                else:
+                    marks.append(None if outs[to] is None else call.enter(outs[to], "out", k))
+            ins = self._turned_back(nested, home, call, marks, outs)
+            for k, operand in enumerate(nested.operands):
+                if ins[k] is None:
+                    continue
+                if operand is not None:
+                    found[operand] = either(found[operand], ins[k])
+                    continue
+                for number, atom in enumerate(eqn.invars):
+                    shape = (1,) * (len(level) + len(shape_of(atom)))
+                    found[number] = np.ones(shape, bool)
+        return found
+
+    def _turned_back(
+        self,
+        nested: Nested,
+        home: Address,
+        call: Call,
+        marks: list[Any],
+        outs: Sequence[Any],
+    ) -> list[Any]:
+        """What is marked of the operands of a jaxpr, once or for all its iterations."""
+        if not isinstance(call, Loop):
+            ins = self._backward(nested.stored, home, call.level, marks)
+            return [None if x is None else call.leave(x, "in", k) for k, x in enumerate(ins)]
+        below = addresses_of(nested.stored, home)
+        inputs = [below[key_of(var)] for var in nested.jaxpr.invars]
+        bads: dict[int, Any] = {k: self._bad.get(inputs[k]) for _, k in nested.back}
+        results = {
+            out: None if (to := nested.results[out]) is None else outs[to] for out, _ in nested.back
+        }
+        # At first a guess: of what the loop hands on at its end, all that was handed on before.
+        begun = {k for out, k in nested.back if results[out] is not None and bads[k] is not None}
+        guess: dict[int, Any] = {k: bads[k] > 0 for k in begun}
+        ins: list[Any] = []
+        for _ in range(TURNS):
+            for out, k in nested.back:
+                marks[out] = None
+                result, handed = results[out], guess.get(k)
+                if result is None and handed is None:
+                    continue
+                if handed is None:
+                    handed = np.zeros_like(call.enter(result, "in", k))
+                if result is None:
+                    result = np.zeros_like(call.leave(handed, "in", k))
+                marks[out] = call.marked_outs(result, handed)
+            ins = self._backward(nested.stored, home, call.level, marks)
+            now: dict[int, Any] = {}
+            for _, k in nested.back:
+                if ins[k] is not None:  # what was not guessed is, from here on
+                    now[k] = ins[k] if k in guess else bads[k] > 0
+            if now.keys() == guess.keys() and all(np.array_equal(now[k], guess[k]) for k in now):
+                break
+            guess = now
+        else:
+            self._values.guessed.add("a loop")
+        found = [None if x is None else call.leave(x, "in", k) for k, x in enumerate(ins)]
+        for out, k in nested.back:
+            result, handed = results[out], ins[k]
+            if result is None and handed is None:
+                continue
+            if handed is None:
+                handed = np.zeros_like(call.enter(result, "in", k))
+            if result is None:
+                result = np.zeros_like(call.leave(handed, "in", k))
+            found[k] = call.marked_init(result, handed)
+        return found
