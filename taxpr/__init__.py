@@ -51,12 +51,14 @@ from taxpr._places import file_text
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.state import State
 from taxpr._primitives.tag import is_tag, keep, tag, tag_avals, tag_params, tag_tree
+from taxpr._primitives.unfinished import Failure, failure_of, is_unfinished
 from taxpr._programs.edit import dissolve_tags, iter_tags
 from taxpr._programs.functions import find_tags, find_values, tag_at, trace
 from taxpr._programs.gradients import grad_at
 from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.transforms import collect, inject
+from taxpr._programs.until import until_error
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
@@ -104,6 +106,7 @@ __all__ = [
     "Answer",
     "ArgumentError",
     "DroppedRuleWarning",
+    "Failure",
     "Flow",
     "FlowRow",
     "Hop",
@@ -149,6 +152,7 @@ __all__ = [
     "count",
     "dissolve_tags",
     "each",
+    "failure_of",
     "file_text",
     "find_nan",
     "find_tags",
@@ -166,6 +170,7 @@ __all__ = [
     "is_literal",
     "is_recomputed",
     "is_tag",
+    "is_unfinished",
     "is_user_file",
     "iter_eqns",
     "iter_tags",
@@ -210,6 +215,7 @@ __all__ = [
     "transformations_of",
     "transpose",
     "uncurry",
+    "until_error",
     "var",
     "var_names",
     "warnings_to",

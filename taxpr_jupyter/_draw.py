@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import taxpr
@@ -13,7 +14,10 @@ from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
-from taxpr_jupyter._output.drawing import Drawing
+from taxpr_jupyter._output import saved
+from taxpr_jupyter._output.drawing import OUTPUT_LINES, Drawing
+from taxpr_jupyter._output.shell import running_shell
+from taxpr_jupyter._text.hints import hint_of
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.trace import traced, traced_before
@@ -38,7 +42,8 @@ def draw(
 
     Args:
         f: A function; or a `taxpr.Program`, an open or closed jaxpr, or what
-            `jax.jit(f).trace(x)` returns, which take no arguments.
+            `jax.jit(f).trace(x)` returns, which take no arguments. Nor does an error that tracing
+            a function raised: then what was traced until then is drawn, and what failed is marked.
         *args: Example arguments of the function: arrays, numbers, `jax.ShapeDtypeStruct`, PyTrees
             of them. Strings and functions among them are static.
         budget: About how many nodes to show.
@@ -58,7 +63,8 @@ def draw(
     Raises:
         PanelError: If ``f`` is nothing that can be drawn, or an argument nothing to trace, or
             an address in ``unfold`` or ``fold`` is not in the picture.
-        Exception: What the function itself raises while it is traced.
+        Exception: What the function itself raises while it is traced. In a notebook it shows what
+            was traced until then first; elsewhere, ``draw(error)`` draws it.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -89,12 +95,16 @@ def draw(
     notes: tuple[str, ...] = ()
     program = traced_before(f)
     if program is None:
-        start = traced(f, args, kwargs, static_argnums, static_argnames)
+        with shown_until_error(running_shell()):
+            start = traced(f, args, kwargs, static_argnums, static_argnames)
         program, notes = start.program, start.notes
     elif args or kwargs:
         raise PanelError(f"A {type(f).__name__} is traced already: draw takes no arguments with it")
     if name is not None:
         program = dataclasses.replace(program, name=name)
+    failed = _failed(program)
+    if failed:
+        notes += (_ended(failed[1]),)
     edited = Edited(program, Edits())
     drawing = Drawing(
         builder=Builder(program, budget, source_text),
@@ -103,7 +113,46 @@ def draw(
         heat=checked_heat(heat),
         notes=notes,
     )
+    if failed:
+        shown = drawing.builder.reveal(failed[0], None).unfolded
+        drawing = dataclasses.replace(drawing, unfolded=shown | {failed[0]})
     return drawing.unfold(*_several(unfold)).fold(*_several(fold))
+
+
+def _failed(program: taxpr.Program) -> tuple[str, taxpr.Failure] | None:
+    """Where an error ended the tracing of a program, and why; None where none did."""
+    eqns = program.eqns
+    if not (eqns and taxpr.is_unfinished(eqns[-1])):
+        return None
+    every = ((address, taxpr.failure_of(eqn)) for address, eqn in taxpr.iter_eqns(program))
+    return next((address, failure) for address, failure in every if failure)
+
+
+def _ended(failure: taxpr.Failure) -> str:
+    place = f" at {source_text(failure.source)}" if failure.source else ""
+    advice = hint_of(failure.error, failure.message)
+    advice = f" Hint: {advice}" if advice else ""
+    reason = visible(failure.reason).rstrip(".")
+    return f"This is what was traced until an error{place}: {reason}.{advice}"
+
+
+@contextlib.contextmanager
+def shown_until_error(shell: Any, text_only: bool = False) -> Iterator[None]:
+    """Show what was traced until an error, where there is a notebook or a prompt to show it."""
+    try:
+        yield
+    except Exception as error:
+        if shell is not None and taxpr.until_error(error) is not None:
+            with contextlib.suppress(Exception):  # the error of the user comes first
+                _show(draw(error), text_only)
+        raise
+
+
+def _show(drawing: Drawing, text_only: bool) -> None:
+    if not text_only:
+        with contextlib.suppress(NotImplementedError):  # where only text is shown
+            return saved.publish(drawing)
+    print("\n\n".join([drawing.text(OUTPUT_LINES), drawing.note]))
 
 
 def _check_names(f: Any, given: Sequence[str]) -> None:

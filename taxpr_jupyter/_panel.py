@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from taxpr_jupyter._draw import shown_until_error
 from taxpr_jupyter._output.shell import running_shell
 from taxpr_jupyter._session.cells import CELLS
 from taxpr_jupyter._session.session import Session
@@ -76,6 +77,7 @@ def open_session(
     **options: Any,
 ) -> Session:
     """A session for the running cell, in place of the one that the cell had."""
-    session = Session(fn, args, kwargs, **options)
+    with shown_until_error(shell, options.get("text_only", False)):
+        session = Session(fn, args, kwargs, **options)
     CELLS.enter(session, shell)
     return session

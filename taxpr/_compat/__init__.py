@@ -106,6 +106,19 @@ from taxpr._compat._names import (
     sources_of,
     transformations_of,
 )
+from taxpr._compat._open_traces import (
+    Begun,
+    Call,
+    about_jaxpr,
+    arguments,
+    atom_in,
+    begun,
+    calls_of,
+    eqn_at,
+    jaxprs_held,
+    trace_of,
+    traced_whole,
+)
 from taxpr._compat._own import (
     Dims,
     Dot,

@@ -26,6 +26,7 @@ from taxpr._programs.arguments import arguments_of
 from taxpr._programs.edit import tag_where
 from taxpr._programs.named import has_variables, meant, telling, with_addresses
 from taxpr._programs.program import Program
+from taxpr._programs.until import keep_until
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select
 from taxpr._sites.site import Site
@@ -78,12 +79,35 @@ def trace(
         # As in `jax.jit`, a static argument that is not given keeps its default.
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
 
+        dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
+
+        def program(jaxpr: Any, shapes: PyTree, named: Variables | None) -> Program:
+            debug = _compat.open_jaxpr(jaxpr).debug_info
+            in_tree = jax.tree.structure((dynamic, kwargs))
+            in_names = debug.arg_names or (None,) * in_tree.num_leaves
+            return Program(
+                jaxpr=jaxpr,
+                in_tree=in_tree,
+                out_tree=jax.tree.structure(shapes),
+                in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
+                out_names=tuple(name for name, _ in named_leaves("out", shapes)),
+                name=name_of(fn),
+                arguments=arguments_of(fn, dynamic, kwargs, given),
+                named=named,
+            )
+
+        def until(jaxpr: Any) -> Program:
+            named = Variables(jaxpr)
+            return program(named.jaxpr, (), None if names is False else named)
+
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
             with jax.disable_jit(False), watching() if watched else contextlib.nullcontext():
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
-                return run(*args, **kwargs)
+                return _compat.traced_whole(
+                    lambda: run(*args, **kwargs), lambda error: keep_until(error, until)
+                )
 
         jaxpr, shapes = made(names is not False)
         named = None if names is False else Variables(jaxpr)
@@ -92,20 +116,7 @@ def trace(
             plain, shapes = made(False)
             if size(plain) != size(jaxpr):
                 jaxpr, named = plain, None
-        dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
-        debug = _compat.open_jaxpr(jaxpr).debug_info
-        in_tree = jax.tree.structure((dynamic, kwargs))
-        in_names = debug.arg_names or (None,) * in_tree.num_leaves
-        return Program(
-            jaxpr=jaxpr,
-            in_tree=in_tree,
-            out_tree=jax.tree.structure(shapes),
-            in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
-            out_names=tuple(name for name, _ in named_leaves("out", shapes)),
-            name=name_of(fn),
-            arguments=arguments_of(fn, dynamic, kwargs, given),
-            named=named,
-        )
+        return program(jaxpr, shapes, named)
 
     return _ToTrace(fn, traced)
 

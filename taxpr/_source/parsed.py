@@ -56,14 +56,27 @@ class Parsed:
             self.tree = ast.parse(python, file)
             whole = compile(python, file, "exec", dont_inherit=True)
         self.lines = text.split("\n")  # as Python counts: a form feed ends no line
-        self._codes: dict[tuple[str, int], list[CodeType]] = {}
-        for code in _codes_in(whole):
-            self._codes.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)
+        self._file = file
+        self._codes = _by_name([whole])
 
     def explains(self, code: CodeType) -> bool:
         """Whether the text is what the code was made from."""
-        found = self._codes.get((code.co_qualname, code.co_firstlineno), ())
-        return any(_same(code, other) for other in found)
+        key = code.co_qualname, code.co_firstlineno
+        every = (codes.get(key, ()) for codes in self._each_way())
+        return any(_same(code, other) for found in every for other in found)
+
+    def _each_way(self) -> Iterator[dict[tuple[str, int], list[CodeType]]]:
+        yield self._codes
+        yield self._codes_alone
+
+    @functools.cached_property
+    def _codes_alone(self) -> dict[tuple[str, int], list[CodeType]]:
+        """Those of each statement compiled alone, as IPython does.
+
+        Python calls ``jnp.tanh`` by other instructions where it sees that ``jnp`` is imported.
+        """
+        alone = (ast.Module([statement], []) for statement in self.tree.body)
+        return _by_name([compile(one, self._file, "exec", dont_inherit=True) for one in alone])
 
     def around(self, position: Position) -> list[ast.AST]:
         """The nodes of the tree that hold a position, outermost first."""
@@ -119,6 +132,14 @@ def _same(code: CodeType, other: CodeType) -> bool:
         _same(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else repr(a) == repr(b)
         for a, b in zip(code.co_consts, other.co_consts, strict=True)
     )
+
+
+def _by_name(codes: list[CodeType]) -> dict[tuple[str, int], list[CodeType]]:
+    found: dict[tuple[str, int], list[CodeType]] = {}
+    for whole in codes:
+        for code in _codes_in(whole):
+            found.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)
+    return found
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:

@@ -87,7 +87,12 @@ class Flow:
         return {id(eqn) for eqn in found if not is_taken_forward(eqn)}
 
     def is_unused(self, eqn: Any) -> bool:
-        """Whether an equation has results, none of which is used, and no effects."""
+        """Whether an equation has results, none of which is used, and no effects.
+
+        Where tracing failed, nobody knows what would have been used.
+        """
+        if self.graph.eqns and taxpr.is_unfinished(self.graph.eqns[-1]):
+            return False
         unused = self.graph.used.keys().isdisjoint(eqn.outvars)
         return unused and bool(eqn.outvars) and not eqn.effects
 

@@ -60,7 +60,8 @@ arguments:
   Keyword arguments: rate=0.1
   Not traced:        --static rate   (or its position: --static 2)
 
-exit codes: 0 written, 1 the function could not be traced, 2 what was asked for cannot be done.
+exit codes: 0 written, 1 the function could not be traced (then what was traced until the error is
+written), 2 what was asked for cannot be done.
 """
 
 
@@ -191,7 +192,7 @@ def _positive(kind: Any) -> Any:
 
 
 def _draw(options: argparse.Namespace) -> int:
-    drawing = _drawing(
+    drawing, error = _drawing(
         options,
         budget=options.budget,
         unfold=options.unfold,
@@ -203,12 +204,13 @@ def _draw(options: argparse.Namespace) -> int:
     print(f"{file}: {drawing.program.name}, {drawing.picture.counts}")
     if drawing.note:
         print(f"taxpr: {drawing.note}", file=sys.stderr)
-    return 0
+    return _done(error)
 
 
 def _text(options: argparse.Namespace) -> int:
-    print(_drawing(options).text().encode(errors="replace").decode())
-    return 0
+    drawing, error = _drawing(options)
+    print(drawing.text().encode(errors="replace").decode())
+    return _done(error)
 
 
 def _source(options: argparse.Namespace) -> int:
@@ -222,8 +224,20 @@ def _check(options: argparse.Namespace) -> int:
     return int(bool(found))
 
 
-def _drawing(options: argparse.Namespace, **more: Any) -> Drawing:
-    return draw(_program(options), **more)
+def _drawing(options: argparse.Namespace, **more: Any) -> tuple[Drawing, Exception | None]:
+    """The drawing of a function, or of what was traced of it until an error, and the error."""
+    try:
+        return draw(_program(options), **more), None
+    except Exception as error:
+        if taxpr.until_error(error) is None:
+            raise
+        return draw(error, **more), error
+
+
+def _done(error: Exception | None) -> int:
+    if error is not None:
+        raise error
+    return 0
 
 
 def _program(options: argparse.Namespace, names: bool | None = None) -> taxpr.Program:

@@ -173,6 +173,8 @@ class Drawing:
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
         tip = self._tips.eqn(address, eqn)
         marks += _marks(item)
+        if failure := taxpr.failure_of(eqn):
+            lines, marks = labels.failure_lines(failure), (*marks, "failed")
         if block.loss and block.loss.eqn is eqn:
             lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{backward.LOSS}"
             marks += ("loss",)
@@ -250,11 +252,15 @@ class Drawing:
         bare_operands = [k for k in range(len(eqn.invars)) if k not in entered]
         bare_results = [k for k in range(len(eqn.outvars)) if k not in returned]
         bare = bool(bare_operands or bare_results)
+        failure = taxpr.failure_of(eqn)
+        ended = ("failed",) if failure else ("unfinished",) if taxpr.is_unfinished(eqn) else ()
         outer = cluster
         if bare or len(item.blocks) > 1:
             outer = address
-            title = (*labels.source_lines(item.title), short.visible(eqn.primitive.name))
-            self.canvas.clusters.append(Cluster(address, "hop", title, tip, cluster, address))
+            title = labels.open_title(eqn, item.title)
+            self.canvas.clusters.append(
+                Cluster(address, "hop", title, tip, cluster, address, ended)
+            )
         made: list[list[Origin]] = [[] for _ in eqn.outvars]
         ends: dict[str, _Ends] = {}
         decides: list[str] = []
@@ -267,7 +273,10 @@ class Drawing:
             title = tuple(labels.block_lines(nested))
             if item.title and outer == cluster:
                 title = (*labels.source_lines(item.title), *title)
-            self.canvas.clusters.append(Cluster(block.address, "jaxpr", title, tip, outer, address))
+                title = (*labels.failure_lines(failure), *title[-1:]) if failure else title
+            self.canvas.clusters.append(
+                Cluster(block.address, "jaxpr", title, tip, outer, address, ended)
+            )
             drawn = ends[block.address] = self._nested(block, nested)
             inner = {*drawn.ins, *(origin.node for origin in drawn.outs)}
             self.canvas.belongs(inner, bool(_marks(item)))

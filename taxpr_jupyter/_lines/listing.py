@@ -46,7 +46,8 @@ class Line:
         used: The operands: letters, and literals such as `2.0:f32[]`.
         types: The types of the results, shortened.
         note: A short note, such as the number of equations inside.
-        held: The variables of the source that held the results of an equation, or "".
+        held: The variables of the source that held the results of an equation, or "". Of what
+            failed while it was traced: what it was given, where, and the error.
         marks: Flags for the style: "added" (a tag that was added interactively), "many" (several
             inputs or outputs), "state" (they belong to a state), "backward" (part of the backward
             pass).
@@ -214,13 +215,16 @@ class Lines:
         name = short.visible(eqn.primitive.name)
         kind: LineKind = "eqn"
         text, note, marks, fold, hidden = name, "", _marks(item), None, 0
-        params = labels.param_texts(eqn)
+        params, held = labels.param_texts(eqn), self._names.results(address, eqn)
+        if failure := taxpr.failure_of(eqn):
+            name = text = labels.failure_lines(failure)[0]
+            params, held, marks = [], self._names.failed(failure), (*marks, "failed")
         if taxpr.is_tag(eqn):
             kind = "injected" if address in self._marked.injected else "tag"
             marks += ("added",) if address in self._marked.added else ()
             text, name = labels.tag_lines(eqn)[0], "tag"
         elif taxpr.is_hop(eqn):
-            kind, fold, text = "hop", address, labels.hop_title(eqn)
+            kind, fold, text = "hop", address, name if failure else labels.hop_title(eqn)
             if self._fold:
                 inside = self._fold.sizes.inside(eqn)
                 note, hidden = labels.content(inside), 0 if item.open else inside.total
@@ -239,7 +243,7 @@ class Lines:
             fold=fold,
             open=item.open,
             hidden=hidden,
-            held=self._names.results(address, eqn),
+            held=held,
         )
 
 

@@ -98,8 +98,9 @@ class Node:
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
             what it makes), "rest" (it stands for what the reader left out), "plumbing" (it only
-            arranges values), "batched", "donated", "effect", "precision", "sharded" (what its
-            equation or value is), "written" (a state that is). In a comparison also "same",
+            arranges values), "failed" (an error ended the tracing there), "batched", "donated",
+            "effect", "precision", "sharded" (what its equation or value is), "written" (a state
+            that is). In a comparison also "same",
             "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         pair: Of a group of the backward pass, the address of what it is the backward pass of. In
@@ -165,7 +166,7 @@ class Cluster:
         tooltip: More about it, in several lines.
         parent: The id of the cluster around it, or None.
         fold: The address to fold, so that this becomes a node; "" of what cannot be folded.
-        marks: As of a `Node`.
+        marks: As of a `Node`; "unfinished" where an error ended the tracing inside.
         pair: As of a `Node`.
         cost: What it costs, in words.
     """

@@ -3,7 +3,7 @@
 A page can change the colours by setting the CSS variables
 
     --taxpr-text, --taxpr-muted, --taxpr-line, --taxpr-control, --taxpr-cluster,
-    --taxpr-state,
+    --taxpr-state, --taxpr-failed-fill, --taxpr-failed-line,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
     --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
     --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
@@ -77,6 +77,14 @@ def css(heated: bool) -> str:
         "stroke", "line", theme.LINE
     )
     rules[".node.unused text"] = _colour("fill", "muted", theme.MUTED)
+    failed = _colour("stroke", "failed-line", theme.FAILED_LINE)
+    rules[".node.failed.failed rect,.node.failed.failed path"] = (
+        _colour("fill", "failed-fill", theme.FAILED_FILL)
+        + failed
+        + f"stroke-width:{theme.FAILED_BORDER}px"
+    )
+    rules[".cluster.failed rect"] = f"{failed}stroke-width:1.4px"
+    rules[".cluster.unfinished rect"] = f"{failed}stroke-width:1.4px;stroke-dasharray:5 3"
     rules[".stub rect,.stub path,.again rect,.added rect,.added path,.rest rect"] = (
         "stroke-dasharray:4 2"
     )

@@ -60,6 +60,9 @@ LOOKS: Mapping[str, Look] = {
     "choice": Look("diamond", "#ffe9d1", CONTROL, (0, 9)),
 }
 
+FAILED_FILL, FAILED_LINE = "#ffd6d2", "#c02a1d"  # where an error ended the tracing
+FAILED_BORDER = 2.2  # points
+
 PLUMBING_OPACITY = 0.35  # of the fill of what only arranges values
 PLUMBING_FILL = "#f9fafb"  # the same where nothing is seen through it
 PRECISION_BORDER = 1.8  # points, of what changes how precise values are
@@ -103,6 +106,8 @@ CHANGES: Mapping[str, Change] = {
 def look_of(node: Node) -> Look:
     """How a node looks."""
     look = LOOKS["choice" if "choice" in node.marks else node.kind]
+    if "failed" in node.marks:
+        return replace(look, fill=FAILED_FILL, line=FAILED_LINE, border=FAILED_BORDER)
     step = heat_step(node)
     if step is not None:
         return replace(look, fill=HEATS[step])

@@ -27,7 +27,7 @@ from taxpr_jupyter._runs.devices import device_name, device_named, devices, plac
 from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
-from taxpr_jupyter._tracing.hints import hint
+from taxpr_jupyter._text.hints import hint
 
 _KEPT = 8  # cached compiled programs of one session
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 
 import taxpr
+from taxpr_jupyter._text.hints import hint_of
 from taxpr_jupyter._text.quantities import n_bytes, quantity
 
 LINE = 28  # characters in one line of a label
@@ -152,6 +154,8 @@ class Tooltips:
 
     def eqn(self, address: str, eqn: Any) -> str:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
+        if failure := taxpr.failure_of(eqn):
+            return tooltip([address, *self._failed(failure)])
         outs = " ".join(self.typed(var) for var in eqn.outvars)
         operands = " ".join(self._letter(atom) for atom in eqn.invars)
         held = self.results(address, eqn)
@@ -165,6 +169,20 @@ class Tooltips:
         if source := taxpr.source_of(eqn):
             lines.append(self._where(source))
         return tooltip(lines)
+
+    def failed(self, failure: taxpr.Failure) -> str:
+        """The same in one line, without the hint."""
+        place = self._where(failure.source) if failure.source else ""
+        return " · ".join(filter(None, (visible(failure.given), place, visible(failure.reason))))
+
+    def _failed(self, failure: taxpr.Failure) -> list[str]:
+        """What failed while it was traced: what the error says, where, and how to mend it."""
+        advice = hint_of(failure.error, failure.message)
+        head, *more = failure.message.splitlines() or [""]
+        lines = [f"{failure.error.__name__}: {head}", *(line for line in more if line.strip())]
+        lines += [f"given {failure.given}"] if failure.given else []
+        lines += [self._where(failure.source)] if failure.source else []
+        return lines + (textwrap.wrap(f"Hint: {advice}", TOOLTIP) if advice else [])
 
     def operand(self, atom: Any) -> str:
         """An operand: `d`, or `2.0:f32[]` for a literal."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 
+from taxpr_jupyter._text.hints import hint
 from taxpr_jupyter._text.short import shortened
-from taxpr_jupyter._tracing.hints import hint
 
 _NAMES = 60  # characters of a list of arguments
 

@@ -18,9 +18,9 @@ from taxpr_jupyter._states.adaptors import pure_call
 from taxpr_jupyter._states.model import PureCall
 from taxpr_jupyter._states.objects import is_traceable
 from taxpr_jupyter._states.traced import Statics, traced_pure, with_statics, without_statics
+from taxpr_jupyter._text.hints import LEAKED
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.advice import advise, uncallable
-from taxpr_jupyter._tracing.hints import LEAKED
 from taxpr_jupyter._tracing.titles import title
 
 TEXT = (
@@ -170,9 +170,14 @@ def _check_all_traceable(
 
 
 def traced_before(f: Any) -> taxpr.Program | None:
-    """The program if ``f`` is one, or a jaxpr or a traced function; None for anything else."""
+    """The program if ``f`` is one, or a jaxpr, a traced function, or an error of tracing one.
+
+    None for anything else.
+    """
     if isinstance(f, taxpr.Program):
         return f
+    if isinstance(f, BaseException):
+        return taxpr.until_error(f)
     if isinstance(f, jax.stages.Traced):
         return _of_jaxpr(f.jaxpr, f.fun_name)
     return _of_jaxpr(f, "jaxpr") if isinstance(getattr(f, "jaxpr", f), core.Jaxpr) else None

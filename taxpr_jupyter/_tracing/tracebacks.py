@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._tracing.hints import hint
+from taxpr_jupyter._text.hints import hint
 
 _OURS = ("taxpr", "taxpr_jupyter", "jax", "jaxlib", "IPython")
 _GLUE = (ast.__file__, contextlib.__file__, functools.__file__)

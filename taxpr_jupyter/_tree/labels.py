@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ _PLUMBING = frozenset({p.broadcast_in_dim_p, p.copy_p, p.reshape_p, p.squeeze_p,
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
 
+FAILED = "✗"  # before what failed while it was traced
 _SOURCE = 36  # characters in a line of source
 _BREAK = re.compile(r"[ ,(\[]|\.(?=[^\W\d])")  # after which a line of source may end
 _PARAM = 40  # characters of a param in the text of an equation
@@ -87,8 +89,20 @@ def source_lines(text: str) -> list[str]:
     return [text[:end].rstrip(), short.shortened(text[end:].lstrip(), _SOURCE)]
 
 
+def failure_lines(failure: taxpr.Failure) -> list[str]:
+    """The label of what failed while it was traced: its text, its operands, the error."""
+    text, given = short.visible(failure.text), short.visible(failure.given)
+    lines = [*source_lines(f"{FAILED} {text or 'failed'}"), short.shortened(given, 2 * short.LINE)]
+    reason = textwrap.wrap(
+        short.visible(failure.reason), 2 * short.LINE, max_lines=3, placeholder=" …"
+    )
+    return [line for line in (*lines, *reason) if line]
+
+
 def operation_lines(eqn: Any) -> list[str]:
     """The label of a first-order equation without the types of its results."""
+    if failure := taxpr.failure_of(eqn):
+        return failure_lines(failure)
     head = short.visible(eqn.primitive.name)
     if any(taxpr.is_literal(atom) for atom in eqn.invars):
         atoms = (short.literal_text(a) if taxpr.is_literal(a) else "•" for a in eqn.invars)
@@ -181,6 +195,13 @@ def tag_lines(eqn: Any) -> list[str]:
     if len(params) > 3:
         lines.append(f"+{len(params) - 3}")
     return [*lines, *_result_lines(eqn)]
+
+
+def open_title(eqn: Any, source: str) -> tuple[str, ...]:
+    """The label of the box around an open equation, which is all of a statement."""
+    if failure := taxpr.failure_of(eqn):
+        return tuple(failure_lines(failure))
+    return (*source_lines(source), short.visible(eqn.primitive.name))
 
 
 def hop_title(eqn: Any) -> str:

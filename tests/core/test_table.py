@@ -19,6 +19,8 @@ WITHOUT = {
     "call": "no public function of JAX leaves one behind",
     "eval_jaxpr": "inlined while tracing up to 0.11",
     "fused_call": "XLA on a CPU has none; see test_hops",
+    "failed": "of programs that were not traced to their end; see test_until_error",
+    "unfinished": "the same",
     "xla_pmap": "needs the pmap of jax 0.8 and older",
     "RematTraced": "behind a flag; see test_refusals",
     **dict.fromkeys(

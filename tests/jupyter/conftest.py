@@ -23,6 +23,7 @@ class Cell:
     def __init__(self, result, captured):
         self.result = result.result
         self.error = result.error_before_exec or result.error_in_exec
+        self.outputs = [output.data for output in captured.outputs]
         self.shown = ANSI.sub("", captured.stdout + captured.stderr)
 
 

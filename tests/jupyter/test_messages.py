@@ -10,7 +10,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session, compare, draw, panel
-from taxpr_jupyter._tracing.hints import hint
+from taxpr_jupyter._text.hints import hint
 
 
 def double(ctx, token, params):
@@ -178,8 +178,8 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
     assert isinstance(found.error, ValueError)
     assert found.error.__cause__ is not None
     assert "Traceback" not in found.shown
-    first, *_, last = found.shown.strip().splitlines()
-    assert first.startswith("ValueError: Reverse-mode differentiation does not work")
+    *shown, last = found.shown.strip().splitlines()
+    assert any(line.startswith("ValueError: Reverse-mode differentiation does") for line in shown)
     assert last.startswith("Hint: The gradient of a loop")
 
 

@@ -15,6 +15,7 @@ from taxpr._hops.entries import (
     parallel,
     solvers,
     state,
+    unfinished,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "parallel",
     "solvers",
     "state",
+    "unfinished",
 ]

@@ -10,6 +10,7 @@ import equinox as eqx  # pyright: ignore[reportMissingImports]
 import jax
 import jax.numpy as jnp
 
+import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.code import taking
 from taxpr_jupyter._states.model import PureCall, PureCode, like
@@ -67,7 +68,7 @@ def pure_call(
             leaves[place] = None
         return eqx.filter(jax.tree.unflatten(tree, leaves), eqx.is_array_like), after
 
-    jaxpr = jax.make_jaxpr(pure)(states, *given[0], **given[1])
+    jaxpr = taxpr.trace(pure)(states, *given[0], **given[1]).jaxpr
     return PureCall(
         fn=pure,
         states=states,

@@ -9,6 +9,7 @@ import haiku as hk  # pyright: ignore[reportMissingImports]
 import jax
 from jax.core import Tracer
 
+import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._states.objects import traceable, unique
@@ -78,7 +79,7 @@ def pure_call(
         return out, {**values, **after}
 
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), {**values, RNG: key})
-    jaxpr = jax.make_jaxpr(pure)(shapes, *args, **kwargs)
+    jaxpr = taxpr.trace(pure)(shapes, *args, **kwargs).jaxpr
     if any(isinstance(const, Tracer) for const in jaxpr.consts):
         raise PanelError(_LEAKED)
     # JAX flattens a dict in the order of its keys.

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx  # pyright: ignore[reportMissingImports]
 from flax.errors import TraceContextError  # pyright: ignore[reportMissingImports]
 
+import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.code import taking
 from taxpr_jupyter._states.free_variables import reached
@@ -86,7 +87,7 @@ def pure_call(
             for name, value in values.items()
         }
 
-    jaxpr = jax.make_jaxpr(pure)(states, *out.args[n_bound:], **out.kwargs)
+    jaxpr = taxpr.trace(pure)(states, *out.args[n_bound:], **out.kwargs).jaxpr
     note = f"The call makes new Variables, which are not shown: {', '.join(sorted(made))}."
 
     def write(values: Mapping[str, Any]) -> None:

@@ -118,11 +118,16 @@ _BY_MESSAGE: tuple[tuple[str, str], ...] = (
 
 def hint(error: BaseException) -> str | None:
     """One or two sentences that say how to fix a tracing error of JAX, or None."""
+    return hint_of(type(error), str(error))
+
+
+def hint_of(error: type[BaseException], message: str) -> str | None:
+    """The same for an error of this class that says so."""
     for kind, text in _BY_CLASS:
-        if isinstance(error, kind):
+        if issubclass(error, kind):
             return text
-    message = " ".join(str(error).split())
-    if isinstance(error, (TypeError, ValueError)):
+    message = " ".join(message.split())
+    if issubclass(error, (TypeError, ValueError)):
         for pattern, text in _BY_MESSAGE:
             if re.search(pattern, message):
                 return text

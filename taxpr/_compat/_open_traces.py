@@ -1,0 +1,166 @@
+"""What JAX was tracing when an error stopped it: read from the frames of the traceback."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from jax._src import config as _config
+from jax._src import core as _core
+from jax._src import source_info_util as _source_info_util
+from jax._src import traceback_util as _traceback_util
+from jax._src.interpreters import partial_eval as _partial_eval
+
+from taxpr._compat._jaxprs import is_jaxpr
+from taxpr._compat._types import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
+
+T = TypeVar("T")
+_untyped_core: Any = _core
+_untyped_config: Any = _config
+
+
+class Call(NamedTuple):
+    """A function that was running when the error was raised.
+
+    Attributes:
+        frame: Its frame.
+        instruction: The instruction that it had come to.
+    """
+
+    frame: FrameType
+    instruction: int
+
+
+class Begun(NamedTuple):
+    """A jaxpr as far as it was traced.
+
+    Attributes:
+        eqns: Its equations.
+        constvars: The variables of what its function closed over.
+        consts: Their values: arrays, or tracers of a jaxpr around it.
+        bare: A jaxpr of the same function with its inputs and nothing else.
+    """
+
+    eqns: list[JaxprEqn]
+    constvars: list[Var]
+    consts: list[Any]
+    bare: Jaxpr
+
+
+def traced_whole(trace: Callable[[], T], failed: Callable[[Exception], object]) -> T:
+    """The result of ``trace``. Where it raises, ``failed`` sees the error with all its frames.
+
+    What the caller gets is filtered as JAX filters it.
+    """
+
+    def run() -> T:
+        with _untyped_config.traceback_filtering("off"):
+            try:
+                return trace()
+            except Exception as error:
+                failed(error)
+                raise
+
+    filtered: Any = _traceback_util.api_boundary
+    return filtered(run)()
+
+
+def calls_of(traceback: TracebackType | None) -> Iterator[Call]:
+    """The functions of a traceback, outermost first."""
+    while traceback is not None:
+        yield Call(traceback.tb_frame, traceback.tb_lasti)
+        traceback = traceback.tb_next
+
+
+def trace_of(call: Call) -> Any:
+    """The trace of a function of JAX that traces a jaxpr; None of any other."""
+    # Their names differ, up to 0.8 `trace_to_jaxpr_dynamic`, then also without the ending.
+    if not call.frame.f_code.co_name.startswith("trace_to_jaxpr"):
+        return None
+    trace = call.frame.f_locals.get("trace")
+    return trace if isinstance(trace, _partial_eval.DynamicJaxprTrace) else None
+
+
+def begun(trace: Any) -> Begun:
+    """What a trace has come to."""
+    frame = trace.frame
+    known = dict(frame.constvar_to_val)
+    debug = frame.debug_info._replace(result_paths=None)  # these come when the function returns
+    return Begun(
+        eqns=frame.get_eqns(),
+        constvars=list(known),
+        # Up to 0.8 pairs of the value as JAX uses it and as it was given.
+        consts=[getattr(value, "canonical", value) for value in known.values()],
+        bare=_untyped_core.Jaxpr([], list(frame.invars), [], [], set(), debug),
+    )
+
+
+def atom_in(trace: Any, tracer: Any) -> Any:
+    """The variable, or literal, of a tracer of this trace; None of any other value."""
+    untyped: Any = tracer
+    own = isinstance(tracer, _partial_eval.DynamicJaxprTracer) and untyped._trace is trace
+    return untyped.val if own else None
+
+
+def arguments(call: Call) -> list[Any]:
+    """What a function was called with, in order, as it holds them now."""
+    info = inspect.getargvalues(call.frame)
+    names = [*info.args, *filter(None, [info.varargs, info.keywords])]
+    return [info.locals[name] for name in names if name in info.locals]
+
+
+def jaxprs_held(call: Call) -> list[ClosedJaxpr]:
+    """The closed jaxprs that a function holds, in its variables."""
+    held: Any = call.frame.f_locals.items()
+    # `cond` holds ``true_jaxpr_``, and then ``true_jaxpr`` with the constants of both branches.
+    found = {name.removesuffix("_"): v for name, v in held if is_jaxpr(v) and hasattr(v, "consts")}
+    return list(found.values())
+
+
+def about_jaxpr(debug_info: Any) -> tuple[str, str, str]:
+    """What a function was traced for, such as ``"scan"``, its name and its file."""
+    name = (debug_info.func_src_info or "").split(" at ")[0]
+    return debug_info.traced_for or "", name, debug_info.func_filename or ""
+
+
+class _Calls:
+    """Stands for a traceback of JAX, of which an equation's sources are read.
+
+    Args:
+        calls: The functions that were running, outermost first.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._codes = [call.frame.f_code for call in reversed(calls)]
+        self._instructions = [call.instruction for call in reversed(calls)]
+
+    def raw_frames(self) -> tuple[list[CodeType], list[int]]:
+        """The code of the functions, innermost first, and the instructions."""
+        return self._codes, self._instructions
+
+    def as_python_traceback(self) -> None:
+        """None, for there is no frame to show: JAX asks when running the equation fails."""
+
+
+def eqn_at(
+    calls: Sequence[Call],
+    like: JaxprEqn | None,
+    operands: Sequence[Any],
+    primitive: Primitive,
+    params: dict[str, Any],
+) -> JaxprEqn:
+    """An equation without results that these calls made.
+
+    Args:
+        calls: The functions that were running, outermost first.
+        like: An equation whose name scopes it has, or None.
+        operands: Its variables and literals.
+        primitive: Its primitive.
+        params: Its params.
+    """
+    stack: Any = like.source_info.name_stack if like else _source_info_util.NameStack()
+    where: Any = _Calls(calls)
+    source = _source_info_util.SourceInfo(where, stack)
+    return _untyped_core.new_jaxpr_eqn(list(operands), [], primitive, params, set(), source)

@@ -1,0 +1,101 @@
+"""The equations that end a program whose tracing failed: what failed, and what is open around it.
+
+`failed_p` stands for the statement that raised the error, `unfinished_p` for a call, loop or branch
+whose function had not returned yet. Neither has results, and neither can run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NoReturn
+
+from taxpr import _compat
+from taxpr._compat import Array, JaxprEqn, Source
+from taxpr._errors import RefusedError
+
+# Params of both equations:
+#   jaxprs   a tuple of closed jaxprs
+#   feeds    for each of them a tuple: the operand that feeds each input, or None
+#   failure  a `Failure`, or None
+failed_p = _compat.ManyResults("failed")
+unfinished_p = _compat.ManyResults("unfinished")
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why tracing ended at a statement.
+
+    Attributes:
+        error: The class of the error.
+        message: What it says.
+        text: The expression of the source that failed; "" where it is not known.
+        operands: What it was given: for each array its variable, or "", and its type, as the
+            function sees it, without the axes of `jax.vmap`.
+        source: The line of the user's own code; None where the error is not of that.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import taxpr
+        >>> def f(x, y):
+        ...     return jnp.sin(x) + y
+        >>> try:
+        ...     taxpr.trace(f)(jnp.ones(3), jnp.ones(4))
+        ... except TypeError as error:
+        ...     program = taxpr.until_error(error)
+        >>> failure = taxpr.failure_of(program.eqns[-1])
+        >>> failure.text, failure.source.line
+        ('jnp.sin(x) + y', 2)
+        >>> failure.operands
+        (('', 'f32[3]'), ('y', 'f32[4]'))
+    """
+
+    error: type[BaseException]
+    message: str
+    text: str
+    operands: tuple[tuple[str, str], ...]
+    source: Source | None
+
+    @property
+    def given(self) -> str:
+        """The operands in words, such as ``"x: f32[3], f32[4]"``."""
+        return ", ".join(": ".join(filter(None, pair)) for pair in self.operands)
+
+    @property
+    def reason(self) -> str:
+        """The error and the first sentence or two of what it says."""
+        head, *more = [line.strip() for line in self.message.splitlines() if line.strip()] or [""]
+        said = " ".join([head, *more[: head.endswith(":")]])
+        return ": ".join(filter(None, (self.error.__name__, said)))
+
+
+def failure_of(eqn: JaxprEqn) -> Failure | None:
+    """Why tracing ended at an equation; None where it did not, as at all but one.
+
+    Args:
+        eqn: An equation of a jaxpr, such as those of `until_error`.
+    """
+    return eqn.params["failure"] if eqn.primitive is failed_p else None
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise RefusedError(
+        "This is a program as far as it was traced when an error ended it: it can be looked at "
+        "and not run. Mend the function, and trace it again."
+    )
+
+
+def _types(*_: object, **__: object) -> list[Array]:
+    return []
+
+
+for _primitive in (failed_p, unfinished_p):
+    _compat.define(_primitive, impl=_refuse, types=_types)
+
+
+def is_unfinished(eqn: JaxprEqn) -> bool:
+    """Whether an equation is the one at which tracing ended, or one around that.
+
+    Args:
+        eqn: An equation of a jaxpr, such as those of `until_error`.
+    """
+    return eqn.primitive in (failed_p, unfinished_p)
