@@ -246,18 +246,21 @@ class Comparing:
 
     def _borders(self, side: Side, flow: Seen, status: Status) -> None:
         """Say of the opened wrappers what is in them, and that their inputs and outputs go."""
+        side.held = {name: var for name, var, _ in flow.consts}
         for i, nested in flow.opened.items():
             home = f"{flow.names[i]}/{nested.label}/"
             for word, atoms in (("in", nested.jaxpr.invars), ("out", nested.jaxpr.outvars)):
                 for k in range(len(atoms)):
                     side.ends[f"{home}{word}{k}"] = End(status, None)
+            for k in range(len(nested.jaxpr.constvars)):
+                side.ends.setdefault(f"{home}const{k}", End(status, None))
             inside = {
                 status
                 for status, name in zip(side.status[i + 1 :], flow.names[i + 1 :], strict=True)
                 if name.startswith(home)
             }
             side.opened[i] = "compared" if inside - {"same"} else "the same"
-        side.held = {name: var for name, var, _ in flow.consts}
+        side.converts = frozenset(flow.converts)
         side.again = frozenset(i for i, again in enumerate(flow.again) if again)
 
     def _outs(self, outs: Pairs, fixed: Pairs) -> None:

@@ -173,7 +173,7 @@ class _Reader:
         before, after = part.sides
         for side in part.sides:
             for i, (status, partner) in enumerate(zip(side.status, side.partner, strict=True)):
-                if partner >= 0:
+                if partner >= 0 or i in side.converts:
                     continue
                 eqn, name = side.eqns[i], side.names[i]
                 if i in side.opened:

@@ -50,6 +50,7 @@ class Side:
         opened: Wrappers that were looked through, by position: they have no partners, but what they
             wrap may have. It is ``"the same"`` or ``"compared"``.
         again: The equations in opened wrappers that a backward pass computes again.
+        converts: The equations in opened wrappers that convert a literal from outside.
         held: The variable of each constant, by name.
     """
 
@@ -61,6 +62,7 @@ class Side:
     ends: dict[str, End] = field(default_factory=dict)
     opened: dict[int, str] = field(default_factory=dict)
     again: frozenset[int] = frozenset()
+    converts: frozenset[int] = frozenset()
     held: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
@@ -195,5 +197,5 @@ def borders(side: Side, *words: str) -> Iterator[tuple[str, int, str, End]]:
     """
     for name, end in side.ends.items():
         word, k = parsed(name)
-        if word in words and ("/" not in name or word == "const"):
+        if word in words and ("/" not in name or name in side.held):
             yield word, k, name, end

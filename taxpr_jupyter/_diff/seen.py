@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import jax.numpy as jnp
+from jax import lax
+
 import taxpr
 from taxpr_jupyter._analysis.graph import CONST, INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import EqnKeys, Keys
@@ -32,7 +35,9 @@ class Seen:
         eqns: The equations, those in an opened wrapper after it.
         keys: The numbers of each equation.
         is_tag: Whether each equation is a tag.
-        skip: Whether it is a tag or an opened wrapper, which take no part in matching.
+        skip: Whether it is a tag, an opened wrapper or in `converts`: these are not matched.
+        converts: The equations in opened wrappers that convert a literal from outside. Where
+            nothing is wrapped, JAX has converted the number before.
         again: Whether a backward pass computes it again (`taxpr.Nested.recomputed`).
         operands: For each equation the source of each operand, before any tags.
         through: For each equation the tags that each operand goes through, last first.
@@ -42,7 +47,7 @@ class Seen:
         ends: For each source the outputs with this value.
         opened: The jaxpr of each opened wrapper, by position.
         consts: The constants, also of opened wrappers: name, variable, and the number of the value
-            or None.
+            or None. Without those of a wrapper that have a value of one before.
         literals: A literal of each number.
     """
 
@@ -58,12 +63,15 @@ class Seen:
         self.operands: list[list[Source]] = []
         self.through: list[list[tuple[int, ...]]] = []
         self.opened: dict[int, taxpr.Nested] = {}
+        self.converts: set[int] = set()
         self.consts: list[tuple[str, Any, int | None]] = []
         self.literals: dict[int, Any] = {}
+        self._held: dict[int, int] = {}  # the first constant of each value
         made: dict[Any, _Found] = {var: ((INPUT, k), ()) for k, var in enumerate(jaxpr.invars)}
         outs = self._read(jaxpr, consts, made, "", again=False)
         self.keys: list[EqnKeys] = [keys.eqn(eqn) for eqn in self.eqns]
-        self.skip = [is_tag or i in self.opened for i, is_tag in enumerate(self.is_tag)]
+        without = self.converts.union(self.opened)
+        self.skip = [is_tag or i in without for i, is_tag in enumerate(self.is_tag)]
         self.uses: dict[Source, list[tuple[int, int]]] = {}
         for i, operands in enumerate(self.operands):
             for k, source in enumerate(() if self.skip[i] else operands):
@@ -89,9 +97,15 @@ class Seen:
         # Some equations have operands for their constvars. Then the values are unknown.
         known = len(consts) == len(jaxpr.constvars)
         for k, var in enumerate(jaxpr.constvars):
-            made[var] = (CONST, len(self.consts)), ()
             value = self._numbers.value(consts[k]) if known else None
-            self.consts.append((f"{home}const{k}", var, value))
+            number = len(self.consts)
+            if home and value is not None:
+                number = self._held.get(value, number)
+            made[var] = (CONST, number), ()
+            if number == len(self.consts):
+                self.consts.append((f"{home}const{k}", var, value))
+            if value is not None:
+                self._held.setdefault(value, number)
 
         def of(atom: Any) -> _Found:
             if not taxpr.is_literal(atom):
@@ -118,5 +132,17 @@ class Seen:
                 within = f"{name}/{inner.label}/"
                 is_again = again or inner.recomputed
                 results = self._read(inner.jaxpr, inner.consts, inside, within, is_again)
+            elif home and found and found[0][0][0] == LITERAL and _converts_a_number(eqn, jaxpr):
+                self.converts.add(i)
+                results = found
             made.update(zip(eqn.outvars, results, strict=True))
         return [of(atom) for atom in jaxpr.outvars]
+
+
+def _converts_a_number(eqn: Any, jaxpr: Any) -> bool:
+    """Whether an equation converts a number of Python that its jaxpr is given, and it stays one."""
+    if eqn.primitive is not lax.convert_element_type_p or eqn.invars[0] not in jaxpr.invars:
+        return False
+    given, dtype = eqn.invars[0].aval, eqn.outvars[0].aval.dtype
+    wider = {"i": jnp.number, "f": jnp.inexact, "c": jnp.complexfloating}
+    return given.weak_type and jnp.issubdtype(dtype, wider.get(given.dtype.kind, given.dtype))

@@ -187,6 +187,51 @@ def test_constants_literals_and_effects():
         is_whole(one)
 
 
+W = jnp.arange(9.0).reshape(3, 3)
+
+
+def with_weights(x):
+    return jnp.tanh(x @ W) * 2 + jnp.cos(x)
+
+
+def with_a_number(x, n=3):
+    return jnp.tanh(x * n) + jnp.sin(x) / n
+
+
+def with_a_cut_number(x, n=2.5):
+    return x * jnp.asarray(n, int).astype(float)
+
+
+def three_times(fn, *args):
+    def program(x):
+        for _ in range(3):
+            x = fn(x, *args)
+        return x
+
+    program.__name__ = "program"
+    return program
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"), [(with_weights, ()), (with_a_number, (3,)), (with_a_number, (0.1,))]
+)
+def test_what_is_called_several_times_with_arrays_and_numbers_of_its_own(fn, args):
+    wrapped, bare = (taxpr.trace(three_times(one, *args))(V) for one in (jax.jit(fn), fn))
+    for programs, status in (((wrapped, bare), "removed"), ((bare, wrapped), "added")):
+        is_whole(found := diff(*programs))
+        assert said(found) == [(f"jit around {fn.__name__}", 3, status)]
+
+
+def test_another_number_and_another_array_in_a_wrapper_that_is_gone():
+    before = taxpr.trace(lambda x: jax.jit(with_a_number)(x, 3))(V)
+    found = diff(before, taxpr.trace(lambda x: with_a_number(x, 4))(V))
+    assert said(found)[0] == ("3→4.0", 2, "changed")
+    cut = taxpr.trace(lambda x: jax.jit(with_a_cut_number)(x, 2.5))(V)
+    assert len(diff(cut, taxpr.trace(lambda x: x * 2.5)(V)).changes) > 1
+    other = taxpr.trace(three_times(lambda x: jnp.tanh(x @ (W + 1)) * 2 + jnp.cos(x)))(V)
+    assert len(diff(taxpr.trace(three_times(jax.jit(with_weights)))(V), other).changes) > 1
+
+
 def test_tags_and_injectors_in_a_wrapper():
     def tagged(x):
         return taxpr.tag(jnp.sin(x), name="s") * 2
