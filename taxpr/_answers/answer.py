@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from taxpr._answers.charts import Chart, optional
-from taxpr._answers.tables import as_dict, html_table, plain, text_table
+from taxpr._answers.tables import as_dict, html_table, plain, text_table, texts
 from taxpr._errors import ArgumentError, TaxprError
 
 
@@ -77,6 +77,16 @@ class Answer:
         chart.draw(ax)
         ax.set_title(self.headline)
         return ax
+
+    def texts(self) -> list[list[str]]:
+        """The table as it is shown, of 60 rows at most: the names of its columns, then its rows.
+
+        Example:
+            >>> import taxpr
+            >>> taxpr.Answer("norms", [{"variable": "h", "norm": 1.5}]).texts()
+            [['variable', 'norm'], ['h', '1.5']]
+        """
+        return texts(self._shown())
 
     def to_pandas(self) -> Any:
         """The rows as a `pandas.DataFrame`.

@@ -47,10 +47,15 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def texts(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The names of columns, and the cells of each row that is shown."""
+    names = _names(rows)
+    return [names] + [[cell(row.get(name)) for name in names] for row in rows[:_MOST]]
+
+
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table in plain text: a line of names, and one for each row."""
-    names = _names(rows)
-    cells = [names] + [[cell(row.get(name)) for name in names] for row in rows[:_MOST]]
+    cells = texts(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)) for line in cells]
     return "\n".join([line.rstrip() for line in lines] + _more(rows))

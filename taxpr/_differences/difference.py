@@ -154,6 +154,8 @@ def first_difference(
         known = all(run.program.variables() for run in runs)
         chosen = where if where is not None or known else "*"
         (one, out, said), (two, other, more) = (run.record(chosen, memory) for run in runs)
+        if not known:  # of one alone they would keep its values from their partners
+            one, two = ([dataclasses.replace(p, variable=None) for p in of] for of in (one, two))
         pairs = aligned(one, two)
         if not pairs:
             raise ArgumentError(

@@ -22,6 +22,7 @@ from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines
 from taxpr_jupyter._code.values import keywords, value_code, written
 from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._model.messages import Question
 
 _ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
 _LONGEST = 2000  # the most characters of arguments that are written out
@@ -79,6 +80,7 @@ def code_of(
     sites: Sequence[SiteRow],
     held: Mapping[str, str] = MappingProxyType({}),
     states: StatesOf | None = None,
+    question: Question | None = None,
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
 
@@ -88,9 +90,13 @@ def code_of(
         sites: All tags, with their injectors.
         held: For values that a variable held a selector, such as ``var('scores')``.
         states: The states of the function, if it uses some.
+        question: What it asks instead of running.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
-    write = functools.partial(_body, source, added, sites, held, states, names)
+    if question is None or question == "injectors":
+        write = functools.partial(_body, source, added, sites, held, states, names, question)
+    else:
+        write = functools.partial(_asking, source, states, names, question)
     attached = [site.injector.source for site in sites if site.injector]
     called = [*source.named.values(), *source.given.values()]
     names.choose_own(write(), [*called, *attached])
@@ -105,6 +111,7 @@ def _body(
     held: Mapping[str, str],
     states: StatesOf | None,
     names: Names,
+    question: Question | None,
 ) -> str:
     """The code without its head."""
     call = ast.parse(source.call, mode="eval").body
@@ -127,12 +134,39 @@ def _body(
                 made = injector_code(site.injector, site.title, names)
                 lines.append(f"    {_selector(number, sites, program)}: {made},")
         lines.append("})")
+        if question:
+            compared = f"{names.module('taxpr')}.first_difference({program}, {injected})"
+            return "\n".join([*lines, f"{compared}({', '.join(traced)})"])
         inner, ctx = ", ".join([f"{injected}.ctx", *traced]), names.own("ctx")
         lines.append(f"{results}, {ctx} = {jit}({injected})({inner})")
         lines.append(f"{names.own('report')} = {injected}.report({ctx})")
     else:
         lines.append(f"{results.strip('()')} = {jit}({program})({', '.join(traced)})")
     return "\n".join(lines)
+
+
+def _asking(source: Source, states: StatesOf | None, names: Names, question: Question) -> str:
+    """Code that asks a question, of the function itself where that has no states and statics."""
+    call = ast.parse(source.call, mode="eval").body
+    assert isinstance(call, ast.Call)
+    lines, asked, traced = _given(source, names), ast.unparse(call.func), _arguments(call)
+    statics = source.static_argnums or source.static_argnames
+    if statics or states:
+        asked = names.own("program")
+        started, traced = _start(call, source, states, asked, names, variables=True)
+        if question == "check":
+            traced = []
+        if question == "bfloat16":  # a program has its types
+            if statics:
+                return "# A function with static arguments: session.first_difference('bfloat16')"
+            asked = names.own("pure")
+            started.pop()
+        lines += started
+    method, more = question, ""
+    if question in ("op by op", "bfloat16"):
+        method, more = "first_difference", f", {question!r}"
+    asking = f"{names.module('taxpr')}.{method}({asked}{more})({', '.join(traced)})"
+    return "\n".join([*lines, asking])
 
 
 def _given(source: Source, names: Names) -> list[str]:

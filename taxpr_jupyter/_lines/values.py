@@ -21,6 +21,7 @@ class LineValues:
 
     Attributes:
         steps: How many iterations the longest loop has that is in no other.
+        nonfinite: How many elements are not finite, by address; without those that all are.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -34,6 +35,8 @@ class LineValues:
     def __init__(self, recording: taxpr.Recording) -> None:
         self._found = {part.address: recording[part.address] for part in recording.parts}
         self.steps = max(map(_iterations, self._found.values()), default=0)
+        counts = {address: _nonfinite(one) for address, one in self._found.items()}
+        self.nonfinite = {address: number for address, number in counts.items() if number}
 
     def texts(self, step: int | None = None) -> dict[str, str]:
         """The text of each value, by its address.
@@ -54,6 +57,12 @@ def _iterations(one: taxpr.Recorded) -> int:
     fired = np.asarray(one.fired)
     ran = fired.any(tuple(range(1, fired.ndim)))
     return int(ran.nonzero()[0].max(initial=-1)) + 1
+
+
+def _nonfinite(one: taxpr.Recorded) -> int:
+    """How many elements are not finite, in all iterations together."""
+    stats = one.stats()
+    return round(float(stats.nonfinite) * stats.size) if stats else 0  # None of a PRNG key
 
 
 def _text(one: taxpr.Recorded, step: int | None) -> str:

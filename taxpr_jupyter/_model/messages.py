@@ -6,6 +6,9 @@ with them.
 
 from typing import Literal, NotRequired, TypedDict
 
+# A question about the program; those from `injectors` on compare it with another run.
+Question = Literal["find_nan", "flow", "check", "injectors", "op by op", "bfloat16"]
+
 # --- from the browser to the panel ----------------------------------------------------------------
 
 
@@ -106,10 +109,21 @@ class StartRun(TypedDict):
 
 
 class AskValues(TypedDict):
-    """Shows what the variables held in one iteration of the outermost loops; in all if it is -1."""
+    """Shows what the variables held in one iteration of the outermost loops; in all if it is -1.
+
+    With the injectors of the session, or without them.
+    """
 
     do: Literal["record"]
     step: int
+    injectors: bool
+
+
+class Ask(TypedDict):
+    """Asks a question of the program."""
+
+    do: Literal["ask"]
+    question: Question
 
 
 Message = (
@@ -124,6 +138,7 @@ Message = (
     | Between
     | StartRun
     | AskValues
+    | Ask
 )
 
 # Comes with each message: the name of the page, and the message's number there.
@@ -431,13 +446,35 @@ class Source(TypedDict):
 class Values(TypedDict):
     """What variables held in a recorded run: short texts by the addresses of the values.
 
-    ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1.
+    ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1;
+    ``injectors`` whether injectors took part, None if there are none.
     """
 
     step: int
     steps: int
     texts: dict[str, str]
     note: str
+    injectors: bool | None
+
+
+class AnswerRow(TypedDict):
+    """A row of an answer; an address that is empty cannot be selected."""
+
+    address: str
+    cells: list[str]
+
+
+class Answer(TypedDict):
+    """What a question answered; ``more`` rows are not sent, ``stale`` if edits came since."""
+
+    question: Question
+    headline: str
+    columns: list[str]
+    rows: list[AnswerRow]
+    more: int
+    notes: list[str]
+    code: str
+    stale: bool
 
 
 class Place(TypedDict):
@@ -457,7 +494,7 @@ class Traits(TypedDict):
     note: str
     call: str
     counts: str
-    view: Literal["picture", "source", "text", "outline", "compare"]
+    view: Literal["picture", "source", "ask", "text", "outline", "compare"]
     rows: Rows | Empty
     heat: str
     marks: dict[str, str]
@@ -474,6 +511,7 @@ class Traits(TypedDict):
     source_of: dict[str, list[int]]  # the lines of each element of the picture
     source_run: dict[str, str]  # what the last run says of lines, by their numbers
     source_values: Values | Empty
+    answer: Answer | Empty
     states: States | Empty
     tags: list[Tag]
     message: Said | Empty

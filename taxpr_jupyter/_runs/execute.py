@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -28,6 +28,8 @@ from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
+
+T = TypeVar("T")
 
 _KEPT = 8  # cached compiled programs of one session
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,
@@ -119,14 +121,14 @@ class Executor:
             run = dataclasses.replace(run, error=message, exception=error)
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
-    def recording(self, plan: Plan, device: str | None) -> taxpr.Recording:
-        """The values of the variables of the untouched program, see `taxpr.watch`."""
+    def asked(self, plan: Plan, device: str | None, question: Callable[..., T]) -> T:
+        """What a question such as ``taxpr.watch(f)`` answers, of the states and arguments."""
         self._refuse_shapes()
         target = self._target(device)
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
-            return taxpr.watch(plan.program)(*args, **kwargs)
+            return question(*args, **kwargs)
 
     def trimmed(self, kept_bytes: float) -> list[Any]:
         """Keep untouched outputs of the last device, and of others up to a size. Returns them."""

@@ -15,6 +15,7 @@ from taxpr_jupyter._edits.edits import Edited
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._model.messages import Question
 from taxpr_jupyter._model.model import HeatKind, Picture
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
@@ -145,8 +146,13 @@ class Renderer:
         """
         return _outline.tags_table(self._store.edited.sites, color=color)
 
-    def code(self) -> str:
+    def code(self, question: Question | None = None) -> str:
         """Python that traces, tags, injects and runs the same, without the session.
+
+        Args:
+            question: A question that it asks instead of running: ``"find_nan"``, ``"flow"``,
+                ``"check"``, or what `first_difference` compares with: ``"injectors"``,
+                ``"op by op"``, ``"bfloat16"``.
 
         Example:
             >>> import jax.numpy as jnp
@@ -155,6 +161,8 @@ class Renderer:
             >>> attached = session.attach("0:sin", "scale", factor=2.0)
             >>> print(session.code().splitlines()[-1])
             report = injected.report(ctx)
+            >>> print(session.code("find_nan").splitlines()[-1])
+            taxpr.find_nan(jnp.sin)(0.5)
         """
         with self._store.lock:
             edits = self._store.edits
@@ -163,7 +171,7 @@ class Renderer:
             held = {address: edited.program.var_of(address) for address in edits.tags}
             # Lines may be others where the code runs.
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
-            return code_of(self._source, edits.tags, edited.sites, held, states)
+            return code_of(self._source, edits.tags, edited.sites, held, states, question)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.

@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 import numbers
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import jax
 
 import taxpr
 from taxpr_jupyter._edits.attach import Attached
-from taxpr_jupyter._errors import PanelError, UnderWayError
+from taxpr_jupyter._errors import PanelError, UnderWayError, one_line
 from taxpr_jupyter._runs.clock import OnPhase
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor, Plan
@@ -23,7 +23,9 @@ from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.trials import Trials
-from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._stoppable import CancelledError, stoppable
+
+T = TypeVar("T")
 
 _RUNS_KEPT = 10
 
@@ -172,30 +174,33 @@ class Runner:
             self._trim()
             return run
 
-    def watch(self, device: str | None = None) -> taxpr.Recording:
-        """Runs the program without injectors, and keeps the values of its variables.
+    def asked(
+        self,
+        question: Callable[[Plan], Callable[..., T]],
+        device: str | None,
+        cancel: threading.Event | None,
+    ) -> T:
+        """What a question answers, of the states and arguments.
 
         Args:
+            question: Gives a function of these.
             device: One of `devices`; by default where JAX would run it.
-
-        Returns:
-            A `taxpr.Recording`.
+            cancel: As for `run`.
 
         Raises:
-            PanelError: A run is under way.
-            SelectorError: The program knows no variables, see ``names`` of `Session`.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> def f(x):
-            ...     y = jnp.sin(x)
-            ...     return y * 2
-            >>> Session(f, (0.0,)).watch()["y"]
-            y: float32[], 0 … 0, mean 0
+            PanelError: A run is under way, or the question cannot be asked.
+            CancelledError: ``cancel`` was set.
         """
+
+        def ask() -> T:
+            return self._executor.asked(plan, device or self._device, question(plan))
+
         with self._alone():
-            return self._executor.recording(self._plan(again=True), device or self._device)
+            plan = self._plan(again=True)
+            try:
+                return stoppable(ask, cancel and cancel.is_set, python=False)
+            except taxpr.TaxprError as error:
+                raise PanelError(one_line(error)) from error
 
     def finish(self, run: Run) -> Run:
         """Looks at all of a live run, and puts what it found in its place; see `run`.

@@ -16,6 +16,7 @@ from taxpr_jupyter._runs.devices import device_named
 from taxpr_jupyter._runs.execute import Executor
 from taxpr_jupyter._runs.released import KEPT_BYTES
 from taxpr_jupyter._runs.run import Run
+from taxpr_jupyter._session.asker import Asker
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.handover import hand_over
@@ -115,6 +116,7 @@ class Session:
         self._navigator = Navigator(store, renderer)
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
+        self._asker = Asker(store, self._runner, start.fn)
 
     tag = of("_editor", Editor.tag)
     untag = of("_editor", Editor.untag)
@@ -169,7 +171,11 @@ class Session:
     stale = of("_runner", Runner.stale)
     kept_bytes = of("_runner", Runner.kept_bytes)
     finish = of("_runner", Runner.finish)
-    watch = of("_runner", Runner.watch)
+    watch = of("_asker", Asker.watch)
+    find_nan = of("_asker", Asker.find_nan)
+    flow = of("_asker", Asker.flow)
+    check = of("_asker", Asker.check)
+    first_difference = of("_asker", Asker.first_difference)
     release = of("_runner", Runner.release)
     devices = of("_runner", Runner.devices)
     write_states = of("_runner", Runner.write_states)

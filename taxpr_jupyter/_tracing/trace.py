@@ -41,11 +41,13 @@ class Traced:
         static_argnums: The positions of static arguments.
         static_argnames: The names of static arguments.
         notes: Remarks for the user.
+        fn: The function that was traced, of the traced arguments, with states of these first.
         pure: The pure call if the function uses states, else None. With states, the program takes
             them first and returns them after the result.
     """
 
     program: taxpr.Program
+    fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     static_argnums: tuple[int, ...]
@@ -98,6 +100,7 @@ def traced(
         raise PanelError(LEAKED)
     return Traced(
         program=dataclasses.replace(program, name=title(fn, program.name)),
+        fn=pure.fn if pure else without_statics(fn, args, kwargs, statics)[0],
         args=tuple(arg for k, arg in enumerate(args) if k not in statics.nums),
         kwargs={name: value for name, value in kwargs.items() if name not in statics.names},
         static_argnums=statics.nums,

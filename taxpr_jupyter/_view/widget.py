@@ -16,6 +16,7 @@ from taxpr_jupyter._view import interrupts
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import Jobs
 from taxpr_jupyter._view.messages import Messages
+from taxpr_jupyter._view.parts.asking import AskView
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
@@ -60,10 +61,12 @@ class PanelView(ipywidgets.VBox):
         fields = StateFields(known, graph, jobs)
         self._comparing = CompareView(known, graph, jobs)
         self._sourcing = SourceView(known, graph, jobs)
+        self._asking = AskView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
-        parts = controls.handle, finding.handle, fields.handle, self._sourcing.handle, self._on_page
-        self.messages = messages = Messages(graph, jobs, self._running, *parts)
+        parts = controls, finding, fields, self._sourcing, self._asking
+        handles = [*(part.handle for part in parts), self._on_page]
+        self.messages = messages = Messages(graph, jobs, self._running, *handles)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
         graph.saved = mark_of(self.model_id)
@@ -113,10 +116,10 @@ class PanelView(ipywidgets.VBox):
                 self._comparing.changed()
             if change in ("tags", "injectors", "tried", "values", "states"):
                 graph.stale = session.stale
+                self._sourcing.forget(change)
+                self._asking.changed(change)
             if change in ("values", "states"):
                 self._running.live()
-            if change == "states":
-                self._sourcing.forget()
             if not session.error:
                 self.jobs.say("")
 

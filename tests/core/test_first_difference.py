@@ -103,6 +103,15 @@ def test_two_inputs():
     assert (found.first.index, found.first.a, found.first.b) == ((0,), -1.0, -2.0)
 
 
+def test_the_values_of_variables_are_compared_with_a_program_that_knows_none():
+    program = taxpr.trace(model, names=True)(X).tag_at(taxpr.var("last"), name="last")
+    found = first_difference(program, program.inject(taxpr.scale(0.5)))(X)
+    assert [row.variable for row in found.rows] == ["2:add.0", "out"]
+    inner = program.tag_at(taxpr.var("gate"), name="gate")
+    found = first_difference(program, inner.inject(taxpr.scale(0.5), where="gate"))(X)
+    assert {"state#1", "gates", "total", "out"} <= {row.variable for row in found.rows}
+
+
 def test_an_edit_is_found():
     def f(x):
         a = jnp.sin(x)
@@ -306,7 +315,7 @@ def test_answers_are_shown():
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: first_difference(model, 3)(X), "3 is no way to run something"),
+        (lambda: first_difference(model, "three")(X), "'three' is no way to run something"),
         (lambda: first_difference(model, "int32")(X), "'int32' is no way to run something"),
         (lambda: first_difference(3, model)(X), "not a function"),
         (lambda: first_difference(lambda p, x: p * x)(X, X), "a tuple of all arguments"),

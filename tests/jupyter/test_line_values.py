@@ -82,7 +82,7 @@ def test_the_panel_records_once_and_shows_each_iteration(session):
     graph = view.graph
 
     def send(step):
-        graph._handle_custom_msg({"do": "record", "step": step}, [])
+        graph._handle_custom_msg({"do": "record", "step": step, "injectors": True}, [])
         assert view.wait(60)
         return graph.source_values
 
@@ -95,7 +95,7 @@ def test_the_panel_records_once_and_shows_each_iteration(session):
 def test_what_cannot_be_recorded_is_said():
     session = Session(f, (XS, LIMIT), names=False)
     view = view_for(session)
-    view.graph._handle_custom_msg({"do": "record", "step": -1}, [])
+    view.graph._handle_custom_msg({"do": "record", "step": -1, "injectors": True}, [])
     assert view.wait(60)
     assert "names=True" in view.graph.message["text"]
     assert view.graph.source_values == {}

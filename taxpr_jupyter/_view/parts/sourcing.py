@@ -6,7 +6,9 @@ of lines held in a recorded run is the trait `source_values`.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,11 +20,12 @@ from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import stats
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import READING, RECORDING, Jobs
+from taxpr_jupyter._view.jobs import CANCELLED, READING, RECORDING, Jobs
 
-WITHOUT = "Values of a run without injectors."
+WITH, WITHOUT = "Values of a run with the injectors.", "Values of a run without injectors."
 
 
 class SourceView:
@@ -33,8 +36,8 @@ class SourceView:
         self._graph = graph
         self._jobs = jobs
         self._seen = False
-        self._values: LineValues | None = None
-        self._notes = ""
+        self._kept: dict[bool, Kept] = {}  # by whether injectors took part
+        self._with = False  # which of them is shown
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is not there is made, on a thread."""
@@ -57,43 +60,59 @@ class SourceView:
     def ran(self) -> None:
         """Shows what the last run says of lines."""
         if self._seen and self._graph.source:
-            said = self._jobs.attempt(_not_finite, self._session) or {}
+            recorded = self._kept[self._with].values.nonfinite if self._kept.get(self._with) else {}
+            said = self._jobs.attempt(_not_finite, self._session, recorded) or {}
             self._graph.source_run = {str(line): words for line, words in said.items()}
 
     def handle(self, message: Message) -> bool:
         """Shows what variables held; the first time the program runs for it."""
         match message:
-            case {"do": "record", "step": step}:
-                if self._values is None:
-                    self._jobs.start(RECORDING, self._record, "recording", said=True)
-                else:
+            case {"do": "record", "step": step, "injectors": injectors}:
+                self._with = injectors and bool(self._session.injectors)
+                if self._with in self._kept:
                     self._show(step)
+                else:
+                    work = functools.partial(self._record, self._with, step)
+                    self._jobs.start(RECORDING, work, "recording", said=True)
             case _:
                 return False
         return True
 
-    def forget(self) -> None:
-        """Says that a run would have other values now."""
-        self._values, self._graph.source_values = None, {}
+    def forget(self, change: str) -> None:
+        """Says that a run would have other values now: one with injectors, or any."""
+        for with_them in (True, False) if change == "states" else (True,):
+            if self._kept.pop(with_them, None) and with_them == self._with:
+                self._graph.source_values = {}
+                self.ran()
 
-    def _record(self, task: Task) -> None:
-        recording = self._jobs.attempt(self._session.watch)
+    def _record(self, injectors: bool, step: int, task: Task) -> None:
+        recording = None
+        try:
+            recording = self._jobs.attempt(
+                self._session.watch, cancel=task.cancelled, injectors=injectors
+            )
+        except CancelledError:
+            self._jobs.say(CANCELLED)
         with self._jobs.lock:
             if self._jobs.end(task) and recording and not task.cancelled.is_set():
-                self._values = LineValues(recording)
                 skipped = len(recording.skipped)
                 more = [f"{count_of(skipped, 'value')} could not be read."] if skipped else []
-                self._notes = " ".join([WITHOUT, *recording.notes, *more])
-                self._show(-1)
+                notes = " ".join([WITH if injectors else WITHOUT, *recording.notes, *more])
+                self._kept[injectors] = Kept(LineValues(recording), notes)
+                self._with = injectors
+                self._show(step)
 
     def _show(self, step: int) -> None:
-        assert self._values is not None
+        values, notes = self._kept[self._with]
+        step = min(step, values.steps - 1)
         self._graph.source_values = {
             "step": step,
-            "steps": self._values.steps,
-            "texts": self._values.texts(None if step < 0 else step),
-            "note": self._notes,
+            "steps": values.steps,
+            "texts": values.texts(None if step < 0 else step),
+            "note": notes,
+            "injectors": self._with if self._session.injectors else None,
         }
+        self.ran()
 
     def _read(self, task: Task) -> None:
         def read() -> Any:
@@ -108,14 +127,20 @@ class SourceView:
                 self.ran()
 
 
-def _not_finite(session: Session) -> dict[int, str]:
-    """The lines whose values are not finite, where the last run tells the values: words by line."""
-    run = session.last
-    if run is None or run.error or run.cancelled or run.live:
-        return {}
-    found = dict(_at_tags(session, run))
-    for address, number in _at_outputs(session.program, run).items():
-        found.setdefault(address, number)
+class Kept(NamedTuple):
+    """A recorded run, and what is said of it."""
+
+    values: LineValues
+    notes: str
+
+
+def _not_finite(session: Session, recorded: Mapping[str, int]) -> dict[int, str]:
+    """The lines whose values are not finite in a recorded run, or the last one: words by line."""
+    run, found = session.last, dict(recorded)
+    if not (run is None or run.error or run.cancelled or run.live):
+        found |= _at_tags(session, run)
+        for address, number in _at_outputs(session.program, run).items():
+            found.setdefault(address, number)
     lines = session.lines_of(found)
     most: dict[int, int] = {}
     for address, numbers in lines.items():

@@ -13,6 +13,7 @@
  *   off(event: string, callback: () => void): void }} Model
  */
 
+import { Ask } from "./ask.js";
 import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
 import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, table, textField, zoomTools } from "./dom.js";
@@ -209,7 +210,7 @@ function drawResults(run) {
 }
 
 /** Python code with a button that copies it. @param {string} code @param {(s: string) => void} say */
-function drawCode(code, say) {
+function drawCopied(code, say) {
   const text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Python code" }, code);
   const copy = async () => {
     try {
@@ -221,7 +222,7 @@ function drawCode(code, say) {
       say("Selected. Copy it with Ctrl+C or Cmd+C.");
     }
   };
-  return [h("summary", {}, "Python code that redoes this"), button("Copy", copy), text];
+  return [button("Copy", copy), text];
 }
 
 /**
@@ -316,19 +317,22 @@ function render({ model, el }) {
   const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
   const outline = new Lines("Outline of the program", "tx-outline", onRow);
+  const choose = (/** @type {string} */ address) => {
+    if (!address) return select("");
+    send({ do: "reveal", address });
+    find.bring(address);
+  };
   const source = new SourceLines({
-    choose: (address) => {
-      if (!address) return select("");
-      send({ do: "reveal", address });
-      find.bring(address);
-    },
+    choose,
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
-    record: (step) => send({ do: "record", step }),
+    record: (step, injectors) => send({ do: "record", step, injectors }),
   });
+  const ask = new Ask(send, choose, (words) => drawCopied(words, say));
   source.follow(stage);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "source", title: "Source", panel: source.panel, beside: stage, shown: () => source.reveal() },
+    { name: "ask", title: "Ask", panel: ask.panel, beside: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "text", title: "Text", panel: text.panel, shown: () => text.reveal() },
     { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
     { name: "compare", title: "Compare", panel: compare.panel, shown: () => compare.shown() },
@@ -349,6 +353,7 @@ function render({ model, el }) {
     ),
     stage,
     source.panel,
+    ask.panel,
     text.panel,
     outline.panel,
     compare.panel,
@@ -411,8 +416,9 @@ function render({ model, el }) {
     rows: (sent) => "view" in sent && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
-      heat.classList.toggle("tx-unseen", !["picture", "source"].includes(name));
-      tools.classList.toggle("tx-unseen", !["picture", "source", "compare"].includes(name));
+      const pictured = ["picture", "source", "ask"].includes(name);
+      heat.classList.toggle("tx-unseen", !pictured);
+      tools.classList.toggle("tx-unseen", !pictured && name !== "compare");
       scale.textContent = `${Math.round(100 * seen().place.scale)}%`;
     },
     comparison: (comparison) => compare.show(comparison),
@@ -420,6 +426,7 @@ function render({ model, el }) {
     source_of: (lines) => source.know(lines),
     source_run: (said) => source.ran(said),
     source_values: (values) => source.values(values),
+    answer: (answer) => ask.show(answer),
     found: (found) => find.found(found),
     slice: (slice) => {
       find.sliced(slice);
@@ -427,14 +434,17 @@ function render({ model, el }) {
       if (source.light(slice.line ?? "")) picture.goTo(slice.elements?.[0] ?? "");
     },
     selected: (address) => {
-      for (const view of [picture, source, text, outline]) view.select(address);
+      for (const view of [picture, source, ask, text, outline]) view.select(address);
       inspect();
     },
     inspection: inspect,
     states: (shown) => states.show(shown),
-    tags: () => model.get("selected") || inspect(),
+    tags: (tags) => {
+      ask.injectors(tags.some((tag) => tag.injector));
+      if (!model.get("selected")) inspect();
+    },
     message: (said) => ("text" in said ? say(said.text, said.error) : say("")),
-    code: (words) => redraw(code, drawCode(words, say)),
+    code: (words) => redraw(code, [h("summary", {}, "Python code that redoes this"), ...drawCopied(words, say)]),
     stale: (stale) => {
       for (const part of [results, ran]) part.classList.toggle("tx-stale", stale);
     },

@@ -28,9 +28,10 @@ const which = (/** @type {string[]} */ addresses, /** @type {string} */ selected
 
 export class SourceLines {
   /**
-   * @param {{ choose(address: string): void, light(place: string): void, record?(step: number): void }} act
+   * @param {{ choose(address: string): void, light(place: string): void, record?(step: number, injectors: boolean): void }} act
    *   What to call when a variable, or a line, was chosen; with an empty text to undo that. And when
-   *   the values of an iteration are asked for, -1 for those of all; where nothing can run, nothing.
+   *   the values of an iteration are asked for, -1 for those of all, with injectors or without; where
+   *   nothing can run, nothing.
    */
   constructor(act) {
     this.act = act;
@@ -50,12 +51,16 @@ export class SourceLines {
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
     /** @type {Record<string, string>} */
     this.held = {};
-    this.run = button("Record values", () => this.act.record?.(-1), { title: "Run the program, and show what each variable held" });
-    this.step = h("input", { type: "range", min: "-1", "aria-label": "Iteration of the loops", input: () => this.act.record?.(Number(this.step.value)) });
+    const record = (/** @type {number} */ step) => this.act.record?.(step, this.with.checked);
+    this.run = button("Record values", () => record(-1), { title: "Run the program, and show what each variable held" });
+    this.step = h("input", { type: "range", min: "-1", "aria-label": "Iteration of the loops", input: () => record(Number(this.step.value)) });
+    this.with = h("input", { type: "checkbox", change: () => record(Number(this.step.value)) });
+    this.with.checked = true;
+    this.both = h("label", { class: "tx-unseen" }, this.with, "with the injectors");
     this.shown = h("output", {});
     this.which = h("label", { class: "tx-unseen" }, this.step, this.shown);
     this.of = h("span", { class: "tx-hint" });
-    const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.which, this.of) : null;
+    const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
     this.panel = h("div", { class: "tx-source" }, this.key, bar, this.note, this.grid, this.tail);
     this.grid.addEventListener("click", (event) => this.#click(event));
     this.grid.addEventListener("keydown", (event) => this.#key(event));
@@ -123,8 +128,10 @@ export class SourceLines {
     this.run.textContent = there ? "Recorded" : "Record values";
     this.run.disabled = there;
     this.which.classList.toggle("tx-unseen", !there || !values.steps);
+    this.both.classList.toggle("tx-unseen", !there || values.injectors === null);
     this.of.textContent = there ? values.note : "";
     if (there) {
+      this.with.checked = values.injectors ?? true;
       this.step.max = String(values.steps - 1);
       if (document.activeElement !== this.step) this.step.value = String(values.step);
       this.shown.textContent = values.step < 0 ? "all iterations" : `iteration ${values.step} of 0 to ${values.steps - 1}`;

@@ -1,0 +1,194 @@
+"""The part of a session that asks the questions of taxpr of its call, and records its values."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._runs.execute import Plan
+from taxpr_jupyter._runs.held import held_with_injectors
+from taxpr_jupyter._session.runner import Runner
+from taxpr_jupyter._session.store import Store
+
+
+class Asker:
+    """Asks questions of the traced call.
+
+    Args:
+        fn: The function, of the traced arguments.
+    """
+
+    def __init__(self, store: Store, runner: Runner, fn: Callable[..., Any]) -> None:
+        self._store = store
+        self._runner = runner
+        self._fn = fn
+
+    def watch(
+        self,
+        device: str | None = None,
+        cancel: threading.Event | None = None,
+        *,
+        injectors: bool = True,
+    ) -> taxpr.Recording:
+        """Runs the program, and keeps the values of its variables.
+
+        Args:
+            device: One of `devices`; by default where JAX would run it.
+            cancel: As for `run`.
+            injectors: Whether to run it with the injectors. A value with one is then what the
+                injector returned.
+
+        Returns:
+            A `taxpr.Recording`.
+
+        Raises:
+            PanelError: A run is under way; the program knows no variables, see ``names`` of
+                `Session`; an injector cannot work.
+            CancelledError: ``cancel`` was set.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.cos(x)
+            ...     return y * 2
+            >>> session = Session(f, (0.0,))
+            >>> attached = session.attach("0:cos", "scale", factor=3.0)
+            >>> session.watch()["y"], session.watch(injectors=False)["y"]
+            (y: float32[], 3 … 3, mean 3, y: float32[], 1 … 1, mean 1)
+        """
+
+        def watched(plan: Plan) -> Callable[..., taxpr.Recording]:
+            with_them = injectors and bool(plan.attached)
+            return held_with_injectors(plan) if with_them else taxpr.watch(plan.program)
+
+        return self._runner.asked(watched, device, cancel)
+
+    def find_nan(
+        self, device: str | None = None, cancel: threading.Event | None = None
+    ) -> taxpr.NanFound:
+        """Where the first value comes from that is not finite; see `taxpr.find_nan`.
+
+        Args:
+            device: One of `devices`; by default where JAX would run it.
+            cancel: As for `run`.
+
+        Returns:
+            A `taxpr.NanFound`, which is false if all results are finite.
+
+        Raises:
+            PanelError: A run is under way.
+            CancelledError: ``cancel`` was set.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.log(x)
+            ...     return y * 2
+            >>> found = Session(f, (jnp.zeros(2),)).find_nan()
+            >>> found.rows[0].variable, found.rows[0].what
+            ('y', '-inf')
+        """
+        return self._runner.asked(lambda plan: taxpr.find_nan(plan.program), device, cancel)
+
+    def flow(self, device: str | None = None, cancel: threading.Event | None = None) -> taxpr.Flow:
+        """How large values are, and the gradients that flow back to them; see `taxpr.flow`.
+
+        Args:
+            device: One of `devices`; by default where JAX would run it.
+            cancel: As for `run`.
+
+        Returns:
+            A `taxpr.Flow`.
+
+        Raises:
+            PanelError: A run is under way; the result is no scalar, nor a tuple that begins with
+                one.
+            CancelledError: ``cancel`` was set.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> [row] = Session(lambda x: jnp.sum(x**2), (jnp.ones(4),)).flow().rows
+            >>> row.norms, row.grads
+            (array([2.]), array([4.]))
+        """
+        return self._runner.asked(lambda plan: taxpr.flow(plan.program), device, cancel)
+
+    def check(self) -> taxpr.Answer:
+        """What is suspicious in the program, without running it; see `taxpr.check`.
+
+        Returns:
+            An `Answer` with a row for each finding, which is false if there is none.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def root(x):
+            ...     y = jnp.where(x > 0, jnp.sqrt(x), 0.0)
+            ...     return y
+            >>> [row.rule for row in Session(root, (jnp.ones(3),)).check().rows]
+            ['where-gradient']
+        """
+        return taxpr.check(self._store.program)()
+
+    def first_difference(
+        self,
+        b: Any = None,
+        device: str | None = None,
+        cancel: threading.Event | None = None,
+        *,
+        atol: float | None = None,
+        rtol: float | None = None,
+    ) -> taxpr.Answer:
+        """Where the program stops agreeing with another run; see `taxpr.first_difference`.
+
+        Args:
+            b: The other run: None for the program with its injectors; ``"op by op"`` for each
+                equation by itself; a dtype such as ``"bfloat16"`` for the function with all floats
+                among its arguments cast.
+            device: One of `devices`; by default where JAX would run it.
+            cancel: As for `run`.
+            atol: Numbers may differ by ``atol + rtol * abs(b)``; by default by rounding.
+            rtol: See ``atol``.
+
+        Returns:
+            An `Answer` with a row for each value that differs, the first one first; it is false if
+            both agree.
+
+        Raises:
+            PanelError: A run is under way; no injector is attached; ``b`` says no way to run
+                something.
+            CancelledError: ``cancel`` was set.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.cos(x)
+            ...     z = y + 1
+            ...     return z * 2
+            >>> session = Session(f, (0.0,))
+            >>> attached = session.attach("0:cos", "scale", factor=3.0)
+            >>> session.first_difference().first.variable
+            'z'
+        """
+
+        def compared(plan: Plan) -> Callable[..., taxpr.Answer]:
+            one: Any = plan.program
+            other = b
+            if b is None:
+                if not plan.attached:
+                    raise PanelError("No injector is attached: there is nothing to compare with")
+                injected = self._store.edited.injected()
+                other = dataclasses.replace(injected, name=f"{plan.program.name} with injectors")
+            elif b != "op by op":
+                one = self._fn
+            return taxpr.first_difference(one, other, atol=atol, rtol=rtol)
+
+        return self._runner.asked(compared, device, cancel)

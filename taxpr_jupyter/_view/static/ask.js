@@ -1,0 +1,119 @@
+// @ts-check
+/**
+ * The questions about a program, and what the last one answered, beside the picture. What is asked
+ * and answered is Python's to say (`taxpr_jupyter._view.parts.asking`).
+ *
+ * @import { Answer, AnswerRow, Empty, Message, Question } from "./messages.js"
+ */
+
+import { eqnOf } from "./address.js";
+import { button, facts, fill, folded, h, hint, section, table } from "./dom.js";
+
+const HOW = "A question runs the program without injectors. Click a row of the answer to select its value.";
+const LONG = ["find_nan", "check"]; // whose rows have sentences
+/** @type {[string, [Question, string, string][]][]} */
+const QUESTIONS = [
+  ["", [
+    ["find_nan", "First NaN", "Where the first value comes from that is not finite"],
+    ["flow", "Sizes and gradients", "How large the values of a loss are, and the gradients that flow back to them"],
+    ["check", "Check", "What is suspicious in the program; nothing is run"],
+  ]],
+  ["First difference from", [
+    ["injectors", "with injectors", "Where the program with the injectors attached here stops agreeing with the one without"],
+    ["op by op", "op by op", "Where the compiled program stops agreeing with each equation run by itself"],
+    ["bfloat16", "in bfloat16", "Where it stops agreeing with itself, all floats among its arguments cast to bfloat16"],
+  ]],
+];
+
+export class Ask {
+  /**
+   * @param {(message: Message) => void} send
+   * @param {(address: string) => void} choose What to call when a row was chosen.
+   * @param {(code: string) => (HTMLElement | null)[]} codeOf Makes code with a button that copies it.
+   */
+  constructor(send, choose, codeOf) {
+    this.choose = choose;
+    this.codeOf = codeOf;
+    this.selected = "";
+    /** @type {[string, HTMLElement][]} */
+    this.rows = [];
+    /** @type {Map<Question, HTMLButtonElement>} */
+    this.buttons = new Map();
+    const groups = QUESTIONS.map(([words, questions]) => {
+      const buttons = questions.map(([question, label, title]) => {
+        const item = button(label, () => send({ do: "ask", question }), { title, "aria-pressed": "false" });
+        this.buttons.set(question, item);
+        return item;
+      });
+      return h("div", { class: "tx-questions", role: "group", "aria-label": words || "Questions" }, words ? h("span", {}, words) : null, ...buttons);
+    });
+    this.answer = h("div", { class: "tx-answer", role: "status" });
+    this.panel = h("div", { class: "tx-ask" }, hint(HOW), ...groups, this.answer);
+    this.injectors(false);
+  }
+
+  /** Whether some are attached. @param {boolean} attached */
+  injectors(attached) {
+    this.buttons.get("injectors")?.toggleAttribute("disabled", !attached);
+  }
+
+  /** @param {Answer | Empty} shown */
+  show(shown) {
+    const there = "question" in shown;
+    for (const [question, item] of this.buttons) {
+      item.setAttribute("aria-pressed", String(there && question === shown.question));
+    }
+    this.rows = [];
+    if (!there) return fill(this.answer, []);
+    const { question, headline, columns, rows, more, notes, code, stale } = shown;
+    const drawn = LONG.includes(question) ? rows.map((row) => this.#drawLong(columns, row)) : [this.#drawTable(headline, columns, rows)];
+    fill(this.answer, [
+      section(headline),
+      stale ? h("p", { class: "tx-note" }, "The injectors or states have changed since.") : null,
+      ...(rows.length ? drawn : []),
+      more ? hint(`… ${more.toLocaleString("en")} more rows: the code below gives all.`) : null,
+      ...notes.map((note) => hint(note)),
+      folded("Python code that asks this", ...this.codeOf(code)),
+    ]);
+    this.select(this.selected);
+  }
+
+  /** The first cell of a row, which selects it where there is something to select. @param {AnswerRow} row */
+  #name({ address, cells: [first] }) {
+    if (!address) return first;
+    return button(first, () => this.choose(address), { title: `Select ${address}`, class: "tx-button tx-of-answer" });
+  }
+
+  /** Says that an element is of a row. @template {HTMLElement} T @param {T} item @param {AnswerRow} row */
+  #known(item, { address }) {
+    if (!address) return item;
+    item.addEventListener("click", (event) => event.target instanceof HTMLButtonElement || this.choose(address));
+    item.classList.add("tx-of-row");
+    this.rows.push([address, item]);
+    return item;
+  }
+
+  /** A row whose cells are sentences. @param {string[]} columns @param {AnswerRow} row */
+  #drawLong([, ...columns], row) {
+    const rest = columns.map((name, k) => /** @type {[string, string]} */ ([name, row.cells[k + 1]]));
+    return this.#known(h("div", { class: "tx-finding" }, this.#name(row), facts(rest.filter(([, text]) => text && text !== "False"))), row);
+  }
+
+  /** @param {string} label @param {string[]} columns @param {AnswerRow[]} rows */
+  #drawTable(label, columns, rows) {
+    const body = rows.map((row) => {
+      const [, ...rest] = row.cells;
+      const cells = rest.map((text) => h("td", {}, text));
+      return this.#known(h("tr", {}, h("th", { scope: "row" }, this.#name(row)), ...cells), row);
+    });
+    return table(columns, body, label);
+  }
+
+  /** @param {string} address */
+  select(address) {
+    this.selected = address;
+    for (const [own, row] of this.rows) {
+      row.classList.toggle("tx-chosen", address !== "" && (own === address || eqnOf(own) === address));
+    }
+  }
+}

@@ -1,0 +1,213 @@
+"""The questions of a session, in Python and in the panel."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taxpr
+from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._lines.values import LineValues
+from taxpr_jupyter._view.parts.sourcing import WITH, WITHOUT
+from taxpr_jupyter._view.widget import view_for
+
+
+def loss(w, xs):
+    def step(total, x):
+        h = jnp.tanh(w @ x)
+        total = taxpr.tag(total + h.sum(), name="total")
+        return total, h
+
+    total, hs = jax.lax.scan(step, jnp.zeros((), xs.dtype), xs)
+    root = jnp.sqrt(total - 3.0)
+    out = root * 2
+    return out + hs.mean()
+
+
+def no_loss(x):
+    y = jnp.sin(x)
+    return y * 2
+
+
+W = jnp.asarray([[1.0, -2.0], [0.5, 0.25]])
+XS = jnp.asarray([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0]])
+
+
+@pytest.fixture
+def session():
+    session = Session(loss, (W, XS), call="loss(W, XS)", namespace=globals())
+    yield session
+    view_for(session).close()
+
+
+@pytest.fixture
+def ask(session):
+    view = view_for(session)
+
+    def ask(question):
+        view.graph._handle_custom_msg({"do": "ask", "question": question}, [])
+        assert view.wait(100)
+        return view.graph.answer
+
+    return ask
+
+
+def address_of(session, name, occurrence=0):
+    [found] = [
+        one.address
+        for one in session.program.variables()
+        if one.text == name and one.occurrence == occurrence
+    ]
+    return found
+
+
+def test_questions_are_those_of_taxpr_about_the_call(session):
+    found = session.find_nan()
+    assert (found.rows[0].variable, found.rows[0].what) == ("root", "NaN")
+    assert str(found) == str(taxpr.find_nan(loss)(W, XS))
+    assert str(session.flow()) == str(taxpr.flow(loss)(W, XS))
+    assert str(session.check()) == str(taxpr.check(loss)(W, XS))
+    assert not session.first_difference("op by op")
+    assert str(session.first_difference("bfloat16", atol=0.0)) == str(
+        taxpr.first_difference(loss, "bfloat16", atol=0.0)(W, XS)
+    )
+
+
+def test_with_and_without_the_injectors(session):
+    with pytest.raises(PanelError, match="No injector is attached"):
+        session.first_difference()
+    session.attach(address_of(session, "h"), "scale", factor=3.0)
+    found = session.first_difference()
+    assert "loss with injectors" in found.headline
+    assert (found.first.statement.split(" = ")[0], found.first.iteration) == ("total", (0,))
+    assert {"hs", "out"} <= {row.variable for row in found.rows}
+
+
+def test_what_cannot_be_answered_is_said(session):
+    with pytest.raises(PanelError, match="nonsense"):
+        session.first_difference("nonsense")
+    with pytest.raises(PanelError, match="scalar"):
+        Session(no_loss, (XS,)).flow()
+    with pytest.raises(PanelError, match="only shapes"):
+        Session(loss, (W, jax.ShapeDtypeStruct((3, 2), "float32"))).find_nan()
+
+
+def by_hand(factor, shift):
+    """The values of a run in which `h` is scaled and the tag `total` is shifted."""
+    total, hs, totals = 0.0, [], []
+    for x in np.asarray(XS):
+        hs.append(factor * np.tanh(np.asarray(W) @ x))
+        total = total + hs[-1].sum() + shift
+        totals.append(total)
+    return np.asarray(hs), np.asarray(totals)
+
+
+def test_values_are_recorded_with_the_injectors_and_without(session):
+    at = address_of(session, "h")
+    session.attach(at, "scale", factor=3.0)
+    session.attach("total", "add", value=0.5)
+    recording = session.watch()
+    for recorded, (hs, totals) in (
+        (recording, by_hand(3.0, 0.5)),
+        (session.watch(injectors=False), by_hand(1.0, 0.0)),
+    ):
+        np.testing.assert_allclose(recorded["h"].value, hs, rtol=1e-6)
+        last = [part for part in recorded.parts if part.address == "0:scan.0"]
+        np.testing.assert_allclose(last[0].whole(), totals[-1], rtol=1e-6)
+        inner = recorded[taxpr.var("step.total", occurrence=1)]
+        np.testing.assert_allclose(inner.value, totals, rtol=1e-6)
+        with np.errstate(invalid="ignore"):
+            root = np.sqrt(np.asarray(totals[-1] - 3))
+        np.testing.assert_allclose(recorded["root"].value, root, rtol=1e-5)
+    assert recording.out == session.run().outputs
+    addresses = {part.address for part in session.watch(injectors=False).parts}
+    assert {part.address for part in recording.parts} == addresses
+
+
+def test_the_source_tab_says_which_run_its_values_are_of(session):
+    view = view_for(session)
+    graph = view.graph
+
+    def record(injectors=True):
+        graph._handle_custom_msg({"do": "record", "step": -1, "injectors": injectors}, [])
+        assert view.wait(100)
+        return graph.source_values
+
+    graph.view = "source"
+    assert view.wait(100)
+    values = record()
+    assert (values["note"], values["injectors"]) == (WITHOUT, None)
+    [wrong] = [k for k in graph.source_run if "root = " in session.source().rows[int(k)].line.text]
+    assert graph.source_run[wrong] == "not finite: 1 element"
+    session.attach(address_of(session, "h"), "scale", factor=3.0)
+    assert graph.source_values["note"] == WITHOUT  # it is that of the untouched program
+    values = record()
+    assert (values["note"], values["injectors"]) == (WITH, True)
+    assert values["texts"] == LineValues(session.watch()).texts()
+    assert wrong not in graph.source_run
+    values = record(injectors=False)
+    assert (values["note"], values["injectors"]) == (WITHOUT, False)
+    record()
+    session.set_value(address_of(session, "h"), "factor", 4.0)
+    assert graph.source_values == {}
+
+
+def test_an_answer_has_rows_that_can_be_selected(session, ask):
+    answer = ask("find_nan")
+    assert answer["headline"].startswith("find_nan of loss: NaN in root")
+    assert "address" not in answer["columns"]
+    [row] = answer["rows"]
+    assert row["address"] == address_of(session, "root")
+    assert row["cells"][answer["columns"].index("variable")] == "root"
+    assert answer["code"].splitlines()[-1] == "taxpr.find_nan(loss)(W, XS)"
+    session.attach(address_of(session, "h"), "scale", factor=3.0)
+    assert not view_for(session).graph.answer["stale"]
+    compared = ask("injectors")
+    assert compared["rows"][-1]["address"] == ""  # the result, which is no value of the picture
+    session.set_value(address_of(session, "h"), "factor", 2.0)
+    assert view_for(session).graph.answer["stale"]
+
+
+def test_a_question_that_cannot_be_answered_leaves_the_last_answer(session, ask):
+    before = ask("check")
+    assert ask("injectors") == before
+    assert "No injector is attached" in view_for(session).graph.message["text"]
+
+
+@pytest.mark.parametrize("question", ["find_nan", "flow", "check", "injectors", "op by op"])
+def test_the_code_asks_the_same(session, ask, question):
+    session.attach(address_of(session, "h"), "scale", factor=3.0)
+    code = ask(question)["code"]
+    *rest, last = code.splitlines()
+    names = {"loss": loss, "W": W, "XS": XS}
+    exec("\n".join(rest), names)
+    answer = eval(last, names)
+    assert [list(map(str, row["cells"])) for row in view_for(session).graph.answer["rows"]] == [
+        [text for text, name in zip(row, answer.texts()[0], strict=True) if name != "address"]
+        for row in answer.texts()[1:]
+    ]
+
+
+def test_code_with_static_arguments_and_states_asks_a_program():
+    def powers(x, n):
+        return jnp.log(x) ** n
+
+    names = {"powers": powers, "XS": XS}
+    session = Session(powers, (XS, 2), static_argnums=1, call="powers(XS, 2)", namespace=names)
+    *rest, last = session.code("find_nan").splitlines()
+    exec("\n".join(rest), names)
+    assert eval(last, names).rows[0].what == session.find_nan().rows[0].what == "-inf"
+    assert last.startswith("taxpr.find_nan(program)(XS")
+    assert "session.first_difference('bfloat16')" in session.code("bfloat16")
+    state = taxpr.State(jnp.float32(0), name="state")
+
+    def counting(x):
+        state.value += x.sum()
+        return jnp.log(x - state.value)
+
+    names = {"counting": counting, "XS": XS, "state": state}
+    session = Session(counting, (XS,), call="counting(XS)", namespace=names)
+    for question in ("find_nan", "check"):
+        *rest, last = session.code(question).splitlines()
+        exec("\n".join(rest), names)
+        assert isinstance(eval(last, names), taxpr.Answer)
