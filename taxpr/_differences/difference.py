@@ -295,11 +295,13 @@ def _row(part: Part, at: tuple[int, ...], what: str, a: Any = None, b: Any = Non
     place = _worst(a, b) if a is not None else ((), None, None, math.nan)
     index, left, right, size = place
     file = part.file or ""
+    each = list(zip(part.kept.axes, at, strict=False))
+    lanes = tuple(k for axis, k in each if axis.startswith("vmap "))
     return Difference(
         part.name + part.path,
-        at or None,
+        tuple(k for axis, k in each if not axis.startswith("vmap ")) or None,
         part.place,
-        index,
+        (*lanes, *index),
         left,
         right,
         size,

@@ -24,15 +24,15 @@ from taxpr._questions.bits import (
     NAN,
     TURNS,
     Values,
-    addresses_of,
     either,
     entered_of,
     given_on,
     key_of,
     of_literal,
 )
-from taxpr._questions.turns import Call, Level, Loop, fitted
-from taxpr._sites.walk import numbered
+from taxpr._questions.turns import Call, Loop, fitted
+from taxpr._recordings.axes import Level
+from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
 

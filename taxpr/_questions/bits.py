@@ -14,10 +14,10 @@ from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_loop, nested_jaxprs
-from taxpr._primitives.tag import is_tag
 from taxpr._questions.depends import Depends, deciding
-from taxpr._questions.turns import Call, Devices, Level, Loop, placed
-from taxpr._sites.walk import numbered
+from taxpr._questions.turns import Call, Devices, Loop
+from taxpr._recordings.axes import Level, batched_condition, placed
+from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
 jnp: Any = jax.numpy
@@ -107,7 +107,7 @@ class Values:
         return self._bits[address]
 
     def _value(self, atom: Any, address: str | None, level: Level) -> Any:
-        if _compat.is_literal(atom):
+        if atom is not None and _compat.is_literal(atom):
             return np.asarray(atom.val).reshape((1,) * (len(level) + np.ndim(atom.val)))
         one = self._seen.get(address or "")
         if one is None or one.value is None:
@@ -146,15 +146,12 @@ class Values:
                 fired = np.ones(one.table.shape, bool) if one.ran is None else one.ran
                 ran = placed(fired, one.axes, inner)
                 break
-        for other in nested_jaxprs(eqn):
-            [atom] = other.jaxpr.outvars if other.out_roles == ("predicate",) else [None]
-            if atom is not None and len(shape_of(atom)):
-                below = addresses_of(other.stored, here / other.label)
-                lanes = self._value(atom, below.get(key_of(atom)), inner)
-                if lanes is None:
-                    self.guessed.add(eqn.primitive.name)
-                elif self.fine:
-                    return ran.reshape(ran.shape + (1,) * (lanes.ndim - ran.ndim)) & lanes
+        if (condition := batched_condition(eqn, here)) is not None:
+            lanes = self._value(None, condition, inner)
+            if lanes is None:
+                self.guessed.add(eqn.primitive.name)
+            elif self.fine:
+                return ran.reshape(ran.shape + (1,) * (lanes.ndim - ran.ndim)) & lanes
         return ran
 
 
@@ -163,13 +160,9 @@ def deciders(stored: StoredJaxpr, home: Address = _PROGRAM) -> set[str]:
     inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
     found: set[str] = set()
     for local, eqn in numbered(inner):
+        if is_loop(eqn) and (condition := batched_condition(eqn, home / local)):
+            found.add(condition)
         for nested in nested_jaxprs(eqn):
-            if nested.out_roles == ("predicate",):
-                below = addresses_of(nested.stored, home / local / nested.label)
-                [atom] = nested.jaxpr.outvars
-                found |= (
-                    {below[key_of(atom)]} if key_of(atom) in below and shape_of(atom) else set()
-                )
             found |= deciders(nested.stored, home / local / nested.label)
         if any(takes(getattr(var.aval, "dtype", np.bool_)) for var in eqn.outvars):
             atoms = (eqn.invars[k] for k in deciding(eqn))
@@ -215,18 +208,3 @@ def given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
 def entered_of(eqn: JaxprEqn) -> list[Nested]:
     """The jaxprs of an equation that a recording reads."""
     return [one for one in nested_jaxprs(eqn) if injectable(eqn, one) is None]
-
-
-def addresses_of(stored: StoredJaxpr, home: Address) -> dict[int, Address]:
-    """The address of what each variable of a jaxpr holds."""
-    inner = _compat.open_jaxpr(stored)
-    at: dict[int, Address] = {}
-    for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
-        at.update((key_of(var), home / f"{kind}{k}") for k, var in enumerate(variables))
-    for local, eqn in numbered(inner):
-        if is_tag(eqn):
-            pairs = zip(eqn.invars, eqn.outvars, strict=True)
-            at.update((key_of(new), at[key_of(old)]) for old, new in pairs if key_of(old) in at)
-        else:
-            at.update((key_of(var), (home / local).value(k)) for k, var in enumerate(eqn.outvars))
-    return at

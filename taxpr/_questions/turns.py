@@ -13,29 +13,11 @@ import numpy
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
+from taxpr._recordings.axes import Level
 
 np: Any = numpy  # which leaves types of arrays unknown
 
 _OF_EACH = ("x", "y")  # the roles of what has an axis for the iterations, outside
-# The loops and mesh axes around a jaxpr, outermost first, with their lengths.
-Level = tuple[tuple[str, int], ...]
-
-
-def placed(array: Any, axes: Sequence[str], level: Level) -> Any:
-    """An array with leading axes that are some of a level's, with all of them: 1 long if new.
-
-    Of a while loop it may have other iterations, as the condition has one more than the body.
-    """
-    for k, (name, length) in enumerate(level):
-        if name not in axes:
-            array = np.expand_dims(array, k)
-        elif array.shape[k] > length:
-            array = array.take(range(length), k)
-        elif array.shape[k] < length:
-            pads = [(0, 0)] * array.ndim
-            pads[k] = 0, length - array.shape[k]
-            array = np.pad(array, pads)
-    return array
 
 
 def fitted(array: Any, like: Any) -> Any:

@@ -91,7 +91,18 @@ def _selected(program: Program, where: Selector) -> list[Wanted]:
             found.setdefault((one.name + one.path, one.value.address), one)
     if not found:
         raise SelectorError(f"watch: where={where!r} selects nothing.")
-    return list(found.values())
+    return _told_apart(list(found.values()))
+
+
+def _told_apart(found: list[Wanted]) -> list[Wanted]:
+    """Variables that are called as a tag is, by the names that they have with their function."""
+    tags = {one.name for one in found if one.value.eqn is not None and is_tag(one.value.eqn)}
+    return [
+        dataclasses.replace(one, name=one.variable.short)
+        if one.variable is not None and one.name in tags
+        else one
+        for one in found
+    ]
 
 
 def _of_one(make: _Wanting, where: Any) -> list[Wanted]:

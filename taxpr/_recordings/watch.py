@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +11,14 @@ from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
+from taxpr._recordings.axes import UNTOLD, conditions, with_lanes
 from taxpr._recordings.cotangents import with_gradient
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording
 from taxpr._recordings.run import Kept, Ran, run
 from taxpr._recordings.wanted import Wanted, wanted
 from taxpr._sites.criteria import Selector
+from taxpr._sites.values import value_at
 
 _KEEP = "auto", "values", "stats"
 
@@ -32,7 +35,8 @@ def watch(
     """Run a function once, compiled, and keep the values of its variables.
 
     Nothing need be prepared: the values are further results of the compiled program, for every
-    iteration of its loops, every branch and every device. XLA may compile the function itself a
+    iteration of its loops, every branch and every device. Where a while loop under `jax.vmap` goes
+    on for some examples, those that have ended do not count. XLA may compile the function itself a
     little differently beside them, so that its result differs in the last bits from that of
     `jax.jit`.
 
@@ -115,15 +119,29 @@ def _kept(
     cotangent: bool = False,
 ) -> tuple[Ran, list[Part]]:
     reads = {one.read.address: one.read for one in chosen}
+    batched = conditions(reads.values())
+    reads |= {address: value_at(program.jaxpr, address) for address in batched.values()}
     ran = run(program, flat, list(reads.values()), keep, memory)
-    return ran, [_part(one, ran.kept[one.read.address], cotangent) for one in chosen]
+    ends = {loop: (address, ran.kept[address]) for loop, address in batched.items()}
+    parts: list[Part] = []
+    untold: list[str] = []
+    for one in chosen:
+        kept = ran.kept[one.read.address]
+        mapped = one.variable.mapped if one.variable else ()
+        told = with_lanes(kept, one.read, mapped, ends)
+        untold += [one.name] if told is None else []
+        lanes = told is not None and told is not kept
+        parts.append(_part(one, told or kept, () if lanes else mapped, cotangent))
+    if untold:
+        names = ", ".join(dict.fromkeys(untold))
+        ran = dataclasses.replace(ran, notes=(*ran.notes, UNTOLD.format(names=names)))
+    return ran, parts
 
 
-def _part(one: Wanted, kept: Kept, cotangent: bool) -> Part:
+def _part(one: Wanted, kept: Kept, mapped: tuple[int, ...], cotangent: bool) -> Part:
     held, source = one.variable, one.value.source
     if held is not None:
         at = held.file, held.line, held.function.replace(".<locals>", "")
     else:
         at = (source.file, source.line, source.function) if source else (None, None, "")
-    mapped = held.mapped if held else ()
     return Part(one.name, one.path, one.value.address, *at, held, mapped, kept, cotangent)

@@ -51,6 +51,21 @@ def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
     return found
 
 
+def addresses_of(stored: StoredJaxpr, home: Address) -> dict[int, Address]:
+    """The address of what each variable of a jaxpr holds."""
+    inner = _compat.open_jaxpr(stored)
+    at: dict[int, Address] = {}
+    for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
+        at.update((id(var), home / f"{kind}{k}") for k, var in enumerate(variables))
+    for local, eqn in numbered(inner):
+        if is_tag(eqn):
+            pairs = zip(eqn.invars, eqn.outvars, strict=True)
+            at.update((id(new), at[id(old)]) for old, new in pairs if id(old) in at)
+        else:
+            at.update((id(var), (home / local).value(k)) for k, var in enumerate(eqn.outvars))
+    return at
+
+
 def local_names(jaxpr: StoredJaxpr, positions: Iterable[int]) -> dict[int, str]:
     """The names of `numbered` for the equations at some positions."""
     eqns = _compat.open_jaxpr(jaxpr).eqns

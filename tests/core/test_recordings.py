@@ -382,3 +382,59 @@ def test_a_name_of_several_functions_is_no_argument():
         taxpr.watch(train, "weights")(0.0, jnp.ones(3))
     recording = taxpr.watch(train, "step.weights")(0.0, jnp.ones(3))
     assert recording.keys() == ["step.weights#0", "step.weights#1"]
+
+
+# ---- lanes of loops ---------------------------------------------------------------------------
+
+
+def test_iterations_that_an_example_did_not_run_do_not_count():
+    def f(n, x):
+        def body(state):
+            k, v = state
+            low = 3.0 - k
+            return k + 1.0, v + low
+
+        return jax.lax.while_loop(lambda state: state[0] < n, body, (0.0, x))[1]
+
+    ends = np.array([2.0, 5.0, 0.0])
+    rec = taxpr.watch(jax.vmap(f))(ends, jnp.ones(3))
+    turns = np.arange(5)[:, None]
+    ran = turns < ends
+    low = rec["low"]
+    assert low.axes == ("1:while", "vmap 0")
+    assert low.value.tolist() == np.where(ran, 3.0 - turns, 0).tolist()
+    assert low.fired.tolist() == ran.tolist()
+    stats = low.stats()
+    assert (stats.size, stats.min, round(7 * stats.mean, 6)) == (7, -1.0, 10.0)
+    # A lane's condition runs once more than its body.
+    assert rec["<lambda>.state[0]"].fired.sum(0).tolist() == [3, 6, 1]
+    rows = {row.variable: row.ran for row in rec.table().rows}
+    assert rows["low"] == "7 of 15"
+    # In a batch of two axes, and beside an axis of the value's own.
+    wide = taxpr.watch(jax.vmap(jax.vmap(f), in_axes=(0, None)))(
+        jnp.array([ends, ends[::-1]]), jnp.ones((3, 2))
+    )["low"]
+    assert (wide.axes[1:], int(wide.fired.sum())) == (("vmap 1", "vmap 0"), 14)
+    assert wide.fired[:, 0].sum(0).tolist() == ends.tolist()
+    assert wide.fired[:, 1].sum(0).tolist() == ends[::-1].tolist()
+    # Where the values were not kept it says so.
+    notes = taxpr.watch(jax.vmap(f), keep="stats")(ends, jnp.ones(3)).notes
+    assert any("single examples did not run are not told apart in" in note for note in notes)
+    found = taxpr.first_difference(jax.vmap(f), jax.vmap(lambda n, x: f(n, x * 2)))(
+        ends, jnp.ones(3)
+    )
+    row = next(row for row in found.rows if row.variable == "body.state[1]")
+    assert (row.iteration, row.index) == ((0,), (0,))
+
+
+def test_a_tag_and_a_variable_of_one_name_are_told_apart():
+    def f(x):
+        h = taxpr.tag(jnp.sin(x), name="h")
+        h = h * 2
+        return h + 1
+
+    for last in ("h", taxpr.var("h", occurrence=1)):
+        rec = taxpr.watch(f, [taxpr.var("h", occurrence=1), "h", last])(jnp.ones(2))
+        np.testing.assert_allclose(rec["h"].value, np.sin(np.ones(2)), rtol=1e-6)
+        np.testing.assert_allclose(rec["f.h"].value, 2 * np.sin(np.ones(2)), rtol=1e-6)
+        np.testing.assert_allclose(rec[taxpr.var("h")].value, rec["f.h"].value)

@@ -1,0 +1,114 @@
+"""The leading axes of what was kept: loops, mesh axes, and lanes of a loop that ended apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy
+import numpy
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._hops.table import nested_jaxprs
+from taxpr._recordings.run import Kept
+from taxpr._sites.values import Value
+from taxpr._sites.walk import addresses_of
+
+np: Any = numpy  # which leaves types of arrays unknown
+jnp: Any = jax.numpy
+
+# The loops and mesh axes around a jaxpr, outermost first, with their lengths.
+Level = tuple[tuple[str, int], ...]
+
+UNTOLD = (
+    "In loops under jax.vmap, iterations that single examples did not run are not told apart in "
+    "{names}."
+)
+
+
+def placed(array: Any, axes: Sequence[str], level: Level) -> Any:
+    """An array with leading axes that are some of a level's, with all of them: 1 long if new.
+
+    Of a while loop it may have other iterations, as the condition has one more than the body.
+    """
+    for k, (name, length) in enumerate(level):
+        if name not in axes:
+            array = np.expand_dims(array, k)
+        elif array.shape[k] > length:
+            array = array.take(range(length), k)
+        elif array.shape[k] < length:
+            pads = [(0, 0)] * array.ndim
+            pads[k] = 0, length - array.shape[k]
+            array = np.pad(array, pads)
+    return array
+
+
+def batched_condition(eqn: Any, address: Address) -> str | None:
+    """The address of the condition of a while loop that `jax.vmap` has batched; else None."""
+    for nested in nested_jaxprs(eqn):
+        if nested.out_roles == ("predicate",):
+            [atom] = nested.jaxpr.outvars
+            if getattr(atom.aval, "shape", ()):
+                return addresses_of(nested.stored, address / nested.label).get(id(atom))
+    return None
+
+
+def conditions(values: Iterable[Value]) -> dict[str, str]:
+    """Of the loops around values, by address, the batched conditions."""
+    found: dict[str, str] = {}
+    for value in values:
+        home = Address()
+        for step in value.steps:
+            address = home / step.local
+            if step.is_while and (condition := batched_condition(step.eqn, address)):
+                found[address] = condition
+            home = address / step.nested.label
+    return found
+
+
+def with_lanes(
+    kept: Kept, value: Value, mapped: Sequence[int], batched: Mapping[str, tuple[str, Kept]]
+) -> Kept | None:
+    """What was kept of a value, with the lanes of its loops among its leading axes.
+
+    Args:
+        kept: What was kept of a value.
+        value: The value.
+        mapped: The axes of the value that `jax.vmap` has put into it.
+        batched: Of loops, by address, those of their conditions and what was kept of these.
+
+    Returns:
+        The same, zero where a lane had ended; None where that cannot be told.
+    """
+    around = [(name, *batched[name]) for name in kept.axes if name in batched]
+    if not around or not mapped:
+        return kept
+    # A condition has the axis of the outermost `jax.vmap` first, and ``mapped`` has it last.
+    outer = list(reversed(mapped))
+    n, shape = len(kept.axes), [kept.shape[k] for k in outer]
+    if kept.value is None or any(c.value is None or list(c.shape) != shape for _, _, c in around):
+        return None
+    lanes = tuple(f"vmap {k}" for k in reversed(range(len(mapped))))
+    of = jnp if isinstance(kept.value, jax.Array) else np
+    moved = of.moveaxis(kept.value, [n + k for k in outer], range(n, n + len(mapped)))
+    lead = moved.shape[: n + len(mapped)]
+    level = tuple(zip(kept.axes, lead, strict=False))
+    fired = np.ones(lead, bool)
+    if kept.fired is not None:
+        fired &= kept.fired.reshape(kept.fired.shape + (1,) * len(mapped))
+    for name, condition, one in around:
+        goes_on, axis = np.asarray(one.value), one.axes.index(name)
+        if value.address.startswith(f"{Address(condition).home}/"):  # where it has ended, too
+            goes_on = np.moveaxis(goes_on, axis, 0)
+            goes_on = np.concatenate([np.ones_like(goes_on[:1]), goes_on[:-1]])
+            goes_on = np.moveaxis(goes_on, 0, axis)
+        fired &= placed(goes_on, one.axes, level)
+    own = tuple(size for k, size in enumerate(kept.shape) if k not in mapped)
+    if not _compat.is_extended(kept.dtype):
+        wide = fired.reshape(fired.shape + (1,) * len(own))
+        moved = of.where(wide, moved, of.zeros((), moved.dtype))
+    fired = None if fired.all() else fired
+    return dataclasses.replace(kept, axes=kept.axes + lanes, shape=own, value=moved, fired=fired)
