@@ -19,7 +19,7 @@ class Plain(TypedDict):
 
 
 class At(TypedDict):
-    """A request about an address, or about a name: of a state, an array, or a kind of heat.
+    """A request about an address, or about a name: of a state, an array, a view, a kind of heat.
 
     A line of source is called by its file and number: ``model.py:12``.
     """
@@ -39,6 +39,9 @@ class At(TypedDict):
         "resetState",
         "watch",
         "unwatch",
+        "keepView",
+        "view",
+        "dropView",
     ]
     address: str
 
@@ -485,6 +488,13 @@ class Place(TypedDict):
     scale: NotRequired[float]
 
 
+class Goes(TypedDict):
+    """Where the picture goes, once it is there. The number makes each another one."""
+
+    place: Place
+    number: int
+
+
 class Traits(TypedDict):
     """The traits of `Graph`."""
 
@@ -500,6 +510,8 @@ class Traits(TypedDict):
     marks: dict[str, str]
     selected: str
     place: Place
+    views: list[str]
+    goes: Goes | Empty
     inspection: Inspection | Empty
     controls: Controls | Empty
     devices: list[str]

@@ -7,7 +7,7 @@ import functools
 import os
 import pathlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import taxpr
@@ -19,6 +19,7 @@ from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._model.model import HeatKind, Marked, Picture
 from taxpr_jupyter._output import files, page, saved
+from taxpr_jupyter._output.views import View, finder_of, found_view
 from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.raster import raster
 from taxpr_jupyter._svg.svg import finish_svg
@@ -76,6 +77,7 @@ class Drawing:
         call: What was drawn, in Python: `draw(f, x)`.
         notes: What the user should know about the program.
         layouts: Lays out.
+        views: The views that were kept, by their names.
 
     Example:
         >>> import jax.numpy as jnp
@@ -96,6 +98,7 @@ class Drawing:
     call: str = "draw(…)"
     notes: Sequence[str] = ()
     layouts: Layouts = dataclasses.field(default_factory=Layouts)
+    views: Mapping[str, View] = dataclasses.field(default_factory=dict[str, View])
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -231,6 +234,40 @@ class Drawing:
             now = refolded(drawing.picture, address, opened)
             drawing = dataclasses.replace(drawing, unfolded=now)
         return drawing
+
+    def keep_view(self, name: str) -> Drawing:
+        """A drawing that knows what is open in this one by a name.
+
+        Args:
+            name: The name, for `view`.
+        """
+        now = View(self.picture.unfolded, self.only)
+        return dataclasses.replace(self, views={**self.views, name: now})
+
+    def view(self, name: str) -> Drawing:
+        """A drawing with a view that was kept, else opened at the first place of that name.
+
+        Args:
+            name: The name of a view that `keep_view` kept, or the words of a search: an address, a
+                tag, a scope, a function, ``prim:dot_general``.
+
+        Raises:
+            PanelError: If there is neither.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr_jupyter import draw
+            >>> drawing = draw(jax.jit(jnp.tanh), 1.0).keep_view("open").fold("0:jit")
+            >>> drawing, drawing.view("open")
+            (<drawing of tanh: 2 equations, 1 of them folded>, <drawing of tanh: 2 equations>)
+            >>> drawing.view("prim:tanh")
+            <drawing of tanh: 2 equations>
+        """
+        found = self.views.get(name)
+        if found is None:
+            now = View(self.picture.unfolded, self.only)
+            found = found_view(name, self.views, finder_of(self.builder), self.builder, now)
+        return dataclasses.replace(self, unfolded=found.unfolded, only=found.only)
 
     # --- keeping ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
 from taxpr_jupyter._output import saved
+from taxpr_jupyter._output.views import View
 from taxpr_jupyter._runs.devices import device_named
 from taxpr_jupyter._runs.execute import Executor
 from taxpr_jupyter._runs.released import KEPT_BYTES
@@ -26,6 +27,7 @@ from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.trials import Trials
+from taxpr_jupyter._session.views import Views
 from taxpr_jupyter._tracing.call_names import call_text, given_names
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET
@@ -114,6 +116,7 @@ class Session:
         renderer = Renderer(store, trials, source, start.pure, budget, timeout, heat)
         self._renderer = renderer
         self._navigator = Navigator(store, renderer)
+        self._views = Views(store, renderer, lambda: self.view_state)
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
         self._asker = Asker(store, self._runner, start.fn)
@@ -153,6 +156,9 @@ class Session:
     fold = of("_navigator", Navigator.fold)
     unfold = of("_navigator", Navigator.unfold)
     fold_default = of("_navigator", Navigator.fold_default)
+    keep_view = of("_views", Views.keep_view)
+    view = of("_views", Views.view)
+    drop_view = of("_views", Views.drop_view)
     picture = of("_renderer", Renderer.picture)
     dot = of("_renderer", Renderer.dot)
     svg = of("_renderer", Renderer.svg)
@@ -231,6 +237,7 @@ class Session:
         with self._store.change("tags"):
             hand_over(old._store, self._store, self._states)
             self.view_state = dict(old.view_state)
+            self._views.kept = dict(old.views)
             self._renderer.heat = self._renderer.heat or old.heat
         self._runner.count = old._runner.count  # so that no two runs of a cell have one number
 
@@ -243,6 +250,11 @@ class Session:
     def shows_all(self) -> bool:
         """Whether nothing is left out by `show_only`."""
         return self._store.edits.only is None
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """The views that `keep_view` kept, by their names."""
+        return self._views.kept
 
     @property
     def heat(self) -> HeatKind | None:

@@ -77,7 +77,8 @@ class Store:
         """Calls ``callback(what)`` after each change, in the thread that made it.
 
         ``what`` is ``"tags"``, ``"injectors"``, ``"tried"`` (see `settle`), ``"values"``,
-        ``"folding"``, ``"run"``, ``"states"``, ``"error"`` or ``"closed"``.
+        ``"folding"``, ``"views"``, ``"view"``, ``"run"``, ``"states"``, ``"error"`` or
+        ``"closed"``.
 
         Args:
             callback: The function to call.

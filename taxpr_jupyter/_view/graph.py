@@ -55,6 +55,8 @@ class Graph(anywidget.AnyWidget):
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
+    views = traitlets.List().tag(sync=True)
+    goes: Shown[messages.Goes | messages.Empty] = _dict()
     inspection: Shown[messages.Inspection | messages.Empty] = _dict()
     controls: Shown[messages.Controls | messages.Empty] = _dict()
     devices = traitlets.List().tag(sync=True)

@@ -59,6 +59,12 @@ class Messages:
                 session.unfold(address)
             case {"do": "toggle", "address": address}:
                 _toggle(session, address)
+            case {"do": "keepView", "address": name}:
+                session.keep_view(name)
+            case {"do": "view", "address": name}:
+                session.view(name)
+            case {"do": "dropView", "address": name}:
+                session.drop_view(name)
             case {"do": "heat", "address": kind}:
                 setattr(session, "heat", kind or None)  # noqa: B010 - it checks
             case {"do": "run", "device": device}:

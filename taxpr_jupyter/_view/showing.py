@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taxpr_jupyter._model.messages import Place
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
 from taxpr_jupyter._view.background import Task
@@ -32,6 +33,8 @@ class Showing:
         self._finding = finding
         self._controls = controls
         self._fields = fields
+        self._going: tuple[str, Place] | None = None  # once the picture is there
+        self._gone = 0
         self._selected_key = ""  # of the selected tag, whose address can move
         self.instead = False
 
@@ -100,6 +103,14 @@ class Showing:
         elif not svg:
             self.rows()  # the note may be another one
         self._finding.refresh()
+        if self._going is not None:
+            (graph.selected, place), self._going = self._going, None
+            self._gone += 1
+            graph.goes = {"place": place, "number": self._gone}
+
+    def goes_to(self, selected: str, place: Place) -> None:
+        """Selects an address and moves the picture, as soon as the next one is shown."""
+        self._going = selected, place
 
     def viewed(self, view: str) -> None:
         """Shows the view that is looked at now."""

@@ -79,6 +79,7 @@ class PanelView(ipywidgets.VBox):
         self.showing.picture(session.svg())
         self.showing.program()
         self.showing.run()
+        graph.views = list(session.views)
         self._look(graph.view)
         graph.observe(self._sourcing.refresh, "svg")
 
@@ -109,7 +110,11 @@ class PanelView(ipywidgets.VBox):
                 self._controls.refresh()
             elif change == "tried":
                 showing.program()
+            elif change == "views":
+                graph.views = list(session.views)
             else:
+                if change == "view":
+                    showing.goes_to(**{k: session.view_state[k] for k in ("selected", "place")})
                 showing.program()
                 showing.redraw()
             if change in ("tags", "injectors"):

@@ -495,7 +495,7 @@ $(".tx-search").append(
 
 // --- the page ------------------------------------------------------------------------------------
 
-$(".tx-tools").append(...zoomTools(() => picture, scale));
+$(".tx-tools").append(...zoomTools(() => picture, scale, say));
 
 stage.addEventListener("click", (event) => {
   const { target } = event;

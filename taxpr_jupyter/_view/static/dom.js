@@ -8,6 +8,8 @@
  * @typedef {Node | string | null | undefined} Child
  */
 
+import { copyPicture } from "./copy.js";
+
 /**
  * Makes an element; strings among the children become text nodes.
  * @template {keyof HTMLElementTagNameMap} K
@@ -78,12 +80,17 @@ export const searchField = (criteria, attributes) =>
 /**
  * @param {() => import("./picture.js").Picture} picture
  * @param {HTMLElement} scale
+ * @param {(words: string, error?: boolean) => void} say
  */
-export const zoomTools = (picture, scale) => [
+export const zoomTools = (picture, scale, say) => [
   button("−", () => picture().zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
   scale,
   button("+", () => picture().zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
   button("Fit", () => picture().fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+  button("⧉", () => copyPicture(picture().svg, say), {
+    "aria-label": "Copy the picture",
+    title: "Copy the picture, as PNG",
+  }),
 ];
 
 /** @param {[string, string][]} rows */

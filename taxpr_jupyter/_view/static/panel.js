@@ -23,6 +23,7 @@ import { Picture } from "./picture.js";
 import { SourceLines } from "./source.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
+import { Views } from "./views.js";
 
 const SAVE_AFTER = 300; // milliseconds after the last move of the picture
 const ORPHAN =
@@ -299,6 +300,7 @@ function render({ model, el }) {
     h("option", { value: "flops" }, "Colour by FLOPs"),
     h("option", { value: "bytes" }, "Colour by bytes"),
   );
+  const views = new Views(send);
   const legend = folded("What the nodes and lines of the picture are", drawLegend(model.get("_legend")));
   const find = new Find(send, picture, model.get("_criteria"));
   const waits = (/** @type {number} */ number) => number > handled;
@@ -312,7 +314,7 @@ function render({ model, el }) {
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
-    ...zoomTools(seen, scale),
+    ...zoomTools(seen, scale, (words, error) => say(words, error)),
   );
   const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
@@ -363,7 +365,7 @@ function render({ model, el }) {
     h("div", { class: "tx-status" }, orphan, progress, message),
     states.element,
     results,
-    h("div", { class: "tx-more" }, legend, code),
+    h("div", { class: "tx-more" }, views.element, legend, code),
   );
 
   const say = (/** @type {string} */ words, error = false) => {
@@ -433,10 +435,12 @@ function render({ model, el }) {
       for (const view of [text, outline]) view.light(slice.elements ?? null);
       if (source.light(slice.line ?? "")) picture.goTo(slice.elements?.[0] ?? "");
     },
+    views: (names) => views.show(names),
     selected: (address) => {
       for (const view of [picture, source, ask, text, outline]) view.select(address);
       inspect();
     },
+    goes: (to) => "place" in to && picture.goToPlace(to.place),
     inspection: inspect,
     states: (shown) => states.show(shown),
     tags: (tags) => {
@@ -495,7 +499,7 @@ function render({ model, el }) {
     if (!el.closest(".jupyter-widgets-disconnected")) return;
     orphan.hidden = false;
     inspector.inert = true;
-    for (const part of [controls.element, runBar.element, states.element, find.element, heat, progress]) {
+    for (const part of [controls.element, runBar.element, states.element, find.element, views.element, heat, progress]) {
       for (const one of [part, ...part.querySelectorAll("button, input, select")]) {
         one.toggleAttribute("disabled", true);
       }

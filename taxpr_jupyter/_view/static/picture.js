@@ -358,6 +358,12 @@ export class Picture {
     return this.#items().find((item) => isIn(addressOf(item), address));
   }
 
+  /** Goes to where it was once; an empty place is where all of it is seen. */
+  goToPlace(/** @type {Place} */ place) {
+    if ("scale" in place) this.#put({ ...this.place, ...place }, true);
+    else this.fit(false);
+  }
+
   #put(/** @type {View} */ place, /** @type {boolean} */ moved) {
     this.place = place;
     this.moved = moved;

@@ -1,0 +1,65 @@
+"""Views that are kept by name, and the picture as PNG, in the panel."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.notebook_page import expect
+
+from taxpr_jupyter import Session, draw
+
+
+@jax.jit
+def scores(x):
+    return jnp.tanh(x) + 1
+
+
+def model(x):
+    return jnp.sin(scores(x))
+
+
+TANH = "0:jit/call/0:tanh"
+
+
+def place(panel):
+    return panel.page.locator(".tx-stage > svg").evaluate("svg => svg.style.transform")
+
+
+def test_a_view_is_kept_and_comes_back(shown, page):
+    panel = shown(Session(model, (1.0,)))
+    panel.node(TANH).click()
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_timeout(400)  # then the place is sent
+    page.evaluate("idle()")
+    before = place(panel)
+    page.get_by_text("Views", exact=True).click()
+    page.get_by_label("Name of the view").fill("inner")
+    page.get_by_label("Name of the view").press("Enter")
+    kept = page.get_by_role("list", name="Kept views").get_by_role("listitem")
+    expect(kept).to_have_count(1)
+    page.get_by_role("button", name="Fit the picture").click()
+    panel.node("1:sin").click()
+    panel.session.fold("0:jit")
+    page.evaluate("idle()")
+    kept.get_by_role("button", name="inner", exact=True).click()
+    expect(panel.node(TANH)).to_have_attribute("aria-selected", "true")
+    page.evaluate("idle()")
+    assert place(panel) == before
+    kept.get_by_role("button", name="Forget the view inner").click()
+    expect(kept).to_have_count(0)
+
+
+@pytest.mark.parametrize("of", ["panel", "page"])
+def test_the_picture_is_copied(shown, page, context, tmp_path, of):
+    if of == "panel":
+        shown(Session(model, (1.0,)))
+    else:
+        page.goto(draw(model, 1.0).save(tmp_path / "model.html").as_uri())
+    svg = page.locator(".tx-stage > svg").first
+    height = svg.evaluate("svg => svg.viewBox.baseVal.height")
+    with page.expect_download() as saved:  # a page without https may not write to the clipboard
+        page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        page.get_by_role("button", name="Copy the picture").click()
+    data = saved.value.path().read_bytes()
+    assert saved.value.suggested_filename == "taxpr.png"
+    assert data.startswith(b"\x89PNG")
+    assert abs(int.from_bytes(data[20:24], "big") - height * 8 / 3) < 2
