@@ -73,6 +73,17 @@ def failure_of(eqn: JaxprEqn) -> Failure | None:
 
     Args:
         eqn: An equation of a jaxpr, such as those of `until_error`.
+
+    Example:
+        >>> import taxpr
+        >>> def f(x):
+        ...     raise KeyError("no such layer")
+        >>> try:
+        ...     taxpr.trace(f)(1.0)
+        ... except KeyError as error:
+        ...     [eqn] = taxpr.until_error(error).eqns
+        >>> taxpr.failure_of(eqn).reason
+        "KeyError: 'no such layer'"
     """
     return eqn.params["failure"] if eqn.primitive is failed_p else None
 
@@ -97,5 +108,16 @@ def is_unfinished(eqn: JaxprEqn) -> bool:
 
     Args:
         eqn: An equation of a jaxpr, such as those of `until_error`.
+
+    Example:
+        >>> import taxpr
+        >>> def f(x):
+        ...     raise KeyError("no such layer")
+        >>> try:
+        ...     taxpr.trace(f)(1.0)
+        ... except KeyError as error:
+        ...     [eqn] = taxpr.until_error(error).eqns
+        >>> taxpr.is_unfinished(eqn)
+        True
     """
     return eqn.primitive in (failed_p, unfinished_p)
