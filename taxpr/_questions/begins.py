@@ -235,7 +235,7 @@ class Begins:
             meant = call.leave(call.first(bits), "in", k) & ~inits[k]
             given[k] = bits & ~call.enter(meant & INF, "in", k)
         outs: list[Any] = []
-        for _ in range(TURNS):
+        for _ in range(min(call.length + 2, TURNS)):  # each settles one more iteration
             outs = self._forward(nested.stored, home, call.level, order, given)
             now = list(given)
             for out, k in nested.back:

@@ -175,7 +175,7 @@ class Reaches:
         begun = {k for out, k in nested.back if results[out] is not None and bads[k] is not None}
         guess: dict[int, Any] = {k: bads[k] > 0 for k in begun}
         ins: list[Any] = []
-        for _ in range(TURNS):
+        for _ in range(min(call.length + 2, TURNS)):  # each settles one more iteration
             for out, k in nested.back:
                 marks[out] = None
                 result, handed = results[out], guess.get(k)

@@ -607,3 +607,18 @@ def test_arguments_that_are_given_to_the_question_are_refused():
     for name, ask in asked:
         with pytest.raises(taxpr.ArgumentError, match=rf"arguments of the function: {name}\(f\)"):
             ask()
+
+
+def test_a_carry_that_was_bad_before_and_was_set_again_is_not_named():
+    def f(xs):
+        def step(state, x):
+            total, held, k = state
+            low = jnp.log(x)
+            held = held + low
+            total = jnp.where(k == 299, total + held, total)
+            return (total, jnp.where(k == 250, 0.0, held), k + 1), None
+
+        return lax.scan(step, (0.0, 0.0, 0), xs)[0][0]
+
+    found = find_nan(f)(jnp.ones(300).at[jnp.array([10, 200, 280])].set(-1.0))
+    assert (found.rows[0].variable, found.rows[0].iteration, found.notes) == ("low", (280,), ())
