@@ -31,7 +31,8 @@ def panel(
         name: Its name in the panel.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
-        **options: ``budget``, ``timeout``, ``device``, ``heat`` and ``kept_bytes`` of `Session`.
+        **options: ``budget``, ``timeout``, ``device``, ``heat``, ``kept_bytes`` and ``names``
+            of `Session`.
 
     Returns:
         The function from arguments to the session.

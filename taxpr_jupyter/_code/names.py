@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import itertools
 import keyword
 import sys
@@ -166,7 +167,8 @@ def described(value: Any) -> str:
         return f"{shortened(str(value), _WIDTH)}, only a shape: give an array to run it"
     if isinstance(value, (jax.Array, np.ndarray, np.generic)):
         return _array_text(value)
-    function = next(functions_of(value), None) if not isinstance(value, type) else None
+    # Some libraries wrap functions in objects with methods of their own.
+    function = None if isinstance(value, type) else next(functions_of(inspect.unwrap(value)), None)
     if function is not None:
         code = function.__code__
         source = taxpr.Source(code.co_filename, code.co_firstlineno, code.co_name)

@@ -109,6 +109,7 @@ class TaxprMagics(Magics):
             text_only=options.text or self.text,
             heat=options.heat or None,
             kept_bytes=self.kept_bytes,
+            names=options.names or None,
         )
         for address in options.unfold:
             session.unfold(address)

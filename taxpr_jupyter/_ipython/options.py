@@ -34,6 +34,7 @@ class Option:
 
 OPTIONS = (
     Option("--name", "bind the session to this variable", "NAME"),
+    Option("--names", "note variables of the source even where a derivative keeps more"),
     Option("--text", "show text and a table of the tags, no picture"),
     Option(
         "--static",

@@ -25,7 +25,8 @@ MOST_PATHS = 12  # arrays of one variable on a line that are told one by one
 MOST_VALUES = 64  # of one variable on a line
 HOW_NAMES = (
     "The variables are not known: the program was traced before, or beside a debugger, or its "
-    "derivative would keep more for them. trace(f, names=True) notes them even so."
+    "derivative would keep more for them. %%taxpr --names, panel(f, names=True)(x) and "
+    "taxpr.trace(f, names=True)(x) note them even so."
 )
 NO_SHARES = "No shares of FLOPs and bytes: nobody knows how often a loop runs."
 

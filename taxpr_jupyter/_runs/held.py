@@ -21,15 +21,13 @@ def held_with_injectors(plan: Plan) -> Callable[..., taxpr.Recording]:
     does not inject, in their order, so that the tags of the injected program are these.
 
     Raises:
-        PanelError: The program knows no variables, or an injector cannot work.
+        PanelError: An injector cannot work.
     """
     if broken := next((one for one in plan.attached.values() if one.error), None):
         raise PanelError(f"Nothing was run. {broken.error}")
     injected_at = {row.site.value_address: row.site for row in plan.sites if row.injector}
     variables = plan.edited.variables()
     places = dict.fromkeys(one.address for one in variables)
-    if not places:
-        raise PanelError("The program knows no variables")
     where: Any = [injected_at.get(address, address) for address in places]
     tagged = plan.edited.tag_at(where, name=_HELD)
     own, held = ([s for s in tagged.tags() if (s.name == _HELD) is its] for its in (False, True))

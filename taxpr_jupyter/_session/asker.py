@@ -9,6 +9,7 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._runs.execute import Plan
 from taxpr_jupyter._runs.held import held_with_injectors
 from taxpr_jupyter._session.runner import Runner
@@ -63,6 +64,7 @@ class Asker:
         """
 
         def watched(plan: Plan) -> Callable[..., taxpr.Recording]:
+            _check_names(plan.program)
             with_them = injectors and bool(plan.attached)
             return held_with_injectors(plan) if with_them else taxpr.watch(plan.program)
 
@@ -118,7 +120,12 @@ class Asker:
             >>> row.norms, row.grads
             (array([2.]), array([4.]))
         """
-        return self._runner.asked(lambda plan: taxpr.flow(plan.program), device, cancel)
+
+        def flowing(plan: Plan) -> Callable[..., taxpr.Flow]:
+            _check_names(plan.program)
+            return taxpr.flow(plan.program)
+
+        return self._runner.asked(flowing, device, cancel)
 
     def check(self) -> taxpr.Answer:
         """What is suspicious in the program, without running it; see `taxpr.check`.
@@ -192,3 +199,8 @@ class Asker:
             return taxpr.first_difference(one, other, atol=atol, rtol=rtol)
 
         return self._runner.asked(compared, device, cancel)
+
+
+def _check_names(program: taxpr.Program) -> None:
+    if not program.variables():
+        raise PanelError(HOW_NAMES)

@@ -1,5 +1,7 @@
 """The questions of a session, in Python and in the panel."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._lines.values import LineValues
+from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.parts.sourcing import WITH, WITHOUT
 from taxpr_jupyter._view.widget import view_for
 
@@ -92,6 +95,26 @@ def test_what_cannot_be_answered_is_said(session):
         Session(loss, (W, jax.ShapeDtypeStruct((3, 2), "float32"))).find_nan()
 
 
+def jitted_loss(w, xs):
+    @jax.jit
+    def inner(w):
+        h = jnp.tanh(xs @ w)
+        unused = h * 2  # noqa: F841
+        return h.sum()
+
+    return jax.value_and_grad(inner)(w)[0]
+
+
+def test_where_variables_were_not_noted_it_is_said_how_they_are(notebook):
+    notebook.names.update(step=jitted_loss, W=W, XS=XS)
+    session = notebook.good("%taxpr step(W, XS)")
+    for question in (session.flow, session.watch):
+        with pytest.raises(PanelError, match="%%taxpr --names"):
+            question()
+    assert notebook.good("%taxpr --names step(W, XS)").flow().rows
+    assert notebook.good("from taxpr_jupyter import panel; panel(step, names=True)(W, XS)").watch()
+
+
 def by_hand(factor, shift):
     """The values of a run in which `h` is scaled and the tag `total` is shifted."""
     total, hs, totals = 0.0, [], []
@@ -172,6 +195,24 @@ def test_a_question_that_cannot_be_answered_leaves_the_last_answer(session, ask)
     before = ask("check")
     assert ask("injectors") == before
     assert "No injector is attached" in view_for(session).graph.message["text"]
+
+
+def test_a_question_can_be_cancelled(session, monkeypatch):
+    view, begun = view_for(session), threading.Event()
+
+    def slow(task_cancelled):
+        begun.set()
+        assert task_cancelled.wait(60)
+        raise CancelledError
+
+    monkeypatch.setattr(session, "flow", lambda cancel: slow(cancel), raising=False)
+    view.graph._handle_custom_msg({"do": "ask", "question": "flow"}, [])
+    assert begun.wait(60)
+    assert view.graph.progress["running"]
+    view.graph._handle_custom_msg({"do": "cancel"}, [])
+    assert view.wait(60)
+    assert view.graph.message["text"] == "Cancelled."
+    assert view.graph.answer == {}
 
 
 @pytest.mark.parametrize("question", ["find_nan", "flow", "check", "injectors", "op by op"])

@@ -1,5 +1,6 @@
 """The code of a session: run by itself it gives the same, bit by bit."""
 
+import functools
 import re
 
 import jax
@@ -10,6 +11,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import Session, panel
+from taxpr_jupyter._code.names import described
 from taxpr_jupyter._tracing.call_names import call_text
 
 
@@ -401,3 +403,16 @@ def test_it_uses_public_names_of_taxpr_only():
     for name in re.findall(r"taxpr\.(\w+)", code):
         assert name in taxpr.__all__
     assert "taxpr_jupyter" not in code
+
+
+class Wrapped:
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+
+    def __call__(self, x):
+        return self.__wrapped__(x)
+
+
+def test_a_function_in_an_object_of_a_library_is_told_by_its_own_line():
+    line = nested.__code__.co_firstlineno
+    assert described(Wrapped(nested)) == f"function of jupyter_samples.py:{line}"

@@ -499,7 +499,7 @@ function render({ model, el }) {
     if (!el.closest(".jupyter-widgets-disconnected")) return;
     orphan.hidden = false;
     inspector.inert = true;
-    for (const part of [controls.element, runBar.element, states.element, find.element, views.element, heat, progress]) {
+    for (const part of [controls.element, runBar.element, states.element, find.element, views.element, ask.panel, heat, progress]) {
       for (const one of [part, ...part.querySelectorAll("button, input, select")]) {
         one.toggleAttribute("disabled", true);
       }
