@@ -117,8 +117,7 @@ class Scope:
         """The uses by bundles of outputs that get a stub: of values made long before the last."""
         makers: dict[str, dict[int, int]] = {}
         for index, use in enumerate(self.uses):
-            maker = self.maker(use)
-            if use.node in bundles and maker is not None:
+            if use.node in bundles and (maker := self.maker(use)) is not None:
                 makers.setdefault(use.node, {})[index] = self._steps.get(maker, 0)
         early: set[int] = set()
         for steps in makers.values():
@@ -133,13 +132,12 @@ class Scope:
         The latest, as Graphviz puts an equation that only prepares an operand next to its use.
         """
         earliest: dict[str, int] = {}
-        for use in self.uses:  # in program order, so the maker's step is known
-            maker = self.maker(use)
+        makers = list(map(self.maker, self.uses))
+        for use, maker in zip(self.uses, makers, strict=True):  # in program order: it is known
             step = 1 + earliest.get(maker, 0) if maker else 1
             earliest[use.item] = max(step, earliest.get(use.item, 0))
         latest = dict.fromkeys(earliest, max(earliest.values(), default=0))
-        for use in reversed(self.uses):
-            maker = self.maker(use)
+        for use, maker in zip(reversed(self.uses), reversed(makers), strict=True):
             if maker is not None and maker in latest:
                 latest[maker] = min(latest[maker], latest[use.item] - 1)
         return latest

@@ -133,7 +133,7 @@ class Edited:
     @functools.cached_property
     def inspector(self) -> Inspector:
         """Looks at the places of the program."""
-        return Inspector(self.program, self.index, self.sites, self.tagged.held)
+        return Inspector(self.tagged, self.sites)
 
     def injected(self) -> taxpr.Program:
         """The program with its tags and injectors.

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._analysis.costs import Costs
-from taxpr_jupyter._analysis.index import Home, Index
+from taxpr_jupyter._analysis.index import Home
 from taxpr_jupyter._analysis.stateful import state_leaves
 from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import aval_text, literal_text, shortened, visible
 from taxpr_jupyter._tracing.sources import source_line, source_text
 
@@ -95,21 +94,16 @@ class Inspector:
     """Looks at the places of one program.
 
     Args:
-        program: The program with the added tags.
-        index: Its places.
+        tagged: The program with the added tags.
         sites: Its tags.
-        held: Its variables of the source.
     """
 
-    def __init__(
-        self, program: taxpr.Program, index: Index, sites: tuple[SiteRow, ...], held: Held
-    ) -> None:
-        self._program = program
-        self._index = index
-        self._held = held
-        self._letters = taxpr.var_names(program.jaxpr)
-        self._costs = Costs()
-        self._states = state_leaves(program)
+    def __init__(self, tagged: Tagged, sites: tuple[SiteRow, ...]) -> None:
+        self._tagged = tagged
+        self._program = tagged.program
+        self._index = tagged.index
+        self._held = tagged.held
+        self._states = state_leaves(tagged.program)
         self._by_address = {site.address: site for site in sites}
         self._by_key = {site.key: site for site in sites}
 
@@ -168,7 +162,7 @@ class Inspector:
             site=site,
             values=() if site else self._values(address, home),
             refused=home.refused,
-            cost=() if site else self._costs.of_eqn(eqn).lines(eqn),
+            cost=() if site else self._tagged.costs.of_eqn(eqn).lines(eqn),
         )
 
     @functools.cached_property
@@ -206,7 +200,7 @@ class Inspector:
             outputs=tuple(self._text(atom) for atom in home.jaxpr.outvars),
             values=self._values(home.address, home),
             refused=home.refused,
-            cost=self._costs.of_jaxpr(home.jaxpr).lines(),
+            cost=self._tagged.costs.of_jaxpr(home.jaxpr).lines(),
         )
 
     def _output(self, address: taxpr.Address, home: Home) -> Inspection | None:
@@ -237,7 +231,7 @@ class Inspector:
         """``a:f32[3]``, ``2.0``."""
         if taxpr.is_literal(atom):
             return literal_text(atom)
-        letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "_")
+        letter = "_" if taxpr.is_dropped(atom) else self._tagged.letters.get(atom, "_")
         text = f"{letter}:{aval_text(atom.aval)}"
         return f"{name} · {text}" if (name := self._names.get(atom)) else text
 

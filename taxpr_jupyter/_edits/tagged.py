@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
@@ -64,6 +65,11 @@ class Tagged:
     def held(self) -> Held:
         """The variables of the source."""
         return Held(self.program)
+
+    @functools.cached_property
+    def costs(self) -> Costs:
+        """Reckons what equations cost."""
+        return Costs()
 
     @functools.cached_property
     def size(self) -> Size:

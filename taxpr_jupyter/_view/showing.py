@@ -50,6 +50,11 @@ class Showing:
             self._graph.selected = addresses.get(self._selected_key, "")
         self.selected()
 
+    def folding(self) -> None:
+        """Shows what depends on what is open, but for the picture."""
+        self.rows()
+        self.selected()
+
     def texts(self) -> None:
         """Shows tags, code, states and rows."""
         sites = self._session.sites()

@@ -108,6 +108,9 @@ class PanelView(ipywidgets.VBox):
             elif change in ("values", "states"):
                 showing.texts()
                 self._controls.refresh()
+            elif change == "folding":
+                showing.folding()
+                showing.redraw()
             elif change == "tried":
                 showing.program()
             elif change == "views":
