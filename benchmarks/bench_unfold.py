@@ -1,9 +1,9 @@
 """How long it takes from a double-click on a folded node until its inside is painted, in a panel.
 
 Run it as `python benchmarks/bench_unfold.py [REVISION]`, in the environment `newest`, which has
-playwright. This process is the kernel of a panel in Chromium. Gradients of a transformer of about 1,000
-to 100,000 equations; of each fold the least of three times, and of all folds the median. With a
-revision, such as `82ad66b`, that one is measured in the same run, by turns. It counts on a machine
+playwright. This process is the kernel of a panel in Chromium. Gradients of a transformer of about
+1,000 to 100,000 equations; of each fold the least of three times, and of all folds the median.
+With a revision, such as `82ad66b`, that one is measured in the same run. It counts on a machine
 that does nothing else; ratios count on any.
 """
 

@@ -54,15 +54,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def browser_type_launch_args() -> dict:
     """Debian's Chromium, which makes no connection of its own."""
     flags = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    flags += " disable-component-update disable-sync force-prefers-reduced-motion"
+    flags += " disable-component-update disable-sync"
     args = [f"--{flag}" for flag in flags.split()]
     return {"executable_path": CHROMIUM, "args": args}
 
 
 @pytest.fixture(scope="session")
 def browser_context_args() -> dict:
-    """A window in which the whole panel can be seen."""
-    return {"viewport": {"width": 1400, "height": 1500}}
+    """A window in which the whole panel can be seen, and in which nothing is under way."""
+    return {"viewport": {"width": 1400, "height": 1500}, "reduced_motion": "reduce"}
 
 
 class Server:

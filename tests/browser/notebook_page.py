@@ -237,7 +237,7 @@ class Panel:
 
     def place(self) -> list[float]:
         """Where the picture is in its window, and its scale: x, y, scale."""
-        transform = self.stage.locator("svg").evaluate("svg => svg.style.transform")
+        transform = self.stage.locator("> svg").evaluate("svg => svg.style.transform")
         return [float(number) for number in re.findall(r"-?[\d.]+(?:e-?\d+)?", transform)]
 
     def tab_by_keys(self, name: str) -> Any:

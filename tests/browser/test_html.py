@@ -21,7 +21,7 @@ expect = sync_api.expect
 
 @pytest.fixture(scope="module")
 def browser_context_args() -> dict:
-    return {"viewport": {"width": 1400, "height": 900}}
+    return {"viewport": {"width": 1400, "height": 900}, "reduced_motion": "reduce"}
 
 
 def model(w, xs):
@@ -132,6 +132,7 @@ def test_a_click_on_a_line_shows_its_value(walked):
 
 def test_a_twin_leads_to_what_it_stands_for_and_a_key_back(opened):
     page = opened(draw(PROGRAMS["mlp_step"]()))
+    page.page.get_by_role("button", name="Fit the picture").click()
     twin = page.page.locator(".tx-stage .twin").first
     address = twin.get_attribute("data-twin")
     twin.click()
@@ -160,9 +161,36 @@ def test_walking_in_and_out(walked):
     expect(walked.node(SCAN)).to_be_visible()
 
 
+def test_a_link_leads_to_a_node_in_the_middle(walked):
+    """Of a node in a picture that is not shown at first, and of one whose inside is a picture."""
+    inner = f"{JIT}/call/1:tanh"
+    for address in (inner, SCAN, "in1", f"{SCAN}.1"):
+        walked.page.goto(f"{walked.page.url.partition('#')[0]}#{address}")
+        expect(walked.inspector.locator(".tx-address")).to_have_text(address)
+        link = walked.inspector.get_by_role("link", name="Link")
+        assert link.get_attribute("href") == f"#{address}"
+        walked.page.reload()
+        expect(walked.inspector.locator(".tx-address")).to_have_text(address)
+        drawn = address.removesuffix(".1")
+        expect(walked.node(drawn)).to_be_visible()
+        stage, node = (
+            walked.page.locator(".tx-stage").bounding_box(),
+            walked.node(drawn).bounding_box(),
+        )
+        for at, size in (("x", "width"), ("y", "height")):
+            middle = stage[at] + stage[size] / 2
+            assert node[at] - 2 < middle < node[at] + node[size] + 2
+    walked.node(SCAN).click()
+    walked.inspector.get_by_role("link", name="Link").click()
+    assert walked.page.url.endswith(f"#{SCAN}")
+    expect(walked.message).to_contain_text("link")
+    walked.page.goto(f"{walked.page.url.partition('#')[0]}#7:nothing")
+    expect(walked.message).to_have_text("This program has no 7:nothing.")
+
+
 def test_by_keyboard_alone(walked):
     keys = walked.page.keyboard
-    walked.page.locator(".tx-stage [tabindex='0']").focus()
+    walked.page.locator(".tx-stage > svg [tabindex='0']").focus()
     keys.press("ArrowDown")
     keys.press("Enter")
     expect(walked.inspector.locator(".tx-address")).not_to_be_empty()
@@ -449,7 +477,7 @@ def test_what_is_not_in_the_file_says_how_to_open_it(opened):
 
 
 def test_zoom_and_pan(walked):
-    place = lambda: walked.page.locator(".tx-stage svg").evaluate("svg => svg.style.transform")
+    place = lambda: walked.page.locator(".tx-stage > svg").evaluate("svg => svg.style.transform")
     before = place()
     walked.page.get_by_role("button", name="Zoom in").click()
     assert place() != before

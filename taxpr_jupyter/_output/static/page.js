@@ -2,8 +2,8 @@
 /**
  * A drawing in a page of its own: one picture at a time, and a way from each to what is folded in it.
  *
- * The address of the picture shown is the fragment of the page's URL, so that the browser's own
- * buttons go back and forth. Texts of the program become text nodes and nothing else.
+ * The fragment of the page's URL is `#in:ADDRESS` for the picture of what is inside of an address, so that
+ * the browser's own buttons go back and forth; `#ADDRESS` leads to that node, wherever it is drawn. Texts of the program become text nodes and nothing else.
  *
  * @import { PageData } from "../../_view/static/messages.js"
  * @typedef {import("./search.js").Place & { page: string, select: string, kind: string,
@@ -20,6 +20,7 @@ import { SourceLines } from "../../_view/static/source.js";
 import { Tabs } from "../../_view/static/text.js";
 import { Mistake, Search, placeOf, placesOf } from "./search.js";
 
+const INSIDE = "in:"; // begins the fragment of what is in an address
 const FEW = 12; // ends of a value that are listed at first
 const TYPING = 120; // milliseconds without a key before the search begins
 
@@ -88,11 +89,13 @@ const foldOf = (/** @type {string} */ address) =>
 
 // --- one picture at a time -----------------------------------------------------------------------
 
-/** Shows the picture that the URL names. */
+/** Shows the picture, or selects the node, that the URL names. */
 function follow() {
   const wanted = decodeURIComponent(location.hash.slice(1));
-  const address = has(data.pages, wanted) ? wanted : "";
+  const inside = wanted.startsWith(INSIDE) ? wanted.slice(INSIDE.length) : "";
+  const address = has(data.pages, inside) ? inside : "";
   const from = shown;
+  if (wanted && !inside) return reveal(wanted);
   if (address === shown && picture.svg) return;
   const focused = [stage, path].some((part) => part.contains(document.activeElement));
   draw(address);
@@ -151,7 +154,38 @@ function drawPath(address) {
 /** @param {string} address */
 function go(address) {
   if (address === shown) return;
-  location.hash = address ? `#${encodeURIComponent(address)}` : "#";
+  location.hash = address ? linkTo(INSIDE + address) : "#";
+}
+
+/** Shows a node in the middle, or says that there is none. @param {string} address */
+function reveal(address) {
+  if (!picture.svg) draw("");
+  if (!entries().some((entry) => entry.address === eqnOf(address) || entry.select === address)) {
+    return say(`This program has no ${address}.`);
+  }
+  fromSource(address, false);
+  picture.centre(selected);
+}
+
+/** The fragment of an address; those that can be read in one stay as they are. @param {string} address */
+function linkTo(address) {
+  return `#${encodeURIComponent(address).replace(/%3A/g, ":").replace(/%2F/g, "/")}`;
+}
+
+/** Leads to a node, for who gets this link. @param {string} address */
+function linked(address) {
+  const copy = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    history.pushState(null, "", link.hash); // it is selected already
+    try {
+      await navigator.clipboard.writeText(link.href);
+      say("The link to this is copied.");
+    } catch {
+      say("The address bar has the link to this now."); // no permission, or a page of a file
+    }
+  };
+  const link = h("a", { class: "tx-link", href: linkTo(address), title: "Copies the link to this", click: copy }, "Link");
+  return link;
 }
 
 /** Opens what is folded at an address, or says why it cannot. @param {string} address */
@@ -284,6 +318,7 @@ function showSelected() {
     return fill(inspector, [
       head(tip || selected),
       h("code", { class: "tx-address" }, selected),
+      linked(selected),
       section("Made by", listed(makers, 0)),
       section("Used by", listed(leaving, 1)),
     ]);
@@ -296,6 +331,7 @@ function showSelected() {
   fill(inspector, [
     head(title ?? selected, chip(kind, kind), opens ? button("Open", () => open(selected), { title: "Key o, or double-click" }) : null),
     h("code", { class: "tx-address" }, selected),
+    linked(selected),
     h("div", {}, ...more.map(line)),
     fold && has(data.left, fold) ? h("p", { class: "tx-note" }, whyNot(fold)) : null,
     tip ? h("pre", {}, tip) : null,
@@ -447,8 +483,8 @@ function step(by) {
   if (entry.page !== "-" && why) say(`It matches in: ${why}`);
 }
 
-/** Shows and selects an address in a picture; "-" is for none. */
-function reach(/** @type {string} */ page, /** @type {string} */ address) {
+/** Shows and selects an address in a picture; "-" is for none. `told`: whether the URL is to say so. */
+function reach(/** @type {string} */ page, /** @type {string} */ address, told = true) {
   if (page === "-") {
     select(address);
     say(`${address} is folded, and its picture is not in this file.`);
@@ -456,23 +492,23 @@ function reach(/** @type {string} */ page, /** @type {string} */ address) {
   }
   if (page !== shown) {
     draw(page);
-    location.hash = page ? `#${encodeURIComponent(page)}` : "#"; // which draws nothing again
+    if (told) history.pushState(null, "", page ? linkTo(INSIDE + page) : "#");
   }
   select(address);
   picture.reveal(address);
 }
 
 /** A line of the text: what it is about in the picture shown, else in the first that has it. */
-function fromText(/** @type {string} */ address) {
-  const places = entries().filter((entry) => entry.address === address);
+function fromText(/** @type {string} */ address, told = true) {
+  const places = entries().filter((entry) => [entry.address, entry.select].includes(address));
   const here = nodes.some((node) => addressOf(node) === address);
-  reach(here ? shown : (places[0]?.page ?? "-"), here ? address : (places[0]?.select ?? address));
+  reach(here ? shown : (places[0]?.page ?? "-"), here ? address : (places[0]?.select ?? address), told);
 }
 
 /** A value that a variable of the source held, or the equation that makes it. @param {string} address */
-function fromSource(address) {
+function fromSource(address, told = true) {
   if (!address) return select("");
-  fromText(eqnOf(address));
+  fromText(eqnOf(address), told);
   if (around(address).leaving.length) select(address);
 }
 

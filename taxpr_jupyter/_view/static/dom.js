@@ -27,6 +27,20 @@ export function h(name, attributes = {}, ...children) {
   return element;
 }
 
+/**
+ * Makes an element of a picture.
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} name
+ * @param {Record<string, string>} attributes
+ * @param {...Node} children
+ */
+export function svgElement(name, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
 /** @param {HTMLElement} element @param {Child[]} children */
 export const fill = (element, children) =>
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined));

@@ -5,22 +5,26 @@
  * It knows nothing of Jupyter. Elements are looked up by `data-address` inside this one picture
  * only. Several of them can have the same address, since values used far away are drawn again.
  *
+ * @import { Point } from "./boxes.js"
  * @import { Place } from "./messages.js"
- * @typedef {{ x: number, y: number }} Point
  * @typedef {{ x: number, y: number, scale: number }} View where the picture is in the stage
  */
 
 import { eqnOf, isIn, outward } from "./address.js";
+import { ALL, Altitude, LEAST } from "./altitude.js";
+import { Boxes } from "./boxes.js";
 import { h } from "./dom.js";
+import { move, places } from "./motion.js";
+import { Overview } from "./overview.js";
 
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
 const ZOOM_RANGE = [0.05, 8];
-const READABLE = 0.75; // big pictures start no smaller than this, at their top
 const PIXELS = 4 / 3; // in a point
 const MARGIN = 16; // pixels around a fitted picture
 const ROW = 32; // pixels at scale 1: nodes nearer to the topmost one are beside it
 const BORDER = 64; // an element nearer to the edge than this is moved into sight
+const EDGE = 40; // what is folded is as far in the stage, at least
 
 const FORBIDDEN = new Set(
   "script foreignobject iframe object embed image audio video animate set".split(" "),
@@ -63,8 +67,14 @@ export class Picture {
     this.act = act;
     /** @type {SVGSVGElement | null} */
     this.svg = null;
+    this.boxes = new Boxes(null);
+    /** @type {Element[]} */
+    this.items = [];
+    /** @type {Altitude | null} */
+    this.altitude = null;
     this.place = { x: 0, y: 0, scale: 1, ...place };
-    this.moved = "scale" in place; // by the user; then a new size of the stage changes nothing
+    this.moved = "scale" in place; // by the user
+    this.used = this.moved; // then a new size of the stage moves nothing
     this.whole = false; // what `fit` was asked for
     this.selected = "";
     /** @type {Record<string, string>} */
@@ -75,7 +85,8 @@ export class Picture {
     this.before = [];
     // Of colours; it stays while the picture moves.
     this.legend = h("div", { class: "tx-heat-legend taxpr-svg" });
-    stage.append(this.legend);
+    this.overview = new Overview(stage, (middle) => this.#look(middle));
+    stage.append(this.legend, this.overview.element);
     stage.addEventListener("keydown", (event) => this.#key(event));
     stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     stage.addEventListener("pointerdown", (event) => this.#press(event));
@@ -86,45 +97,55 @@ export class Picture {
   }
 
   /**
-   * Shows another picture. All of it if that was so before; else at the same scale, and what was
-   * selected or in the middle stays where it was on the screen.
+   * Shows another picture at the same scale. What the user has used or selected stays where it is on
+   * the screen, or else what is in the middle; so does what is opened, which is then readable.
    */
   show(/** @type {string} */ text) {
     const anchors = this.#anchors();
-    const all = !this.moved && (this.whole || this.#fitting() >= READABLE);
+    const before = places(this.items, this.boxes, this.place);
     const focused = this.stage.contains(document.activeElement);
-    const before = this.#itemAt(document.activeElement); // where the user's keys go
+    const keys = this.#itemAt(document.activeElement); // where the user's keys go
+    const svg = parseSvg(text);
     this.svg?.remove();
-    this.svg = parseSvg(text);
+    this.svg = svg;
+    this.items = [...(svg?.querySelectorAll("[data-address]") ?? [])];
     this.legend.replaceChildren();
-    if (!this.svg) return;
-    this.#prepare(this.svg);
-    this.#liftLegend(this.svg);
-    this.stage.prepend(this.svg);
+    if (!svg) return;
+    this.#prepare(svg);
+    this.#liftLegend(svg);
+    this.boxes = new Boxes(svg);
+    this.altitude = new Altitude(svg, this.boxes, this.items);
     this.mark(this.marks);
     this.#pale();
     this.select(this.selected);
-    const again = all && (this.whole || this.#fitting() >= READABLE);
-    if (again || !(this.moved || anchors.length)) this.fit(this.whole);
-    else this.#put(this.place, this.moved);
-    if (!again) this.#hold(anchors);
-    const at = before ? addressOf(before) : this.selected;
+    this.stage.prepend(svg);
+    this.overview.of(this.boxes, this.items);
+    const anchor = anchors.find((one) => this.#again(one));
+    if (anchor) this.#hold(anchor);
+    else if (this.moved) this.#put(this.place, true);
+    else this.fit(this.whole);
+    move(before, svg, this.items, this.boxes, this.place, anchor?.box);
+    const at = keys ? addressOf(keys) : this.selected;
     const there = this.#find(at)[0] ?? this.#instead(at);
-    if (there && focused) this.#focus(there);
+    if (there && focused) this.#focus(there, !anchor);
   }
 
   /** Marks all elements of this address as selected. */
   select(/** @type {string} */ address) {
     this.selected = address;
+    this.used ||= Boolean(address) && this.stage.clientWidth > 0;
     const shown = new Set(this.#shown(address));
-    for (const item of this.#items()) item.setAttribute("aria-selected", String(shown.has(item)));
+    for (const item of this.items) {
+      const is = String(shown.has(item));
+      if (item.getAttribute("aria-selected") !== is) item.setAttribute("aria-selected", is);
+    }
     for (const edge of this.svg?.querySelectorAll(".edge") ?? []) {
       const twin = edge.querySelector("[data-twin]")?.getAttribute("data-twin");
       const value = twin ?? edge.getAttribute("data-value") ?? "";
       const leaves = address && (value === address || value.startsWith(`${address}.`));
       edge.classList.toggle("tx-leaving", Boolean(leaves));
     }
-    const [first = this.#items()[0]] = shown;
+    const [first = this.items[0]] = shown;
     this.#makeReachable(first);
   }
 
@@ -151,7 +172,7 @@ export class Picture {
 
   #pale() {
     const { lit } = this;
-    for (const item of this.#items()) {
+    for (const item of this.items) {
       item.classList.toggle("tx-pale", lit !== null && !lit.elements.has(addressOf(item)));
     }
     this.svg?.querySelectorAll(".edge").forEach((edge, number) => {
@@ -170,20 +191,29 @@ export class Picture {
 
   /** Brings an element to the middle, large enough to be read, and focuses it. */
   goToItem(/** @type {Element} */ item) {
-    if (this.place.scale < READABLE) this.#zoom(READABLE / this.place.scale);
+    if (this.place.scale < ALL) this.#zoom(ALL / this.place.scale);
     this.#focus(item);
     const { clientWidth, clientHeight } = this.stage;
     this.#reveal(item, Math.min(clientWidth, clientHeight) / 4);
   }
 
-  /** Puts the picture into the stage. `whole`: all of it, even if too small to read. */
+  /** The same with the element of an address, and to the very middle. @param {string} address */
+  centre(address) {
+    const [item] = this.#shown(address);
+    if (!item) return;
+    this.goToItem(item);
+    this.#look(this.boxes.middle(item));
+  }
+
+  /** Puts the picture into the stage. `whole`: all of it, even if it then shows names alone. */
   fit(/** @type {boolean} */ whole) {
     const { clientWidth, clientHeight } = this.stage;
     this.whole = whole;
     if (!this.svg || !clientWidth) return;
-    const { width, height } = this.#size();
+    this.used = false;
+    const { width, height } = this.boxes.size;
     const all = this.#fitting();
-    const scale = whole ? all : Math.max(all, READABLE);
+    const scale = whole ? all : Math.max(all, ALL);
     let x = (clientWidth - width * scale) / 2;
     const y = Math.max(MARGIN, (clientHeight - height * scale) / 2);
     this.#put({ x, y, scale }, false);
@@ -196,9 +226,10 @@ export class Picture {
 
   /** Takes the picture away: the next one is another, and stands where it fits. */
   clear() {
-    this.moved = false;
+    this.moved = this.used = false;
     this.svg?.remove();
     this.svg = null;
+    this.items = [];
   }
 
   /** Moves the picture if the element of this address is out of sight. */
@@ -215,12 +246,14 @@ export class Picture {
     this.#zoom(1 / ZOOM_STEP);
   }
 
-  /** To be called when the stage has got another size. What is selected stays where it is. */
+  /** To be called when the stage has got another size. What the user has used stays in sight. */
   resized() {
-    const anchors = this.#anchors();
-    if (this.moved && anchors.length) return;
-    this.fit(this.whole);
-    this.#hold(anchors.filter(({ address }) => address === this.selected), false);
+    if (!this.svg || !this.stage.clientWidth) return;
+    if (!this.used) return this.fit(this.whole);
+    const [chosen] = this.#shown(this.selected);
+    if (chosen && !this.#inSight(this.#middle(chosen))) this.#reveal(chosen);
+    else if (!this.#anchors().length) this.fit(this.whole);
+    this.overview.at(this.place);
   }
 
   /** Makes the picture usable with keyboard and screen reader. */
@@ -231,7 +264,9 @@ export class Picture {
       const texts = [...item.querySelectorAll("text")];
       const lines = texts.map((text) => text.textContent?.trim());
       item.setAttribute("role", "option");
-      item.setAttribute("aria-label", [...lines, addressOf(item)].join(", "));
+      item.setAttribute("aria-selected", "false");
+      item.setAttribute("tabindex", "-1");
+      item.setAttribute("aria-label", `${lines.join(" ")}, ${addressOf(item)}`);
       for (const text of texts) text.after(" "); // else its lines are one word for a reader
       item.setAttribute("data-lm-suppress-shortcuts", "true");
     }
@@ -254,10 +289,6 @@ export class Picture {
     this.legend.append(own);
   }
 
-  #items() {
-    return [...(this.svg?.querySelectorAll("[data-address]") ?? [])];
-  }
-
   #find(/** @type {string} */ address) {
     if (!address || !this.svg) return [];
     return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
@@ -277,17 +308,9 @@ export class Picture {
     return target instanceof Element ? target.closest("[data-address]") : null;
   }
 
-  /** Of the whole picture, at scale 1. */
-  #size() {
-    const [width, height] = this.svg
-      ? [this.svg.width, this.svg.height].map((side) => side.baseVal.value)
-      : [0, 0];
-    return { width, height };
-  }
-
   /** The scale at which all of the picture is in the stage, 1 at most; 0 without a picture. */
   #fitting() {
-    const { width, height } = this.#size();
+    const { width, height } = this.boxes.size;
     const { clientWidth, clientHeight } = this.stage;
     if (!width || !height || !clientWidth) return 0;
     return Math.min((clientWidth - 2 * MARGIN) / width, (clientHeight - 2 * MARGIN) / height, 1);
@@ -304,7 +327,7 @@ export class Picture {
    * @returns {number | null} where that is across the stage
    */
   #start() {
-    const nodes = this.#items()
+    const nodes = this.items
       .filter((item) => !item.classList.contains("cluster"))
       .map((item) => ({ input: item.classList.contains("input"), at: this.#middle(item) }));
     const top = Math.min(...nodes.map(({ at }) => at.y));
@@ -321,32 +344,52 @@ export class Picture {
   }
 
   /**
-   * The elements in sight, what is selected first, then from the middle of the stage outwards.
-   * @returns {{ address: string, which: number, at: Point }[]} `which` of those of this address
+   * The elements in sight: first the one that has the keys, then what is selected, then from the middle
+   * of the stage outwards.
    */
   #anchors() {
     const { clientWidth, clientHeight } = this.stage;
+    const used = this.#itemAt(document.activeElement);
     /** @type {Map<string, number>} */
     const seen = new Map();
-    const anchors = this.#items().map((item) => {
-      const [address, at] = [addressOf(item), this.#middle(item)];
-      const which = seen.get(address) ?? 0;
+    const anchors = this.items.map((item) => {
+      const address = addressOf(item);
+      const which = seen.get(address) ?? 0; // of those of this address
       seen.set(address, which + 1);
-      const far = Math.hypot(at.x - clientWidth / 2, at.y - clientHeight / 2);
-      return { address, which, at, far: address === this.selected ? -1 : far };
+      const at = this.#on(this.boxes.title(item));
+      const first = item === used ? -2 : address === this.selected ? -1 : 0;
+      const far = first || Math.hypot(at.x - clientWidth / 2, at.y - clientHeight / 2);
+      const open = item.classList.contains("cluster");
+      return { address, which, at, far, open, box: this.#onStage(this.boxes.of(item)) };
     });
-    return anchors.filter(({ at }) => this.#inSight(at)).sort((a, b) => a.far - b.far);
+    const inSight = (/** @type {typeof anchors[number]} */ { at, far, box }) =>
+      far < 0 ? this.#meets(box) : this.#inSight(at);
+    return anchors.filter(inSight).sort((a, b) => a.far - b.far);
   }
 
-  /** Moves the picture so that the first of these that it has is where it was. */
-  #hold(/** @type {{ address: string, which: number, at: Point }[]} */ anchors, byUser = true) {
-    for (const { address, which, at } of anchors) {
-      const item = this.#find(address)[which] ?? (address === this.selected ? this.#instead(address) : undefined);
-      if (!item) continue;
-      const to = this.#middle(item);
-      this.#moveBy(at.x - to.x, at.y - to.y, byUser);
-      return;
-    }
+  /** What it is in the picture that is shown now. @param {{ address: string, which: number, far: number }} anchor */
+  #again({ address, which, far }) {
+    const drawn = this.#find(address);
+    return drawn[which] ?? drawn[0] ?? (far < 0 ? this.#instead(address) : undefined);
+  }
+
+  /**
+   * Moves the picture so that an element is where it was; if it is folded now, that is in sight, and if
+   * it is open now, that can be read.
+   * @param {{ address: string, which: number, far: number, at: Point, open: boolean }} anchor
+   */
+  #hold(anchor) {
+    const item = /** @type {Element} */ (this.#again(anchor));
+    const open = item.classList.contains("cluster");
+    const { clientWidth, clientHeight } = this.stage;
+    const within = (/** @type {number} */ at, /** @type {number} */ end) => Math.min(Math.max(at, EDGE), end - EDGE);
+    const folded = anchor.open && !open;
+    const at = folded ? { x: within(anchor.at.x, clientWidth), y: within(anchor.at.y, clientHeight) } : anchor.at;
+    const scale = open && !anchor.open ? Math.max(this.place.scale, LEAST) : this.place.scale;
+    const to = this.boxes.title(item);
+    const place = { x: at.x - to.x * scale, y: at.y - to.y * scale, scale };
+    const same = Object.entries(place).every(([key, value]) => Math.abs(value - this.place[/** @type {keyof View} */ (key)]) < 0.5);
+    this.#put(same ? this.place : place, this.moved || !same);
   }
 
   /** What stands for an element once it is folded or unfolded. */
@@ -355,7 +398,7 @@ export class Picture {
       const [outer] = this.#find(one);
       if (outer) return outer;
     }
-    return this.#items().find((item) => isIn(addressOf(item), address));
+    return this.items.find((item) => isIn(addressOf(item), address));
   }
 
   /** Goes to where it was once; an empty place is where all of it is seen. */
@@ -368,7 +411,10 @@ export class Picture {
     this.place = place;
     this.moved = moved;
     const { x, y, scale } = place;
+    this.used ||= moved;
     if (this.svg) this.svg.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    this.altitude?.at(scale);
+    this.overview.at(place);
     this.act.placed(place, moved);
   }
 
@@ -388,12 +434,33 @@ export class Picture {
     this.#put({ ...at, scale }, true);
   }
 
-  /** Where an element is, in pixels of the stage. For a cluster that is where its title is. */
+  /** Where a point of the picture is in the stage. @param {Point} point */
+  #on({ x, y }) {
+    const { place } = this;
+    return { x: place.x + x * place.scale, y: place.y + y * place.scale };
+  }
+
+  /** Where a box is in the stage. @param {import("./boxes.js").Box} box */
+  #onStage(box) {
+    const { scale } = this.place;
+    return { ...this.#on(box), width: box.width * scale, height: box.height * scale };
+  }
+
+  /** Whether a part of a box is in sight. @param {import("./boxes.js").Box} box */
+  #meets({ x, y, width, height }) {
+    return x + width > 0 && y + height > 0 && x < this.stage.clientWidth && y < this.stage.clientHeight;
+  }
+
+  /** Where an element is in the stage. For a frame that is where its title is. */
   #middle(/** @type {Element} */ item) {
-    const drawn = item.classList.contains("cluster") ? item.querySelector("text") : item;
-    const box = (drawn ?? item).getBoundingClientRect();
-    const stage = this.stage.getBoundingClientRect();
-    return { x: box.x + box.width / 2 - stage.x, y: box.y + box.height / 2 - stage.y };
+    return this.#on(this.boxes.middle(item));
+  }
+
+  /** Brings a point of the picture to the middle of the stage. @param {Point} point */
+  #look({ x, y }) {
+    const { clientWidth, clientHeight } = this.stage;
+    const { scale } = this.place;
+    this.#put({ x: clientWidth / 2 - x * scale, y: clientHeight / 2 - y * scale, scale }, true);
   }
 
   /** Moves the picture if this element is out of sight, or as near to the edge of the stage. */
@@ -409,13 +476,14 @@ export class Picture {
 
   /** The Tab key reaches this element of the picture and no other. */
   #makeReachable(/** @type {Element | undefined} */ item) {
-    for (const other of this.#items()) other.setAttribute("tabindex", other === item ? "0" : "-1");
+    for (const other of this.svg?.querySelectorAll("[tabindex='0']") ?? []) other.setAttribute("tabindex", "-1");
+    item?.setAttribute("tabindex", "0");
   }
 
-  #focus(/** @type {Element} */ item) {
+  #focus(/** @type {Element} */ item, reveal = true) {
     this.#makeReachable(item);
     /** @type {SVGElement} */ (item).focus({ preventScroll: true });
-    this.#reveal(item);
+    if (reveal) this.#reveal(item);
   }
 
   /** From the twin of a value to the value itself; Backspace leads back. */
@@ -444,7 +512,7 @@ export class Picture {
   #key(/** @type {KeyboardEvent} */ event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const item = this.#itemAt(event.target);
-    const items = this.#items();
+    const items = this.items;
     const go = (/** @type {Element | undefined} */ to) => to && this.#focus(to);
     /** @type {Record<string, () => void>} */
     const keys = {
@@ -481,7 +549,7 @@ export class Picture {
     /** @type {Element | undefined} */
     let best;
     let least = Infinity;
-    for (const other of this.#items()) {
+    for (const other of this.items) {
       const to = this.#middle(other);
       const ahead = (to.x - from.x) * right + (to.y - from.y) * below;
       const aside = Math.abs((to.x - from.x) * below) + Math.abs((to.y - from.y) * right);
@@ -529,7 +597,7 @@ export class Picture {
       const twin = up.target instanceof Element && up.target.closest("[data-twin]");
       if (twin) return this.#follow(twin);
       const item = this.#itemAt(up.target);
-      if (item) this.#focus(item);
+      if (item) this.#focus(item, false);
       if (item) this.#choose(item, up.shiftKey);
       else this.act.select("");
     });
