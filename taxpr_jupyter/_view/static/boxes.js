@@ -39,6 +39,14 @@ export class Boxes {
     return box;
   }
 
+  /** Moves a text by so many pixels to the right. @param {SVGTextElement} text @param {number} right */
+  shift(text, right) {
+    const { x, ...box } = this.of(text);
+    this.known.set(text, { x: x + right, ...box });
+    text.setAttribute("x", String(Number(text.getAttribute("x")) + right / PIXELS));
+    text.classList.add("tx-shifted");
+  }
+
   /** Where an element is looked at: its middle, or that of the title of a frame. @param {Element} item */
   middle(item) {
     const drawn = item.classList.contains("cluster") ? item.querySelector("text") : item;

@@ -24,6 +24,7 @@ const PIXELS = 4 / 3; // in a point
 const MARGIN = 16; // pixels around a fitted picture
 const ROW = 32; // pixels at scale 1: nodes nearer to the topmost one are beside it
 const BORDER = 64; // an element nearer to the edge than this is moved into sight
+const TITLE = 6; // pixels at scale 1 between the border of a frame and its title, at least
 const EDGE = 40; // what is folded is as far in the stage, at least
 
 const FORBIDDEN = new Set(
@@ -385,11 +386,29 @@ export class Picture {
     const within = (/** @type {number} */ at, /** @type {number} */ end) => Math.min(Math.max(at, EDGE), end - EDGE);
     const folded = anchor.open && !open;
     const at = folded ? { x: within(anchor.at.x, clientWidth), y: within(anchor.at.y, clientHeight) } : anchor.at;
-    const scale = open && !anchor.open ? Math.max(this.place.scale, LEAST) : this.place.scale;
+    const opened = open && !anchor.open;
+    const scale = opened ? Math.max(this.place.scale, LEAST) : this.place.scale;
+    if (opened) this.#shiftTitle(item, at.x, scale);
     const to = this.boxes.title(item);
     const place = { x: at.x - to.x * scale, y: at.y - to.y * scale, scale };
     const same = Object.entries(place).every(([key, value]) => Math.abs(value - this.place[/** @type {keyof View} */ (key)]) < 0.5);
     this.#put(same ? this.place : place, this.moved || !same);
+  }
+
+  /**
+   * Moves the title of a frame to where the most of the frame is in sight, once the title is at this
+   * place across the stage.
+   */
+  #shiftTitle(/** @type {Element} */ frame, /** @type {number} */ at, /** @type {number} */ scale) {
+    const box = this.boxes.of(frame);
+    const title = frame.querySelector("text");
+    if (!title) return;
+    const half = this.boxes.of(title).width / 2 + TITLE;
+    const end = this.stage.clientWidth - MARGIN - box.width * scale;
+    const grown = Math.min(Math.max(at - (box.width * scale) / 2, MARGIN), Math.max(end, MARGIN));
+    const left = Math.max(Math.min(grown, at - half * scale), at - (box.width - half) * scale);
+    const shift = box.x + (at - left) / scale - this.boxes.title(frame).x;
+    if (box.width > 2 * half) for (const text of frame.querySelectorAll("text")) this.boxes.shift(text, shift);
   }
 
   /** What stands for an element once it is folded or unfolded. */
