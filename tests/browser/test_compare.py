@@ -61,7 +61,7 @@ def test_before_and_after_are_side_by_side(page, opened):
     panel.screenshot(BUILD / "compare-next.png")
     panel.button("Fit the picture").click()
     same = sides[0].locator(".node[data-pair]").first
-    same.locator("text").first.click()
+    same.locator("rect, path").first.click()
     expect(compare.locator("[aria-selected=true]")).to_have_count(2)  # and its partner
     expect(words).to_contain_text("before: ")
     expect(words).to_contain_text("after: ")

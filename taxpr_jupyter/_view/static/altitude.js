@@ -13,7 +13,7 @@ const NODE = 40 / 3; // pixels of the texts in nodes, at scale 1
 const EDGE = 32 / 3; // of those at lines
 const WIDTH = 0.6; // of a letter, to its height
 const STEP = 1.15; // of the zoom, at which names are written again
-const NAMED = ".hop, .group, .input, .output, .state"; // nodes that have a name when far away
+const NAMED = ".hop, .group, .input, .output, .state, .new, .gone, .changed"; // nodes that have a name when far away
 const FRAME = 1.2; // how much larger the names of frames are
 
 /** At this scale the texts of nodes can be read. */
