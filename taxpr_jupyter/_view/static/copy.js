@@ -11,6 +11,7 @@ const MOST = 8192; // pixels of a side, which every browser can draw
 async function png(svg) {
   const copy = /** @type {SVGSVGElement} */ (svg.cloneNode(true));
   copy.removeAttribute("style"); // where it is on the stage
+  copy.querySelector(".tx-names")?.remove(); // which stand for texts too small for the stage
   const { width, height } = svg.viewBox.baseVal;
   const scale = Math.min((PIXELS * 4) / 3, MOST / Math.max(width, height, 1));
   const [wide, high] = [Math.ceil(width * scale), Math.ceil(height * scale)];
