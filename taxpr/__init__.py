@@ -78,6 +78,7 @@ from taxpr._states.uncurry import Uncurried, uncurry
 from taxpr._sweep.patch import patch
 from taxpr._sweep.points import each
 from taxpr._sweep.sweep import sweep
+from taxpr._variables.cotangent import cotangent
 from taxpr._variables.select import var
 from taxpr._variables.table import Variable
 from taxpr.injectors import (
@@ -149,6 +150,7 @@ __all__ = [
     "check_finite",
     "clip",
     "collect",
+    "cotangent",
     "count",
     "dissolve_tags",
     "each",

@@ -194,6 +194,7 @@ from taxpr._compat._shardings import (
     whole_axes,
     whole_over,
 )
+from taxpr._compat._tangents import Identity, Tangents, Token
 from taxpr._compat._traces import (
     Layer,
     current_trace,

@@ -129,9 +129,9 @@ def is_tracer_type(kind: type) -> bool:
     return issubclass(kind, _core.Tracer)
 
 
-def innermost_jaxpr_trace() -> Any:
-    """The trace whose jaxpr gets the next equation; None where there is none."""
-    trace = current_trace()
+def innermost_jaxpr_trace(trace: Any = None) -> Any:
+    """The trace whose jaxpr gets the next equation, of another trace or now; None without one."""
+    trace = current_trace() if trace is None else trace
     while trace is not None and not isinstance(trace, _partial_eval.DynamicJaxprTrace):
         trace = getattr(trace, "parent_trace", None)
     return trace

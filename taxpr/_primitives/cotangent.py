@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from taxpr import _compat
-from taxpr._compat import Array, Dims, ManyResults, PyTree, Series, Tangent, TreeDef
+from taxpr._compat import Array, Dims, JaxprEqn, ManyResults, PyTree, Series, Tangent, TreeDef
 from taxpr._primitives.tag import Batch, User, batch_of, prepared, tag_p
 
 T = TypeVar("T")
@@ -77,6 +77,31 @@ def mark_cotangent(token: PyTree, user: User, gate: Array | None = None) -> list
     leaves, tree = jax.tree.flatten(token)
     gates = [] if gate is None else [gate]
     return marked_p.bind(*leaves, *gates, user=user, tree=tree, batch=())
+
+
+_LEAF = jax.tree.structure(0)
+_HIDDEN = "taxpr.cotangent"
+
+
+def hidden(token: _compat.Token) -> dict[str, Any]:
+    """The user's params of what marks a value for `taxpr.cotangent`."""
+    return {_HIDDEN: token}
+
+
+def _params(token: _compat.Token) -> dict[str, Any]:
+    return {"user": tuple(hidden(token).items()), "tree": _LEAF, "batch": ()}
+
+
+def _token(params: dict[str, Any]) -> _compat.Token | None:
+    return dict(params["user"]).get(_HIDDEN)
+
+
+hidden_mark = _compat.Identity(marked_p, tangent_p, _params, _token)
+
+
+def token_of(eqn: JaxprEqn) -> _compat.Token | None:
+    """What an equation marks for `taxpr.cotangent`, be it the value or its cotangent."""
+    return _token(eqn.params) if eqn.primitive in (marked_p, tangent_p, tag_p) else None
 
 
 def _first(*args: T, tree: TreeDef, **_: Any) -> list[T]:

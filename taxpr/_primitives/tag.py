@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,6 +40,9 @@ _NO_PARAMS = {
 }
 
 tag_p = _compat.ManyResults("tag")
+
+# Its ``tagged``, if there is one, is told of each tag with a name that is made in this thread.
+telling = threading.local()
 
 # Params of the equation:
 #   user   the user's keywords, a tuple of (name, value) sorted by name
@@ -124,6 +128,8 @@ def keep(token: T, /, **params: Any) -> T:
 def _bind_tag(token: T, params: Params, *, keep: bool) -> T:
     arrays, tree, user = prepared("tag", token, params)
     out = tag_p.bind(*arrays, user=user, tree=tree, keep=keep, batch=())
+    if "name" in params and (told := getattr(telling, "tagged", None)):
+        told(params["name"], tree, out)
     return jax.tree.unflatten(tree, out)
 
 

@@ -24,7 +24,7 @@ from taxpr._errors import (
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.edit import tag_where
-from taxpr._programs.named import has_variables, meant, telling, with_addresses
+from taxpr._programs.named import Names, meant, names_for, telling, with_addresses
 from taxpr._programs.program import Program
 from taxpr._programs.until import keep_until
 from taxpr._sites.criteria import Selector
@@ -43,7 +43,7 @@ def trace(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
-    names: bool | None = False,
+    names: Names | None = False,
 ) -> Callable[..., Program]:
     """Trace a function into a `Program`, without running it.
 
@@ -55,7 +55,8 @@ def trace(
         names: Whether to note which variables of the source hold which values; see
             `Program.variables`. Tracing takes about a fifth longer. Where JAX differentiates jitted
             functions and loops, equations whose results only a variable holds may stay; with None
-            there are no names then, and the program is traced again.
+            there are no names then, and the program is traced again. With ``"cotangents"`` it
+            also notes what flows back to each value; see `taxpr.cotangent`.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
@@ -103,14 +104,15 @@ def trace(
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
-            with jax.disable_jit(False), watching() if watched else contextlib.nullcontext():
+            noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
+            with jax.disable_jit(False), noting:
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
                 return _compat.traced_whole(
                     lambda: run(*args, **kwargs), lambda error: keep_until(error, until)
                 )
 
         jaxpr, shapes = made(names is not False)
-        named = None if names is False else Variables(jaxpr)
+        named = None if names is False else Variables(jaxpr, names == "cotangents")
         jaxpr = named.jaxpr if named else jaxpr
         if names is None and named and named.may_add():
             plain, shapes = made(False)
@@ -129,7 +131,7 @@ def telling_of(
     try:
         yield
     except (SelectorError, AddressError) as error:
-        if any(map(has_variables, where)):  # then they are known, and it was said
+        if any(map(names_for, where)):  # then they are known, and it was said
             raise
         more = ""
         with contextlib.suppress(Exception):  # of the function's own

@@ -23,7 +23,7 @@ from taxpr._injectors.collect import Masked, by_name, collection, together
 from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import called_as, telling_of, trace
-from taxpr._programs.named import has_variables, tagged, telling
+from taxpr._programs.named import names_for, tagged, telling
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select_to_inject
@@ -73,7 +73,7 @@ def grad_at(
     options = options_of(custom_rules)
     if isinstance(target, Program):
         return lambda *args, **kwargs: _gradients(target, where, stack, options, args, kwargs)
-    program_of = trace(target, names=has_variables(where))
+    program_of = trace(target, names=names_for(where))
 
     @called_as(target)
     def gradients(*args: PyTree, **kwargs: PyTree) -> dict[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from taxpr._compat import is_sequence
+from taxpr._compat import Token, is_sequence
 from taxpr._errors import AddressError, SelectorError
 from taxpr._primitives.tag import AtVariable
 from taxpr._programs.edit import tag_where
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Holding, Maybe, Selector, TagsOf
 from taxpr._sites.walk import find_sites
+from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, chosen, labels
 from taxpr._variables.table import Variable
 
@@ -21,19 +23,24 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 P = TypeVar("P", bound=Traced)
+Names = bool | Literal["cotangents"]
 
 
-def has_variables(where: Any) -> bool:
-    """Whether a selector, or a mapping from selectors, asks for variables."""
-    return any(True for _ in _variables(where))
+def names_for(*where: Any) -> Names:
+    """What is to be noted while tracing for selectors, or mappings from them; see `trace`."""
+    asked = [one for some in where for one, _ in _variables(some)]
+    return "cotangents" if any(isinstance(one, Cotangent) for one in asked) else bool(asked)
 
 
 def with_addresses(program: Traced, where: Selector) -> Selector:
     """A selector of values in which the addresses of what they held stand for variables."""
 
-    def held(one: Var, may_be_empty: bool) -> Any:
-        found = chosen(program.variables(), one, may_be_empty)
-        return Holding(repr(one), frozenset(variable.address for variable in found))
+    def held(one: Var | Cotangent, may_be_empty: bool) -> Any:
+        if isinstance(one, Cotangent):
+            found = cotangents(program.named, one, may_be_empty)
+        else:
+            found = chosen(program.variables(), one, may_be_empty)
+        return Holding(repr(one), frozenset(each.address for each in found))
 
     return _replaced(where, held)
 
@@ -51,28 +58,38 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
     A value that several of them held has one tag, or with ``each`` one for each. With ``stack`` the
     values of one variable have one name.
     """
-    wanted: dict[Var, bool] = {}
+    wanted: dict[Var | Cotangent, bool] = {}
     for one, may_be_empty in _variables(where):
         wanted[one] = wanted.get(one, True) and may_be_empty
     if not wanted:
         return None
-    found = {one: chosen(program.variables(), one, empty) for one, empty in wanted.items()}
+    found = {
+        one: chosen(program.variables(), one, empty)
+        for one, empty in wanted.items()
+        if isinstance(one, Var)
+    }
     selected = {variable for held in found.values() for variable in held}
     every = [variable for variable in program.variables() if variable in selected]
     names = dict(zip(every, labels(every, not stack), strict=True))
-    if is_sequence(where) and not all(map(has_variables, where)):  # beside tags of these names
+    if is_sequence(where) and not all(map(names_for, where)):  # beside tags of these names
         tags = {site.name for site in find_sites(program.jaxpr)}
         names = {one: f"var({name!r})" if name in tags else name for one, name in names.items()}
+    back = {
+        one: cotangents(program.named, one, empty, not stack)
+        for one, empty in wanted.items()
+        if isinstance(one, Cotangent)
+    }
+    wanted_back = [one for of in back.values() for one in of]
+    jaxpr, at_cotangents, numbers = _with_cotangents(program, wanted_back)
     by_address: dict[str, list[AtVariable]] = {}
     at: dict[Variable, str] = {}
     for variable, name in names.items():
         home, value = variable.address.home, variable.address.local
         here = by_address.setdefault(variable.address, [])
         if each or not here:
-            number = variable.occurrence, value, len(here)
-            here.append(AtVariable(name, variable.place, *number))
+            number = numbers[variable.address] + len(here)
+            here.append(AtVariable(name, variable.place, variable.occurrence, value, number))
         at[variable] = home / here[-1].local
-    jaxpr = program.jaxpr
     # The last one at a value first, as each stands directly after what makes the value.
     for k in reversed(range(max(map(len, by_address.values()), default=0))):
         values: list[Selector] = [one for one, held in by_address.items() if len(held) > k]
@@ -83,17 +100,44 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
             differentiated={one.address for one in every if one.differentiated},
         )
     taken = {key for key in where if isinstance(key, str)} if is_mapping(where) else set[str]()
-    texts: dict[Var, str] = {}
-    for one, held in found.items():
-        text = names[held[0]] if len(held) == 1 else one.text
-        texts[one] = text if text not in taken else repr(one)
+    means: dict[Var | Cotangent, TagsOf] = {}
+    for one, held in {**found, **back}.items():
+        known = [names[x] if isinstance(x, Variable) else x.name for x in held]
+        text = known[0] if len(known) == 1 else one.text
+        text = text if text not in taken else repr(one)
         taken.add(text)
+        places = (at[x] if isinstance(x, Variable) else at_cotangents[x.token] for x in held)
+        means[one] = TagsOf(text, frozenset(places))
 
-    def marked(one: Var, may_be_empty: bool) -> Any:
+    def marked(one: Var | Cotangent, may_be_empty: bool) -> Any:
         del may_be_empty
-        return TagsOf(texts[one], frozenset(at[variable] for variable in found[one]))
+        return means[one]
 
     return Tagged(dataclasses.replace(program, jaxpr=jaxpr), _replaced(where, marked))
+
+
+def _with_cotangents(
+    program: Traced, found: Sequence[Found]
+) -> tuple[Any, dict[Token, str], Counter[str]]:
+    """The jaxpr with tags at cotangents, the addresses of these, and their number at each value."""
+    numbers: Counter[str] = Counter()
+    if not found or program.named is None:
+        return program.jaxpr, {}, numbers
+    if program.jaxpr is not program.named.jaxpr:
+        raise SelectorError(
+            f"{program.name}: {found[0].name} is selected in a program that was changed after it "
+            "was traced. Select cotangents first, or together with the rest."
+        )
+    tags: dict[Token, AtVariable] = {}
+    at: dict[Token, str] = {}
+    for one in found:
+        if one.token not in tags:
+            place = one.address.home, one.address.local
+            number = one.variable.occurrence if one.variable else 0
+            tag = AtVariable(one.name, one.place, number, place[1], numbers[one.address])
+            tags[one.token], at[one.token] = tag, place[0] / tag.local
+            numbers[one.address] += 1
+    return program.named.with_tags(tags), at, numbers
 
 
 @contextlib.contextmanager
@@ -135,8 +179,8 @@ def _is_one(program: Any, text: str) -> bool:
         return True
 
 
-def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bool]]:
-    if isinstance(where, Var):
+def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var | Cotangent, bool]]:
+    if isinstance(where, (Var, Cotangent)):
         yield where, may_be_empty
     elif isinstance(where, Maybe):
         yield from _variables(where.where, True)
@@ -145,8 +189,10 @@ def _variables(where: Any, may_be_empty: bool = False) -> Iterator[tuple[Var, bo
             yield from _variables(one, may_be_empty)
 
 
-def _replaced(where: Any, held: Callable[[Var, bool], Any], may_be_empty: bool = False) -> Any:
-    if isinstance(where, Var):
+def _replaced(
+    where: Any, held: Callable[[Var | Cotangent, bool], Any], may_be_empty: bool = False
+) -> Any:
+    if isinstance(where, (Var, Cotangent)):
         return held(where, may_be_empty)
     if isinstance(where, Maybe):
         return Maybe(_replaced(where.where, held, True))

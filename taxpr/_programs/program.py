@@ -11,7 +11,7 @@ import jax
 from taxpr import _compat
 from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import options_of, sites_of
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, SelectorError
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.collect import Collection, axes_of, collection
 from taxpr._injectors.injector import Injector
@@ -29,7 +29,7 @@ from taxpr._programs.injecting import (
     strong_array,
     threaded,
 )
-from taxpr._programs.named import is_mapping, tagged, telling, with_addresses
+from taxpr._programs.named import is_mapping, names_for, tagged, telling, with_addresses
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
@@ -110,6 +110,12 @@ class Program(Traced):
             >>> program.tag_at("0:sin", name="s").collect()(0.0)[1]
             {'s': Array(0., dtype=float32)}
         """
+        if names_for(where) == "cotangents":
+            raise SelectorError(
+                f"tag_at: where={where!r}: a cotangent is a use of a value, and that value may "
+                "have others, so that a tag at it would mean more. Select it by inject, collect or "
+                "plant."
+            )
         where = with_addresses(self, where)
         with telling(self, where):
             jaxpr, skipped = tag_where(

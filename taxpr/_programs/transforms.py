@@ -17,7 +17,7 @@ from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, telling_of, trace
 from taxpr._programs.injecting import NO_CTX, check_ctx
-from taxpr._programs.named import has_variables
+from taxpr._programs.named import names_for
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
@@ -144,7 +144,7 @@ def _injected_function(
     fn: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
-    names = has_variables(more["where"]) or has_variables(injector)
+    names = names_for(more["where"], injector)
 
     @called_as(fn)
     def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -235,7 +235,7 @@ def collect(
     if isinstance(target, Program):
         return target.collect(where, **more)
     refuse_no_function("collect", target)
-    program_of = trace(target, names=has_variables(where))
+    program_of = trace(target, names=names_for(where))
 
     @called_as(target)
     def collected(*args: PyTree, **kwargs: PyTree) -> PyTree:

@@ -12,13 +12,13 @@ import jax.numpy
 from taxpr import _compat
 from taxpr._compat import Array
 from taxpr._errors import ArgumentError
+from taxpr._primitives.cotangent import hidden
 from taxpr._programs.edit import tag_where
 from taxpr._programs.program import Program
 from taxpr._recordings.wanted import Wanted
 from taxpr._sites.criteria import Selector, is_list
-from taxpr._sites.locate import Place
-from taxpr._sites.values import Value
-from taxpr._sites.walk import find_sites
+from taxpr._sites.values import Value, value_at
+from taxpr._variables.table import Variables
 
 jnp: Any = jax.numpy  # which leaves types of arrays unknown
 _jax: Any = jax
@@ -42,10 +42,11 @@ def with_gradient(program: Program, wanted: Sequence[Wanted]) -> tuple[Program, 
     """
     _check_scalar(program)
     marked = [one for one in wanted if _can_have_one(one.value)]
-    addresses: list[Selector] = list(dict.fromkeys(one.value.address for one in marked))
+    tokens: dict[str, _compat.Token] = {one.value.address: _compat.Token() for one in marked}
     jaxpr = program.jaxpr
-    if addresses:
-        jaxpr, _ = tag_where(jaxpr, addresses, lambda address: {"name": address}, cotangents=True)
+    if tokens:
+        addresses: list[Selector] = list(tokens)
+        jaxpr, _ = tag_where(jaxpr, addresses, lambda at: hidden(tokens[at]), cotangents=True)
     run = _compat.jaxpr_as_fun(jaxpr)
     avals = program.in_avals
     floats = [k for k, aval in enumerate(avals) if jnp.issubdtype(aval.dtype, jnp.floating)]
@@ -59,22 +60,20 @@ def with_gradient(program: Program, wanted: Sequence[Wanted]) -> tuple[Program, 
 
         return _jax.grad(loss)([flat[k] for k in floats])
 
-    new = _compat.make_jaxpr(gradient)(*avals)
+    named = Variables(_compat.make_jaxpr(gradient)(*avals), cotangents=True)
     names = tuple(f"gradient {program.in_names[k]}" for k in floats)
     tree = jax.tree.structure([0] * len(floats))
     derived = dataclasses.replace(
-        program, jaxpr=new, out_tree=tree, out_names=names, named=None, arranged=None
+        program, jaxpr=named.jaxpr, out_tree=tree, out_names=names, named=None, arranged=None
     )
-    found = {site.name: site for site in find_sites(new) if site.name in addresses}
     out: list[Wanted] = []
     for one in marked:
-        site = found.get(one.value.address)
-        if site is None or site.refusal or site.in_rule:
+        at = named.cotangents_of(tokens[one.value.address])
+        value = value_at(named.jaxpr, at[0]) if len(at) == 1 else None
+        if value is None or value.refusal:
             continue
-        home = site.steps[-1].nested.stored if site.steps else new
-        place = Place(site.steps, home, "eqn", site.position, 0)
-        value = Value(site.address.value(0), site.avals, site.eqn, site.steps, place)
-        out.append(dataclasses.replace(one, name=f"∂ {one.name}", value=value, read=value))
+        more = {"value": value, "read": value, "cotangent": True}
+        out.append(dataclasses.replace(one, name=f"∂ {one.name}", **more))
     return derived, out
 
 

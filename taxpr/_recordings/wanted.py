@@ -14,13 +14,14 @@ from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.named import telling, with_addresses
 from taxpr._programs.program import Program
-from taxpr._sites.criteria import Selector, is_list, nearest
+from taxpr._sites.criteria import Maybe, Selector, is_list, nearest
 from taxpr._sites.locate import Place
 from taxpr._sites.selectors import select
 from taxpr._sites.site import Site, home_of
 from taxpr._sites.skipped import Skipped, refusal_of, skipped
 from taxpr._sites.values import Value, select_values, values_of
 from taxpr._sites.walk import find_sites, numbered
+from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, chosen, labels, var
 from taxpr._variables.table import Variable
 
@@ -39,6 +40,7 @@ class Wanted:
         value: The value.
         variable: The variable that held it; None where none is known.
         read: Where it is read: the same value, nearer to the outside.
+        cotangent: Whether it is what flows back to the value of the variable.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Wanted:
     read: Value
     variable: Variable | None = None
     path: str = ""
+    cotangent: bool = False
 
 
 def wanted(program: Program, where: Selector) -> tuple[list[Wanted], tuple[Skipped, ...]]:
@@ -108,6 +111,12 @@ def _told_apart(found: list[Wanted]) -> list[Wanted]:
 def _of_one(make: _Wanting, where: Any) -> list[Wanted]:
     """What one selector chooses: tags by name, else variables, else values."""
     program, given = make.program, where
+    if isinstance(where, Maybe):
+        with contextlib.suppress(SelectorError):
+            return _of_one(make, where.where)
+        return []
+    if isinstance(where, Cotangent):
+        return make.of_cotangents(cotangents(program.named, where, may_be_empty=False))
     if isinstance(where, Var):
         return make.of_variables(chosen(make.variables, where, may_be_empty=False))
     if isinstance(where, (str, dict, Site)):
@@ -164,6 +173,11 @@ class _Wanting:
             name = self._names[variable] if variable else value.address
             out.append(Wanted(name, value, self._outside(value), variable))
         return out
+
+    def of_cotangents(self, found: Sequence[Found]) -> list[Wanted]:
+        """What flows back to variables, and to the tokens of tags."""
+        every = [(one, self._at[one.address]) for one in found]
+        return [Wanted(one.name, x, x, one.variable, cotangent=True) for one, x in every]
 
     def of_tag(self, site: Site) -> list[Wanted]:
         """The leaves of the token of a tag."""

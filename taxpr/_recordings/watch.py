@@ -10,6 +10,7 @@ from taxpr._answers.question import question
 from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as, trace
+from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
 from taxpr._recordings.axes import UNTOLD, conditions, with_lanes
 from taxpr._recordings.cotangents import with_gradient
@@ -82,7 +83,8 @@ def watch(
     if isinstance(f, Program):
         return _watching(lambda *args, **kwargs: f, where, keep, memory, grads)
     refuse_no_function("watch", f)
-    return called_as(f)(_watching(trace(f, names=True), where, keep, memory, grads))
+    program_of = trace(f, names=names_for(where) or True)
+    return called_as(f)(_watching(program_of, where, keep, memory, grads))
 
 
 def _watching(
@@ -100,7 +102,7 @@ def _watching(
         out, notes = program.result(ran.out), ran.notes
         if grads:
             gradient, back = with_gradient(program, chosen)
-            ran, more = _kept(gradient, flat, back, keep, memory, cotangent=True)
+            ran, more = _kept(gradient, flat, back, keep, memory)
             parts += more
             notes = tuple(dict.fromkeys((*notes, *ran.notes)))
             if len(more) < len(chosen):
@@ -116,7 +118,6 @@ def _kept(
     chosen: Sequence[Wanted],
     keep: str,
     memory: int | None,
-    cotangent: bool = False,
 ) -> tuple[Ran, list[Part]]:
     reads = {one.read.address: one.read for one in chosen}
     batched = conditions(reads.values())
@@ -131,17 +132,17 @@ def _kept(
         told = with_lanes(kept, one.read, mapped, ends)
         untold += [one.name] if told is None else []
         lanes = told is not None and told is not kept
-        parts.append(_part(one, told or kept, () if lanes else mapped, cotangent))
+        parts.append(_part(one, told or kept, () if lanes else mapped))
     if untold:
         names = ", ".join(dict.fromkeys(untold))
         ran = dataclasses.replace(ran, notes=(*ran.notes, UNTOLD.format(names=names)))
     return ran, parts
 
 
-def _part(one: Wanted, kept: Kept, mapped: tuple[int, ...], cotangent: bool) -> Part:
+def _part(one: Wanted, kept: Kept, mapped: tuple[int, ...]) -> Part:
     held, source = one.variable, one.value.source
     if held is not None:
         at = held.file, held.line, held.function.replace(".<locals>", "")
     else:
         at = (source.file, source.line, source.function) if source else (None, None, "")
-    return Part(one.name, one.path, one.value.address, *at, held, mapped, kept, cotangent)
+    return Part(one.name, one.path, one.value.address, *at, held, mapped, kept, one.cotangent)

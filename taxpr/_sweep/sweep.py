@@ -28,7 +28,7 @@ from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._places import place_text
 from taxpr._programs.functions import called_as, telling_of, trace
-from taxpr._programs.named import has_variables, tagged, telling
+from taxpr._programs.named import names_for, tagged, telling
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
@@ -294,7 +294,7 @@ def asked(
     """The answer of a target's program, traced with these arguments."""
     if isinstance(target, Program):
         return ask(target)
-    program = trace(target, names=has_variables(where))(*args, **kwargs)
+    program = trace(target, names=names_for(where))(*args, **kwargs)
     with telling_of(target, args, kwargs, where):
         return ask(program)
 

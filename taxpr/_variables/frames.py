@@ -16,6 +16,7 @@ from collections.abc import Generator
 from typing import Any
 
 from taxpr import _compat
+from taxpr._primitives.tag import telling
 from taxpr._source.files import is_user_file
 from taxpr._variables.watch import Watch
 
@@ -26,14 +27,16 @@ _named = _compat.user_context()
 
 
 @contextlib.contextmanager
-def watching() -> Generator[None, None, None]:
+def watching(cotangents: bool = False) -> Generator[None, None, None]:
     """For the time in which something is traced: bindings of the user's variables leave marks."""
     before = _current()
     with contextlib.ExitStack() as stack:
         if stack.enter_context(_listening()):
-            stack.enter_context(_named("watched"))
-            _watches.current = Watch(_TOLD_OF_CALLS)
+            stack.enter_context(_named("cotangents" if cotangents else "watched"))
+            _watches.current = watch = Watch(_TOLD_OF_CALLS, cotangents)
             stack.callback(setattr, _watches, "current", before)
+            stack.callback(setattr, telling, "tagged", getattr(telling, "tagged", None))
+            telling.tagged = watch.tagged if cotangents else None
         yield
 
 

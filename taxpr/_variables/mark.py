@@ -20,30 +20,38 @@ from taxpr._compat import Array, Dims, Effects, Tangent
 #   binding   a `Binding`
 #   mapped    for each value the axes that `jax.vmap` has put into it
 #   differentiated   for each value whether it was differentiated
+#   cotangents   for each value what `Tangents.mark` returned; absent where nobody asks for
+#          cotangents
 mark_p = _compat.ManyResults("variables")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Binding:
-    """The variables that one line of a function bound.
+    """The variables that one line of a function bound, or the token of a tag.
 
     Attributes:
         names: For each value its variable, and the path in what the variable holds, such as
-            ``("params", "['w']")``.
+            ``("params", "['w']")``; for a tag its name and the path in the token.
         function: The qualified name of the function.
         file: The file of the function.
         first: The line at which the function begins, from 1.
         line: The line that bound the values.
     """
 
-    names: tuple[tuple[str, str], ...]
-    function: str
-    file: str
-    first: int
-    line: int
+    names: tuple[tuple[Any, str], ...]
+    function: str = ""
+    file: str = ""
+    first: int = 0
+    line: int = 0
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether it is of a tag."""
+        return not self.function
 
     def __repr__(self) -> str:
-        return f"{', '.join(map(''.join, self.names))} in line {self.line}"
+        shown = ", ".join(f"{name}{path}" for name, path in self.names)
+        return f"tag {shown}" if self.is_tag else f"{shown} in line {self.line}"
 
 
 def with_axis(mapped: tuple[int, ...], axis: int | None) -> tuple[int, ...]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import Token
 from taxpr._hops.table import is_loop, nested_jaxprs, replace_nested
+from taxpr._jaxprs.splice import rewired, substituted
 from taxpr._places import place_text
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.cotangent import token_of
+from taxpr._primitives.tag import AtVariable, is_tag
 from taxpr._sites.walk import numbered
 from taxpr._variables.mark import Binding, mark_p
 
@@ -94,17 +97,37 @@ class Variables:
 
     Attributes:
         jaxpr: The program's jaxpr, without marks.
+        cotangents: Whether it was traced so that cotangents can be found.
     """
 
-    def __init__(self, marked: Any) -> None:
-        self._clean = _Cleaned()
+    def __init__(self, marked: Any, cotangents: bool = False) -> None:
+        self._clean = _Cleaned({})
         self._marked = marked
         self.jaxpr = self._clean.of(marked)
+        self.cotangents = cotangents
 
     @functools.cached_property
+    def _found(self) -> tuple[_Found, tuple[Variable, ...]]:
+        found = _Found(self._clean)
+        return found, tuple(found.variables(self._marked))
+
+    @property
     def table(self) -> tuple[Variable, ...]:
         """All of them, in order of execution."""
-        return tuple(_Found(self._clean).variables(self._marked))
+        return self._found[1]
+
+    @property
+    def marks(self) -> list[Mark]:
+        """What has a mark for its cotangent: variables, and leaves of the program's own tags."""
+        return self._found[0].marks
+
+    def cotangents_of(self, token: Token) -> list[Address]:
+        """The addresses of the cotangents of what has this token."""
+        return self._found[0].cotangents.get(token, [])
+
+    def with_tags(self, chosen: Mapping[Token, AtVariable]) -> Any:
+        """The program's jaxpr with tags at cotangents."""
+        return _Cleaned(chosen).of(self._marked)
 
     @functools.cached_property
     def differentiated(self) -> frozenset[Address]:
@@ -121,7 +144,7 @@ class Variables:
             return True
         if not (self._clean.reads_unused and _is_differentiated(self.jaxpr)):
             return False
-        kept = _Cleaned().of(_compat.without_dead(self._marked))
+        kept = _Cleaned({}).of(_compat.without_dead(self._marked))
         return size(kept) != size(_compat.without_dead(self.jaxpr))
 
 
@@ -155,15 +178,40 @@ def _is_differentiated(jaxpr: Any) -> bool:
     )
 
 
+class Mark(NamedTuple):
+    """What has a mark for its cotangent.
+
+    Attributes:
+        token: The token; without one, True where the value may have been used before it was
+            bound, and False where it has no cotangent.
+        address: The address of the value.
+        variable: The variable that held it.
+        recomputed: Whether it is computed once more for a backward pass.
+        name: The name of the tag, where it is the token of one.
+        path: Where in the token.
+    """
+
+    token: Token | bool
+    address: Address
+    variable: Variable | None
+    recomputed: bool
+    name: Any = None
+    path: str = ""
+
+
 class _Cleaned:
     """Jaxprs with marks and without; those that share a nested jaxpr share it afterwards.
+
+    Args:
+        chosen: The marks of cotangents that become tags, by their tokens.
 
     Attributes:
         reads_unused: Whether a mark reads a value that no equation and no result is made of, or
             may do so, as in a loop, which hands on what only its next iteration reads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, chosen: Mapping[Token, AtVariable]) -> None:
+        self._chosen = chosen
         self._done: dict[int, tuple[Any, Any, bool]] = {}
         self.reads_unused = False
 
@@ -181,12 +229,22 @@ class _Cleaned:
         inner, changed = _compat.open_jaxpr(jaxpr), False
         eqns: list[Any] = []
         read: set[int] = set()
-        used = set(map(id, inner.outvars))
+        used: set[int] = set()
+        now: dict[Any, Any] = {}
         for eqn in inner.eqns:
+            eqn = rewired(eqn, now)
             if eqn.primitive is mark_p:
                 changed = True
                 read.update(map(id, eqn.invars))
                 continue
+            if (token := token_of(eqn)) is not None:
+                changed = True
+                if not is_tag(eqn) or token not in self._chosen:
+                    now.update(zip(eqn.outvars, eqn.invars, strict=True))
+                    continue
+                variable = self._chosen[token]
+                more = {"user": (("name", variable.name),), "variable": variable}
+                eqn = eqn.replace(params={**eqn.params, **more})
             used.update(map(id, eqn.invars))
             nested = [
                 one for one in nested_jaxprs(eqn) if one.replaceable and self.marked(one.stored)
@@ -196,19 +254,32 @@ class _Cleaned:
                 self.reads_unused = self.reads_unused or is_loop(eqn)
                 eqn = replace_nested(eqn, {one.label: self.of(one.stored) for one in nested})
             eqns.append(eqn)
-        self.reads_unused = self.reads_unused or not read <= used
-        return (_compat.rebuilt(jaxpr, eqns=eqns), True) if changed else (jaxpr, False)
+        outvars = substituted(inner.outvars, now)
+        self.reads_unused = self.reads_unused or not read <= used.union(map(id, outvars))
+        return (
+            (_compat.rebuilt(jaxpr, eqns=eqns, outvars=outvars), True)
+            if changed
+            else (jaxpr, False)
+        )
 
 
 _PROGRAM = Address()
+_OF_EACH = "mapped", "differentiated", "cotangents"
 
 
 class _Found:
-    """Reads the marks of a jaxpr, in program order, which is that of execution."""
+    """Reads the marks of a jaxpr, in program order, which is that of execution.
+
+    Attributes:
+        marks: Those of cotangents.
+        cotangents: The addresses of the cotangents, by the tokens of the marks.
+    """
 
     def __init__(self, clean: _Cleaned) -> None:
         self._clean = clean
         self._counts: dict[Any, int] = defaultdict(int)
+        self.marks: list[Mark] = []
+        self.cotangents: dict[Token, list[Address]] = {}
 
     def variables(
         self,
@@ -226,6 +297,13 @@ class _Found:
         for eqn in inner.eqns:
             if eqn.primitive is mark_p:
                 yield from self._bound(eqn, at, loops, recomputed)
+                continue
+            if (token := token_of(eqn)) is not None:
+                [old], [new] = eqn.invars, eqn.outvars
+                if not _compat.is_literal(old):
+                    at[new] = at[old]
+                if is_tag(eqn):
+                    self.cotangents.setdefault(token, []).append(at.get(new, home))
                 continue
             address = home / next(local)[0]
             for nested in nested_jaxprs(eqn):
@@ -246,15 +324,20 @@ class _Found:
         self, eqn: Any, at: dict[Any, Address], loops: tuple[Address, ...], recomputed: bool
     ) -> Iterator[Variable]:
         binding: Binding = eqn.params["binding"]
-        of_each = [eqn.params[name] for name in ("mapped", "differentiated")]
+        none = (False,) * len(eqn.invars)
+        of_each = [eqn.params.get(name, none) for name in _OF_EACH]
         rows = zip(binding.names, eqn.invars, *of_each, strict=True)
-        for (name, path), var, mapped, differentiated in rows:
+        for (name, path), var, mapped, differentiated, token in rows:
+            if binding.is_tag:
+                if var in at:
+                    self.marks.append(Mark(token, at[var], None, recomputed, name, path))
+                continue
             key = binding.file, binding.first, binding.function, name, path, recomputed
             occurrence = self._counts[key]
             self._counts[key] += 1
             if _compat.is_literal(var) or var not in at:
                 continue
-            yield Variable(
+            one = Variable(
                 name,
                 path,
                 binding.function,
@@ -269,3 +352,5 @@ class _Found:
                 recomputed,
                 differentiated,
             )
+            self.marks.append(Mark(token, one.address, one, recomputed))
+            yield one

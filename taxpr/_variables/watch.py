@@ -12,10 +12,15 @@ import linecache
 import re
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from taxpr import _compat
+from taxpr._jaxprs.trees import named_leaves
+from taxpr._primitives.cotangent import hidden_mark
 from taxpr._variables.changes import keeps, stores
 from taxpr._variables.held import Held, holds_none, is_tracer
 from taxpr._variables.mark import Binding, mark_p, with_axis
@@ -26,15 +31,19 @@ class Watch:
 
     Args:
         told_of_calls: Whether somebody calls `called`.
+        cotangents: Whether the cotangents of the values are to be found, too.
     """
 
-    def __init__(self, told_of_calls: bool) -> None:
+    def __init__(self, told_of_calls: bool, cotangents: bool = False) -> None:
         self._frames: dict[int, _Frame] = {}
         self._told_of_calls = told_of_calls
         self._changes = 0  # how often containers may have changed
+        self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
 
     def started(self, frame: types.FrameType) -> None:
         """To be called where a function begins."""
+        if self._tangents is not None:
+            self._tangents.look()
         line = _line_of_def(frame.f_code)
         self._frames[id(frame)] = _Frame(line, _trace_now())
 
@@ -44,6 +53,8 @@ class Watch:
         if seen is not None:
             self._look(frame, seen)
             seen.line = line
+        if self._tangents is not None:
+            self._tangents.look()
 
     def called(self, function: object) -> None:
         """To be called before a function calls another one."""
@@ -97,30 +108,45 @@ class Watch:
                 continue
             new += ((name, path, leaf) for path, leaf in now.unlike(before))
         if new:
-            self._mark(trace, code, seen.line, new)
+            place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line
+            self._mark(trace, place, new)
+
+    def tagged(self, name: Any, tree: _compat.TreeDef, values: Sequence[Any]) -> None:
+        """To be called where a tag is made, of which the cotangent is to be found."""
+        trace = _compat.innermost_jaxpr_trace()
+        paths = [path for path, _ in named_leaves("", jax.tree.unflatten(tree, values))]
+        if trace is not None and values:
+            self._mark(trace, (), [(name, *row) for row in zip(paths, values, strict=True)])
 
     def _mark(
-        self, innermost: Any, code: types.CodeType, line: int, new: list[tuple[str, str, Any]]
+        self, innermost: Any, place: tuple[Any, ...], new: Sequence[tuple[Any, str, Any]]
     ) -> None:
         """Leave marks in the trace, and in those around it for values that are of these."""
-        rows: dict[Any, list[tuple[Any, tuple[str, str], tuple[int, ...], bool]]] = {}
+        rows: dict[Any, list[tuple[Any, tuple[Any, str], tuple[int, ...], bool, Any]]] = {}
         for name, path, leaf in new:
             value, axes, differentiated = _compat.traced_value(leaf)
             if value is not None:
                 mapped = functools.reduce(with_axis, axes, ())
+                token = self._token(leaf)
                 rows.setdefault(value._trace, []).append(
-                    (value, (name, path), mapped, differentiated)
+                    (value, (name, path), mapped, differentiated, token)
                 )
-        place = code.co_qualname, code.co_filename, code.co_firstlineno, line
         for trace, found in rows.items():
             if trace is innermost or any(trace is seen.trace() for seen in self._frames.values()):
-                values, names, mapped, differentiated = zip(*found, strict=True)
+                values, names, mapped, differentiated, tokens = zip(*found, strict=True)
                 params = {
                     "binding": Binding(names, *place),
                     "mapped": mapped,
                     "differentiated": differentiated,
                 }
+                if self._tangents is not None:
+                    params["cotangents"] = tokens
                 _compat.record(trace, mark_p, values, params)
+
+    def _token(self, value: Any) -> _compat.Token | bool:
+        if self._tangents is None or not jnp.issubdtype(value.dtype, jnp.inexact):
+            return False
+        return self._tangents.mark(value)
 
 
 @dataclasses.dataclass
