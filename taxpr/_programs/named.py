@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from taxpr._compat import Token, is_sequence
+from taxpr._compat import ClosedJaxpr, Token, is_sequence
+from taxpr._engine.memo import made_of
 from taxpr._errors import AddressError, SelectorError
 from taxpr._primitives.tag import AtVariable
 from taxpr._programs.edit import tag_where
@@ -80,7 +81,7 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
         if isinstance(one, Cotangent)
     }
     wanted_back = [one for of in back.values() for one in of]
-    jaxpr, at_cotangents, numbers = _with_cotangents(program, wanted_back)
+    at_cotangents, numbers = _cotangent_tags(program, wanted_back)
     by_address: dict[str, list[AtVariable]] = {}
     at: dict[Variable, str] = {}
     for variable, name in names.items():
@@ -90,15 +91,14 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
             number = numbers[variable.address] + len(here)
             here.append(AtVariable(name, variable.place, variable.occurrence, value, number))
         at[variable] = home / here[-1].local
-    # The last one at a value first, as each stands directly after what makes the value.
-    for k in reversed(range(max(map(len, by_address.values()), default=0))):
-        values: list[Selector] = [one for one, held in by_address.items() if len(held) > k]
-        jaxpr, _ = tag_where(
-            jaxpr,
-            values,
-            lambda address, k=k: by_address[address][k],
-            differentiated={one.address for one in every if one.differentiated},
-        )
+    differentiated = frozenset(one.address for one in every if one.differentiated)
+    tags = tuple((address, tuple(here)) for address, here in by_address.items())
+    jaxpr = made_of(
+        program.jaxpr,
+        (),
+        ("variables", tags, differentiated, tuple(at_cotangents.items())),
+        lambda: _Made(_with_tags(program, by_address, differentiated, at_cotangents)),
+    ).jaxpr
     taken = {key for key in where if isinstance(key, str)} if is_mapping(where) else set[str]()
     means: dict[Var | Cotangent, TagsOf] = {}
     for one, held in {**found, **back}.items():
@@ -106,7 +106,10 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
         text = known[0] if len(known) == 1 else one.text
         text = text if text not in taken else repr(one)
         taken.add(text)
-        places = (at[x] if isinstance(x, Variable) else at_cotangents[x.token] for x in held)
+        places = (
+            at[x] if isinstance(x, Variable) else x.address.home / at_cotangents[x.token].local
+            for x in held
+        )
         means[one] = TagsOf(text, frozenset(places))
 
     def marked(one: Var | Cotangent, may_be_empty: bool) -> Any:
@@ -116,28 +119,51 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
     return Tagged(dataclasses.replace(program, jaxpr=jaxpr), _replaced(where, marked))
 
 
-def _with_cotangents(
+class _Made(NamedTuple):
+    """A jaxpr with tags."""
+
+    jaxpr: ClosedJaxpr
+
+
+def _with_tags(
+    program: Traced,
+    by_address: Mapping[str, Sequence[AtVariable]],
+    differentiated: Container[str],
+    at_cotangents: Mapping[Token, AtVariable],
+) -> ClosedJaxpr:
+    jaxpr = program.jaxpr
+    if at_cotangents and program.named is not None:
+        jaxpr = program.named.with_tags(at_cotangents)
+    # The last one at a value first, as each stands directly after what makes the value.
+    for k in reversed(range(max(map(len, by_address.values()), default=0))):
+        values: list[Selector] = [one for one, held in by_address.items() if len(held) > k]
+        jaxpr, _ = tag_where(
+            jaxpr,
+            values,
+            lambda address, k=k: by_address[address][k],
+            differentiated=differentiated,
+        )
+    return jaxpr
+
+
+def _cotangent_tags(
     program: Traced, found: Sequence[Found]
-) -> tuple[Any, dict[Token, str], Counter[str]]:
-    """The jaxpr with tags at cotangents, the addresses of these, and their number at each value."""
+) -> tuple[dict[Token, AtVariable], Counter[str]]:
+    """The tags to put at cotangents, and their number at each value."""
+    tags: dict[Token, AtVariable] = {}
     numbers: Counter[str] = Counter()
-    if not found or program.named is None:
-        return program.jaxpr, {}, numbers
-    if program.jaxpr is not program.named.jaxpr:
+    if found and program.named and program.jaxpr is not program.named.jaxpr:
         raise SelectorError(
             f"{program.name}: {found[0].name} is selected in a program that was changed after it "
             "was traced. Select cotangents first, or together with the rest."
         )
-    tags: dict[Token, AtVariable] = {}
-    at: dict[Token, str] = {}
     for one in found:
         if one.token not in tags:
-            place = one.address.home, one.address.local
             number = one.variable.occurrence if one.variable else 0
-            tag = AtVariable(one.name, one.place, number, place[1], numbers[one.address])
-            tags[one.token], at[one.token] = tag, place[0] / tag.local
+            local, here = one.address.local, numbers[one.address]
+            tags[one.token] = AtVariable(one.name, one.place, number, local, here)
             numbers[one.address] += 1
-    return program.named.with_tags(tags), at, numbers
+    return tags, numbers
 
 
 @contextlib.contextmanager

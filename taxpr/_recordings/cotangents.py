@@ -10,7 +10,9 @@ import jax
 import jax.numpy
 
 from taxpr import _compat
-from taxpr._compat import Array
+from taxpr._address import Address
+from taxpr._compat import Array, ClosedJaxpr
+from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
 from taxpr._primitives.cotangent import hidden
 from taxpr._programs.edit import tag_where
@@ -42,14 +44,48 @@ def with_gradient(program: Program, wanted: Sequence[Wanted]) -> tuple[Program, 
     """
     _check_scalar(program)
     marked = [one for one in wanted if _can_have_one(one.value)]
-    tokens: dict[str, _compat.Token] = {one.value.address: _compat.Token() for one in marked}
-    jaxpr = program.jaxpr
-    if tokens:
-        addresses: list[Selector] = list(tokens)
-        jaxpr, _ = tag_where(jaxpr, addresses, lambda at: hidden(tokens[at]), cotangents=True)
-    run = _compat.jaxpr_as_fun(jaxpr)
+    addresses = tuple(dict.fromkeys(one.value.address for one in marked))
     avals = program.in_avals
     floats = [k for k, aval in enumerate(avals) if jnp.issubdtype(aval.dtype, jnp.floating)]
+    gradient = made_of(
+        program.jaxpr, (), ("gradient", addresses), lambda: _gradient(program, addresses, floats)
+    )
+    names = tuple(f"gradient {program.in_names[k]}" for k in floats)
+    tree = jax.tree.structure([0] * len(floats))
+    derived = dataclasses.replace(
+        program, jaxpr=gradient.jaxpr, out_tree=tree, out_names=names, named=None, arranged=None
+    )
+    out: list[Wanted] = []
+    for one in marked:
+        at = gradient.named.cotangents_of(gradient.tokens[one.value.address])
+        value = value_at(gradient.jaxpr, at[0]) if len(at) == 1 else None
+        if value is None or value.refusal:
+            continue
+        more: dict[str, Any] = {"value": value, "read": value, "cotangent": True}
+        out.append(dataclasses.replace(one, name=f"∂ {one.name}", **more))
+    return derived, out
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Gradient:
+    """The gradient of a program, with the tokens of values by their addresses."""
+
+    named: Variables
+    tokens: dict[Address, _compat.Token]
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self.named.jaxpr
+
+
+def _gradient(program: Program, addresses: Sequence[Address], floats: Sequence[int]) -> _Gradient:
+    tokens = {address: _compat.Token() for address in addresses}
+    by_text: dict[str, _compat.Token] = {**tokens}
+    jaxpr = program.jaxpr
+    if addresses:
+        where: list[Selector] = [*addresses]
+        jaxpr, _ = tag_where(jaxpr, where, lambda at: hidden(by_text[at]), cotangents=True)
+    run = _compat.jaxpr_as_fun(jaxpr)
 
     def gradient(*flat: Array) -> list[Array]:
         def loss(some: list[Array]) -> Array:
@@ -60,21 +96,7 @@ def with_gradient(program: Program, wanted: Sequence[Wanted]) -> tuple[Program, 
 
         return _jax.grad(loss)([flat[k] for k in floats])
 
-    named = Variables(_compat.make_jaxpr(gradient)(*avals), cotangents=True)
-    names = tuple(f"gradient {program.in_names[k]}" for k in floats)
-    tree = jax.tree.structure([0] * len(floats))
-    derived = dataclasses.replace(
-        program, jaxpr=named.jaxpr, out_tree=tree, out_names=names, named=None, arranged=None
-    )
-    out: list[Wanted] = []
-    for one in marked:
-        at = named.cotangents_of(tokens[one.value.address])
-        value = value_at(named.jaxpr, at[0]) if len(at) == 1 else None
-        if value is None or value.refusal:
-            continue
-        more = {"value": value, "read": value, "cotangent": True}
-        out.append(dataclasses.replace(one, name=f"∂ {one.name}", **more))
-    return derived, out
+    return _Gradient(Variables(_compat.make_jaxpr(gradient)(*program.in_avals), True), tokens)
 
 
 def _can_have_one(value: Value) -> bool:

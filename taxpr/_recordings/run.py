@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,8 @@ import numpy
 from taxpr import _compat
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._engine.hand_out import Summary, hand_out
+from taxpr._engine.hop_thread import ThreadedJaxpr
+from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
 from taxpr._hops.protocol import Emission
 from taxpr._hops.rebuild import Slots, slotted
@@ -229,6 +231,38 @@ def _on_host(x: Array) -> Any:
     return x if _compat.is_extended(x.dtype) else np.asarray(x)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Handing:
+    """A jaxpr that hands values out, and a compiled function of it, without its first results."""
+
+    threaded: ThreadedJaxpr
+    run: Callable[..., list[Any]]
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self.threaded.jaxpr
+
+    @classmethod
+    def made(
+        cls,
+        jaxpr: ClosedJaxpr,
+        values: Sequence[Value],
+        summed: Iterable[str],
+        steps: int,
+        first: int,
+        reduction: Reduction,
+    ) -> _Handing:
+        reduced: Summary = beside(reduction.of)
+        summaries = dict.fromkeys(summed, reduced)
+        threaded = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
+        run = _compat.jaxpr_as_fun(threaded.jaxpr)
+
+        def results(*flat: Array) -> list[Array]:
+            return run(*flat)[first:]
+
+        return cls(threaded, _jax.jit(results, keep_unused=True))
+
+
 def _mask(found: _Found) -> Any:
     """For each iteration and device whether it was computed; None for all."""
     if slotted(found.emission):
@@ -321,20 +355,20 @@ class _Runner:
     def _pass(
         self, values: Sequence[Value], summed: set[str], steps: int
     ) -> tuple[list[Array], dict[str, _Found]]:
-        reduced: Summary = beside(self._reduction.of)
-        summaries = dict.fromkeys(summed, reduced)
         jaxpr = self._again if self._ran else self._jaxpr
-        handing = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
         first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
-        run = _compat.jaxpr_as_fun(handing.jaxpr)
-
-        def results(*flat: Array) -> list[Array]:
-            return run(*flat)[first:]
-
+        inner = summed.intersection(one.address for one in values)
+        key = "recording", tuple(one.address for one in values), frozenset(inner), steps, first
+        handing = made_of(
+            jaxpr,
+            (),
+            (*key, self._reduction),
+            lambda: _Handing.made(jaxpr, values, inner, steps, first, self._reduction),
+        )
         with jax.debug_nans(False), jax.debug_infs(False):
-            flat: list[Any] = _jax.jit(results, keep_unused=True)(*self._flat)
+            flat: list[Any] = handing.run(*self._flat)
         nothing: list[Any] = [None] * first
-        _, out, emits = handing.unpack([*nothing, *flat])
+        _, out, emits = handing.threaded.unpack([*nothing, *flat])
         found: dict[str, _Found] = {
             one.address: _Found(emits[one.address], one.address in summed) for one in values
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -92,6 +93,11 @@ class Variable:
         return f"{self.short} {self.occurrence}"
 
 
+# JAX returns the same jaxpr when it traces a known function, and what is made of one is cached by
+# its identity.
+_without_marks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
 class Variables:
     """The variables of a program, which are read when somebody asks for them.
 
@@ -103,7 +109,9 @@ class Variables:
     def __init__(self, marked: Any, cotangents: bool = False) -> None:
         self._clean = _Cleaned({})
         self._marked = marked
-        self.jaxpr = self._clean.of(marked)
+        self.jaxpr: Any = _without_marks.get(marked) or self._clean.of(marked)
+        if self.jaxpr is not marked:
+            _without_marks[marked] = self.jaxpr
         self.cotangents = cotangents
 
     @functools.cached_property

@@ -1,6 +1,7 @@
 """What was made of a jaxpr before is the same object again, and never a stale one."""
 
 import concurrent.futures
+import functools
 import gc
 import logging
 import weakref
@@ -50,6 +51,8 @@ def at_one_site(program):
     return taxpr.grad_at(program, program.tags()[1].address)
 
 
+grad_of = functools.cache(jax.grad)
+
 CALLS = {
     "grad_at": lambda f, p: taxpr.grad_at(p, "h", stack=True),
     "grad_at of a function": lambda f, p: taxpr.grad_at(f, "h", stack=True),
@@ -61,6 +64,15 @@ CALLS = {
     "collect": lambda f, p: p.collect("h", stack=True),
     "collect of a function": lambda f, p: taxpr.collect(f, "h", stack=True),
     "until": lambda f, p: p.until("h", stack=True),
+    "a variable": lambda f, p: taxpr.collect(f, taxpr.var("f.x")),
+    "a variable in a loop": lambda f, p: taxpr.collect(f, taxpr.var("c"), stack=True),
+    "a cotangent": lambda f, p: taxpr.collect(grad_of(f), taxpr.cotangent("y")),
+    "watch": lambda f, p: taxpr.watch(f),
+    "watch a program": lambda f, p: taxpr.watch(p, "*"),
+    "watch the gradient": lambda f, p: taxpr.watch(f, grads=True),
+    "statistics": lambda f, p: taxpr.watch(f, keep="stats", memory=1),
+    "flow": lambda f, p: taxpr.flow(f),
+    "find_nan": lambda f, p: taxpr.find_nan(f),
 }
 
 
@@ -68,7 +80,8 @@ CALLS = {
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_second_eager_call_compiles_nothing(kind, compiled):
     def f(x):
-        return deep(x) + 1
+        y = deep(x) + 1
+        return y * y
 
     x = jnp.float32(0.3)
     program, other = taxpr.trace(f)(x), x + 1
@@ -224,3 +237,17 @@ def test_many_threads_share_one_result():
         found = list(pool.map(work, xs))
     np.testing.assert_allclose([one for one, _ in found], np.cos(2 * xs), rtol=1e-5)
     assert len({id(jaxpr) for _, jaxpr in found}) == 1
+
+
+def test_what_was_made_for_recordings_lives_no_longer_than_the_function():
+    def f(w):
+        h = jnp.sin(w) * 2
+        return h.sum()
+
+    taxpr.watch(f, grads=True)(jnp.ones(3))
+    taxpr.collect(f, taxpr.var("h"))(jnp.ones(3))
+    kept = [weakref.ref(f), weakref.ref(taxpr.trace(f, names=True)(jnp.ones(3)).jaxpr)]
+    assert kept[1]() is not None
+    del f
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
