@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy
 import numpy
 
 from taxpr._address import Address
@@ -14,7 +16,7 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.question import question
 from taxpr._compat import PyTree
-from taxpr._errors import refuse_no_function
+from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording
@@ -22,6 +24,7 @@ from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
 
 np: Any = numpy  # which leaves types of arrays unknown
+jnp: Any = jax.numpy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +40,8 @@ class FlowRow:
         dead: For each value the share of its units, along the last axis, that are zero in all of
             it; NaN of arguments, and where it was not computed. None if there is no other.
         address: The address of the first.
+        updates: For each value the norm of its change in a step of the optimizer, as a share of its
+            own norm; NaN of what is no weight. None if no step was given, or there is no weight.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -56,6 +61,7 @@ class FlowRow:
     grads: Any
     dead: Any
     address: str
+    updates: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -74,11 +80,14 @@ class Flow(Answer):
 
     recording: Recording | None = None
 
-    _columns = "variable", "line", "shape", "norms", "grads", "dead"
+    _columns = "variable", "line", "shape", "norms", "grads", "dead", "updates"
 
     def _shown(self) -> list[dict[str, Any]]:
         # A single norm is a number, and several are a curve.
-        return [{name: _one(value) for name, value in row.items()} for row in super()._shown()]
+        rows = [{name: _one(value) for name, value in row.items()} for row in super()._shown()]
+        if all(row["updates"] is None for row in rows):
+            return [{k: v for k, v in row.items() if k != "updates"} for row in rows]
+        return rows
 
     def chart(self) -> Chart | None:
         """The norms of values and of gradients, in the order of execution, as powers of ten."""
@@ -94,7 +103,13 @@ class Flow(Answer):
 
 
 @question
-def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callable[..., Flow]:
+def flow(
+    f: Any,
+    where: Selector = None,
+    *,
+    step: Callable[..., PyTree] | None = None,
+    memory: int | None = None,
+) -> Callable[..., Flow]:
     """How large the values of a loss are, and the gradients that flow back to them.
 
     For each variable there are the norms of its values, one for each call, turn of a Python loop,
@@ -105,6 +120,9 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
         f: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins with
             one; or a `Program`.
         where: Which values, as for `watch`; None means all variables.
+        step: A step of an optimizer: a function of the same arguments that returns the new value of
+            the first one, the weights, or a tuple that begins with it. With it each weight has the
+            ratio of its update to itself; about 0.001 is usual.
         memory: As for `watch`. With too little there are no shares of dead units.
 
     Returns:
@@ -112,7 +130,7 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
         variable of floats.
 
     Raises:
-        ArgumentError: If there is no scalar to differentiate.
+        ArgumentError: If there is no scalar to differentiate, or ``step`` returns no new weights.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -126,6 +144,11 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
         >>> rows = {row.variable: row for row in taxpr.flow(loss)(weights, jnp.ones((1, 2))).rows}
         >>> print(rows["h"].norms, rows["h"].grads.round(2), rows["h"].dead)
         [2. 4. 8.] [4.   2.   1.41] [0.5 0.5 0.5]
+        >>> def step(weights, x):
+        ...     return weights - 0.01 * jax.grad(loss)(weights, x)
+        >>> rows = taxpr.flow(loss, step=step)(weights, jnp.ones((1, 2))).rows
+        >>> rows[0].variable, rows[0].updates.round(3)
+        ('weights', array([0.021]))
     """
     if not hasattr(f, "jaxpr"):
         refuse_no_function("flow", f)
@@ -141,13 +164,45 @@ def flow(f: Any, where: Selector = None, *, memory: int | None = None) -> Callab
             elif _is_float(part):
                 groups.setdefault(_group(part), []).append(part)
         groups = _told_once(groups)
+        ratios = {} if step is None else _ratios(args, step(*args, **kwargs))
         rows = [
-            _row(parts, [back.get((p.name, p.path)) for p in parts]) for parts in groups.values()
+            _row(parts, [back.get((p.name, p.path)) for p in parts], ratios)
+            for parts in groups.values()
         ]
         headline = f"flow of {rec.name}: {len(rows)} variables"
         return Flow(headline, rows, rec.table().notes, recording=rec)
 
     return called_as(f)(flowing)
+
+
+def _ratios(args: Sequence[PyTree], after: PyTree) -> dict[str, float]:
+    """The norms of the changes of weights as shares of their norms, by their addresses."""
+    before = args[0] if args else None
+    leaves, tree = jax.tree.flatten(before)
+    if isinstance(after, tuple) and jax.tree.structure(after) != tree:
+        first: Any = after
+        after = first[0] if first else None
+    new, found = jax.tree.flatten(after)
+    shapes = [[jnp.shape(x) for x in of] for of in (leaves, new)]
+    if found != tree or shapes[0] != shapes[1]:
+        raise ArgumentError(
+            "flow: step is to return the new value of the first argument, or a tuple that begins "
+            f"with it, of the structure {tree} with arrays of the same shapes; it returned {found}."
+        )
+    ratios: dict[str, float] = {}
+    for k, (old, now) in enumerate(zip(leaves, new, strict=True)):
+        if jnp.issubdtype(jnp.result_type(old), jnp.inexact):
+            wide: list[Any] = [np.asarray(x).astype(np.complex128) for x in (old, now)]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios[f"in{k}"] = np.linalg.norm(wide[1] - wide[0]) / np.linalg.norm(wide[0])
+    return ratios
+
+
+def _updates(parts: Sequence[Part], ratios: Mapping[str, float]) -> Any:
+    if not any(part.address in ratios for part in parts):
+        return None
+    each = (np.full(len(_norms(part)), ratios.get(part.address, np.nan)) for part in parts)
+    return np.concatenate(list(each))
 
 
 def _one(value: Any) -> Any:
@@ -179,7 +234,9 @@ def _is_argument(part: Part) -> bool:
     return address.kind == "in" and not address.home
 
 
-def _row(parts: Sequence[Part], back: Sequence[Part | None]) -> FlowRow:
+def _row(
+    parts: Sequence[Part], back: Sequence[Part | None], ratios: Mapping[str, float]
+) -> FlowRow:
     first, norms = parts[0], [_norms(part) for part in parts]
     grads = [None if one is None else _norms(one) for one in back]
     known = [np.zeros(len(n)) if g is None else g for g, n in zip(grads, norms, strict=True)]
@@ -193,6 +250,7 @@ def _row(parts: Sequence[Part], back: Sequence[Part | None]) -> FlowRow:
         None if all(one is None for one in grads) else np.concatenate(known),
         _dead(parts),
         first.address,
+        _updates(parts, ratios),
     )
 
 

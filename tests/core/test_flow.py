@@ -173,3 +173,34 @@ def test_arguments_are_told_once():
 
     found = taxpr.flow(loss)({"w": X}, X)
     assert len({row.address for row in found.rows}) == len(found.rows) == 3
+
+
+def _by_hand(new, old):
+    return [
+        np.linalg.norm(np.asarray(a) - np.asarray(b)) / np.linalg.norm(np.asarray(b))
+        for a, b in zip(jax.tree.leaves(new), jax.tree.leaves(old), strict=True)
+    ]
+
+
+def test_the_ratio_of_update_to_weight_of_each_weight():
+    def loss(params, x):
+        for w in params["layers"]:
+            x = jnp.tanh(x @ w)
+        return jnp.mean((x - params["b"]) ** 2)
+
+    def step(params, x):
+        grads = jax.grad(loss)(params, x)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+    params = {"layers": [W, W * 2], "b": jnp.ones((2, 3))}
+    expected = _by_hand(step(params, X), params)
+    for some in (step, lambda *args: (step(*args), "state")):
+        flow = taxpr.flow(loss, step=some)(params, X)
+        rows = {row.variable: row for row in flow.rows}
+        np.testing.assert_allclose(rows["params['b']"].updates, expected[:1], rtol=1e-5)
+        np.testing.assert_allclose(rows["params['layers'][1]"].updates, expected[2:], rtol=1e-5)
+        assert rows["x"].updates is None
+        assert "updates" in str(flow)
+    assert "updates" not in str(taxpr.flow(loss)(params, X))
+    with pytest.raises(taxpr.ArgumentError, match="the new value of the first argument"):
+        taxpr.flow(loss, step=lambda params, x: params["b"])(params, X)
