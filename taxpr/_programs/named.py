@@ -17,7 +17,7 @@ from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Holding, Maybe, Selector, TagsOf
 from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
-from taxpr._variables.select import Var, chosen, labels
+from taxpr._variables.select import Var, chosen, labels, named_var
 from taxpr._variables.table import Variable
 
 if TYPE_CHECKING:
@@ -164,6 +164,31 @@ def _cotangent_tags(
             tags[one.token] = AtVariable(one.name, one.place, number, local, here)
             numbers[one.address] += 1
     return tags, numbers
+
+
+def as_collected(program: Traced, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A mapping in which names that `collect` gives to variables are selectors of these.
+
+    The names of the program's own tags, and whatever else is no such name, stay.
+    """
+    sites = find_sites(program.jaxpr) if program.named else []
+    own = {key for site in sites for key in (site.name, site.address, site.value_address)}
+    return {
+        _variable_of(program, key) if isinstance(key, str) and key not in own else key: value
+        for key, value in values.items()
+    }
+
+
+def _variable_of(program: Traced, label: str) -> Any:
+    back, name = label.startswith("∂ "), label.removeprefix("∂ ")
+    if program.named is None or not name.strip():
+        return label
+    try:
+        where = named_var(name)
+        found = chosen(program.named.table, where, may_be_empty=True)
+    except SelectorError:  # of several functions: another message says so
+        return label
+    return (Cotangent(where) if back else where) if found else label
 
 
 @contextlib.contextmanager

@@ -29,7 +29,14 @@ from taxpr._programs.injecting import (
     strong_array,
     threaded,
 )
-from taxpr._programs.named import is_mapping, names_for, tagged, telling, with_addresses
+from taxpr._programs.named import (
+    as_collected,
+    is_mapping,
+    names_for,
+    tagged,
+    telling,
+    with_addresses,
+)
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
@@ -247,8 +254,8 @@ class Program(Traced):
 
         Args:
             values: A mapping from selectors of tags to values such as `collect` returns for the
-                same names; or to `plant` of values, with ``at`` or ``mask`` of their own; or to
-                any other injector.
+                same names, also of variables, such as ``"h#0"``; or to `plant` of values, with
+                ``at`` or ``mask`` of their own; or to any other injector.
             at: The iteration in which to plant, as for `plant`; None means all.
             custom_rules: As for `inject`.
             shards: As for `inject`. A `plant` needs none: all devices have the same values, and
@@ -279,7 +286,10 @@ class Program(Traced):
                 "of tags to values, such as collect returns: plant({'h': values})."
             )
         planted = self.inject(
-            {k: v if isinstance(v, Injector) else plant(v, at) for k, v in values.items()},
+            {
+                key: value if isinstance(value, Injector) else plant(value, at)
+                for key, value in as_collected(self, values).items()
+            },
             custom_rules=custom_rules,
             shards=shards,
         )

@@ -21,7 +21,7 @@ from taxpr._recordings.files import read, write
 from taxpr._recordings.recorded import Part, Recorded, nonfinite
 from taxpr._sites.criteria import nearest
 from taxpr._sites.skipped import Skipped
-from taxpr._variables.select import Var, chosen, var
+from taxpr._variables.select import Var, chosen, named_var
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -119,7 +119,7 @@ class Recording:
                 ".keys(), or a var()."
             )
         back = isinstance(key, str) and key.startswith("∂")
-        where = key if isinstance(key, Var) else _numbered(key.removeprefix("∂"))
+        where = key if isinstance(key, Var) else named_var(key.removeprefix("∂"))
         by_variable = {
             part.variable: part for part in self.parts if part.variable and part.cotangent == back
         }
@@ -234,12 +234,6 @@ def load_recording(path: str | pathlib.Path) -> Recording:
         array([0., 0.], dtype=float32)
     """
     return Recording(*read(path))
-
-
-def _numbered(text: str) -> Var:
-    """The variable that a name means, such as ``"attention.x#1"``."""
-    name, _, number = text.rpartition("#")
-    return var(name, occurrence=int(number)) if name and number.isdecimal() else var(text)
 
 
 def _passed(skipped: Skipped) -> str:

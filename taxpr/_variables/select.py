@@ -172,5 +172,11 @@ def labels(variables: Sequence[Variable], numbered: bool = True) -> list[str]:
     return out
 
 
+def named_var(label: str) -> Var:
+    """The variable that one of these names means, such as ``"attention.x#1"``."""
+    name, _, number = label.rpartition("#")
+    return var(name, occurrence=int(number)) if name and number.isdecimal() else var(label)
+
+
 def _forms(one: Variable) -> tuple[str, ...]:
     return one.text, one.short, f"{one.function}.{one.text}", f"{one.place} {one.short}"

@@ -819,3 +819,19 @@ def test_a_variable_and_a_tag_of_one_name_are_collected_apart():
         _, values = program.collect([taxpr.var("h"), "h"], stack=stack)(X)
         assert jnp.allclose(values["var('h')"], jnp.sin(X))
         assert jnp.allclose(values["h"], jnp.sin(X) + 1)
+
+
+def test_what_is_collected_at_variables_is_planted_by_the_names_that_it_has():
+    program = taxpr.trace(model, names=True)(P, X)
+    collected = program.collect([var("h"), var("attention.x"), var("params['b']")])(P, X * 2)[1]
+    assert {"h#0", "x", "params['b']"} < collected.keys()
+    # Beside model's, the label of attention's variable is not enough.
+    collected["attention.x"] = collected.pop("x")
+    last = {"h#2": collected["h#2"]}
+    assert_close(program.plant(last)(P, X), jnp.sin(collected["h#2"]).sum())
+    assert_close(program.plant(collected)(P, X), model(P, X * 2))
+    gradient = taxpr.trace(jax.grad(model), names="cotangents")(P, X)
+    back = gradient.collect(taxpr.cotangent(var("h", occurrence=3)))(P, X)[1]
+    assert_close(gradient.plant({"∂ h#3": back["∂ h"] * 2})(P, X)["b"], 2 * gradient(P, X)["b"])
+    with pytest.raises(SelectorError, match="'hh'"):
+        program.plant({"hh": 1.0})
