@@ -15,7 +15,7 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.question import question
-from taxpr._compat import PyTree
+from taxpr._compat import PyTree, is_sequence
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as
 from taxpr._recordings.recorded import Part
@@ -179,9 +179,8 @@ def _ratios(args: Sequence[PyTree], after: PyTree) -> dict[str, float]:
     """The norms of the changes of weights as shares of their norms, by their addresses."""
     before = args[0] if args else None
     leaves, tree = jax.tree.flatten(before)
-    if isinstance(after, tuple) and jax.tree.structure(after) != tree:
-        first: Any = after
-        after = first[0] if first else None
+    if is_sequence(after) and jax.tree.structure(after) != tree:
+        after = after[0] if after else None
     new, found = jax.tree.flatten(after)
     shapes = [[jnp.shape(x) for x in of] for of in (leaves, new)]
     if found != tree or shapes[0] != shapes[1]:
