@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import Array, ArrayLike, Dims, Params, PyTree
+from taxpr._compat import Array, ArrayLike, Dims, PyTree
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector, Report, from_function
-from taxpr._injectors.site_injector import SiteInjector
+from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
 from taxpr._jaxprs.prng import one_key
 from taxpr._sites.site import Site
 
@@ -99,23 +99,13 @@ class _PerExample(SiteInjector):
             return self.one.counted(site, part)
         return super().counted(site, part)
 
-    def fire_at(
-        self,
-        site: Site,
-        index: Sequence[Array | None],
-        ctx: PyTree,
-        token: PyTree,
-        params: Params,
-    ) -> tuple[PyTree, PyTree]:
-        one = self.one
-        run = one
-        if isinstance(one, SiteInjector):
-            run = functools.partial(one.fire_at, _example(site), index)
+    def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
+        site, inner = at.site, at._replace(site=_example(at.site))
         leaves, tree = jax.tree.flatten(token)
         given, ctx = ctx, {**ctx, "values": self._with_own_keys(ctx["values"], _sizes(site))}
 
         def call(ctx: PyTree, leaves: list[Array]) -> tuple[PyTree, list[Array]]:
-            result = run(ctx, jax.tree.unflatten(tree, leaves), params)
+            result = inject_at(self.one, inner, ctx, jax.tree.unflatten(tree, leaves))
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise InjectorError(
                     f"{self.name}: it returned a {type(result).__name__}. An injector returns "

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array, Params, PyTree
+from taxpr._compat import PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector, Report
 from taxpr._injectors.kind import InjectorKind
-from taxpr._injectors.site_injector import SiteInjector
+from taxpr._injectors.site_injector import Firing, SiteInjector, without_site
 from taxpr._sites.site import Site
 
 
@@ -50,7 +50,7 @@ def _per_iteration(one: Injector) -> Injector:
     rows = _PerIteration.of(one, one=one)
     return dataclasses.replace(
         rows,
-        fire=rows.without_site,
+        fire=without_site(one.name),
         new_state=rows.new_rows,
         report=rows.report_of_rows,
     )
@@ -82,31 +82,21 @@ class _PerIteration(SiteInjector):
         del part
         return [True] * len(loops_around(site))
 
-    def fire_at(
-        self,
-        site: Site,
-        index: Sequence[Array | None],
-        ctx: PyTree,
-        token: PyTree,
-        params: Params,
-    ) -> tuple[PyTree, PyTree]:
-        state, sizes = ctx["state"], self._sizes(site)
-        place = tuple(k for k in index if k is not None)  # all are counted
+    def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
+        state, sizes = ctx["state"], self._sizes(at.site)
+        place = tuple(k for k in at.places if k is not None)  # all are counted
         if 0 in sizes:  # a loop of no iterations is traced, too
             return token, ctx
         row = _compat.map_leaves(lambda x: x[place], state["rows"])
-        token, after = self.one({**ctx, "state": row}, token, params)
+        token, after = self.one({**ctx, "state": row}, token, at.params)
         rows = _compat.map_pairs(
             lambda x, new: x.at[place].set(new, mode="drop"), state["rows"], after["state"]
         )
         new = {"rows": rows}
-        if _open_ended(site):
+        if _open_ended(at.site):
             outside = [k >= size for k, size in zip(place, sizes, strict=True)]
             new["beyond"] = state["beyond"] + jnp.any(jnp.stack(outside)).astype(jnp.int32)
         return token, {**ctx, "state": new}
-
-    def without_site(self, *_: object) -> NoReturn:
-        raise InjectorError(f"{self.name}: it runs at the tags of a program: attach it by inject.")
 
     def _sizes(self, site: Site) -> tuple[int, ...]:
         """How many rows there are for each loop around a site."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import Array, ArrayLike, Params, PyTree
+from taxpr._compat import Array, ArrayLike, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Last, Masked, Steps
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.plant_axes import check_planted, leading_axes, mesh_sizes
-from taxpr._injectors.site_injector import SiteInjector
+from taxpr._injectors.site_injector import Firing, SiteInjector, without_site
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
@@ -95,15 +95,11 @@ def plant(
     return _Plant(
         "plant",
         {"value": values, "at": numbers, "mask": tuple(masks)},
-        fire=_not_without_site,
+        fire=without_site("plant"),
         new_state=lambda site: (),
         report=lambda state: {},
         collected=collected,
     )
-
-
-def _not_without_site(*_: object) -> NoReturn:
-    raise InjectorError("plant: it runs at the tags of a program; attach it with inject.")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -134,15 +130,8 @@ class _Plant(SiteInjector):
             needed |= {k} if one is not None else set()
         return [k in needed for k in range(len(loops_around(site)))]
 
-    def fire_at(
-        self,
-        site: Site,
-        index: Sequence[Array | None],
-        ctx: PyTree,
-        token: PyTree,
-        params: Params,
-    ) -> tuple[PyTree, PyTree]:
-        values, number = ctx["values"], ctx["state"]
+    def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
+        values, number, (site, index, _) = ctx["values"], ctx["state"], at
         n_parts = _n_parts(number)
         axes = leading_axes(values["value"], site, n_parts)
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import jax
 
@@ -15,8 +15,24 @@ from taxpr._compat import Array, Params, PyTree
 from taxpr._engine.handler import Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters, loops_around
+from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector
 from taxpr._sites.site import Site
+
+
+class Firing(NamedTuple):
+    """One firing of a tag.
+
+    Attributes:
+        site: The tag.
+        places: For each loop around it, outermost first, the place of the iteration on the axis of
+            collected values, int32; None where it is not ``counted``.
+        params: The params of the tag.
+    """
+
+    site: Site
+    places: Sequence[Array | None]
+    params: Params
 
 
 class SiteInjector(Injector):
@@ -46,28 +62,25 @@ class SiteInjector(Injector):
         del part
         return [False] * len(loops_around(site))
 
-    def fire_at(
-        self,
-        site: Site,
-        index: Sequence[Array | None],
-        ctx: PyTree,
-        token: PyTree,
-        params: Params,
-    ) -> tuple[PyTree, PyTree]:
-        """Inject at a site.
-
-        Args:
-            site: The tag.
-            index: For each loop around it, outermost first, the place of the iteration on the
-                axis of collected values, int32; None where it is not ``counted``.
-            ctx: The part of the context that the site sees.
-            token: The token.
-            params: The params of the tag.
-
-        Returns:
-            ``(token, ctx)``.
-        """
+    def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
+        """Inject at a site: ``(token, ctx)``; ``ctx`` is the part of the context that it sees."""
         raise NotImplementedError
+
+
+def inject_at(one: Injector, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
+    """Inject by an injector, whether it needs to know the tag or not."""
+    if isinstance(one, SiteInjector):
+        return one.fire_at(at, ctx, token)
+    return one(ctx, token, at.params)
+
+
+def without_site(name: str) -> Callable[..., NoReturn]:
+    """What an injector that needs the tag does where it is called without one: it raises."""
+
+    def fire(*_: object) -> NoReturn:
+        raise InjectorError(f"{name}: it runs at the tags of a program: attach it by inject.")
+
+    return fire
 
 
 def site_handler(injector: Injector, site: Site, indices: PyTree, counters: Counters) -> Handler:
@@ -85,7 +98,7 @@ def site_handler(injector: Injector, site: Site, indices: PyTree, counters: Coun
         mine, counts = ctx
         left = iter(counts)
         index = [loop and loop.index(next(left)) for loop in loops]
-        result = injector.fire_at(site, index, mine, token, params)
+        result = injector.fire_at(Firing(site, index, params), mine, token)
         if not (isinstance(result, tuple) and len(result) == 2):
             return result  # for whoever called to complain about
         injector.check_token(token, result[0])

@@ -16,28 +16,15 @@ from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, refuse_no_function, refuse_other_arguments
-from taxpr._hops.protocol import Options
-from taxpr._injectors.collect import collection
 from taxpr._injectors.plant import plant
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import run_lanes
-from taxpr._sweep.points import AtPoint, Each, fired_at, points_of
-from taxpr._sweep.sweep import (
-    Metric,
-    Swept,
-    answer,
-    asked,
-    axes_of,
-    metric_of,
-    place_rows,
-    places_of,
-    plain_metric,
-    sites_at,
-    without_idle,
-)
+from taxpr._sweep.points import AtPoint, Each, fired_at, places_of, points_of
+from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
+from taxpr._sweep.target import Metric, asked, collected, metric_of, plain_metric, sites_at
 
 _RUNS = ("clean", "corrupted")
 
@@ -109,7 +96,7 @@ def patch(
 
     def patched(program: Program, given: dict[str, tuple[Any, ...]]) -> Swept:
         name = program.name
-        program, _, sites = sites_at(program, of.where, options)
+        program, _, sites = sites_at("patch", program, of.where, options)
         points = points_of(sites, of)
         if not points:
             raise ArgumentError("patch: there is no place: the loop or the axis has length 0.")
@@ -118,8 +105,8 @@ def patch(
                 f"patch: the {looped[0]} is in a while loop, whose values are kept for a number of "
                 "iterations that must be given: patch(..., max_steps=100)."
             )
-        collected = _collected(program, sites, max_steps, options)
-        values = {run: collected(given[run]) for run in _RUNS}
+        values_of = collected(program, sites, max_steps, options)
+        values = {run: values_of(given[run], {}) for run in _RUNS}
         plain = {run: plain_metric("patch", program, given[run], {}, metric) for run in _RUNS}
         if plain["clean"] == plain["corrupted"]:
             raise ArgumentError(
@@ -199,19 +186,3 @@ def _unlike(clean: PyTree, corrupted: PyTree) -> str:
 def _that(site: Site) -> Any:
     """The selector of one tag."""
     return TagsOf(site.address, frozenset({site.address})) if site.variable else site
-
-
-def _collected(
-    program: Program, sites: list[Site], max_steps: int | None, options: Options
-) -> Callable[[tuple[Any, ...]], list[Any]]:
-    """A function of the arguments that returns the value of each tag."""
-    found = collection(program.jaxpr, program.out_tree, sites, max_steps, True, options)
-    run: Any = _compat.jit(_compat.jaxpr_as_fun(found.jaxpr))
-    tree = jax.tree.structure(found.shapes)
-
-    def values(args: tuple[Any, ...]) -> list[Any]:
-        _, by_name = jax.tree.unflatten(tree, run(*program.flat(args, {})))
-        of = found.of_sites(by_name)
-        return [of[site.address] for site in sites]
-
-    return values

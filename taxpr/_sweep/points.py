@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
-from taxpr._compat import Array, Params, PyTree
+from taxpr._compat import Array, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._injectors.collect import Masked, Steps
 from taxpr._injectors.injector import Injector
-from taxpr._injectors.site_injector import SiteInjector
+from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site
 
@@ -128,6 +128,17 @@ def depth_of(sites: Sequence[Site]) -> int:
     return max((len(loops_around(site)) for site in sites), default=0)
 
 
+def places_of(points: Sequence[Point], sites: Sequence[Site]) -> dict[str, Any]:
+    """The parameters of `AtPoint` for each place, along a leading axis."""
+    depth = depth_of(sites)
+    turns = [(*point.iteration, *(-1,) * (depth - len(point.iteration))) for point in points]
+    return {
+        SITE: jnp.asarray([point.site for point in points], jnp.int32),
+        ITERATION: jnp.asarray(turns, jnp.int32).reshape(len(points), depth),
+        INDEX: jnp.asarray([point.part for point in points], jnp.int32),
+    }
+
+
 def _iterations(site: Site, address: str, trips: int | None, of: Each) -> Sequence[int]:
     if of.iterations is False or (of.iterations is True and not isinstance(trips, int)):
         return [-1]
@@ -195,23 +206,12 @@ class AtPoint(SiteInjector):
     def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
         return [True] * len(loops_around(site))
 
-    def fire_at(
-        self,
-        site: Site,
-        index: Sequence[Array | None],
-        ctx: PyTree,
-        token: PyTree,
-        params: Params,
-    ) -> tuple[PyTree, PyTree]:
+    def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
         values: dict[str, Any] = dict(ctx["values"])
-        number, iteration, at = (values.pop(name) for name in (SITE, ITERATION, INDEX))
-        own = {**ctx, "values": values}
-        if isinstance(self.one, SiteInjector):
-            changed, own = self.one.fire_at(site, index, own, token, params)
-        else:
-            changed, own = self.one(own, token, params)
-        here = number == self.numbers[site.address]
-        for k, now in enumerate(index):
+        number, iteration, part = (values.pop(name) for name in (SITE, ITERATION, INDEX))
+        changed, own = inject_at(self.one, at, {**ctx, "values": values}, token)
+        here = number == self.numbers[at.site.address]
+        for k, now in enumerate(at.places):
             here &= (iteration[k] < 0) | (iteration[k] == now)
 
         def one(old: Array, new: Array) -> Array:
@@ -219,7 +219,7 @@ class AtPoint(SiteInjector):
             if self.axis is not None:
                 axis = self.axis % old.ndim
                 numbers = jnp.arange(old.shape[axis])
-                mask = here & (numbers == at).reshape(-1, *(1,) * (old.ndim - 1 - axis))
+                mask = here & (numbers == part).reshape(-1, *(1,) * (old.ndim - 1 - axis))
             return jnp.where(mask, new, old)
 
         token = _compat.map_pairs(one, token, changed)

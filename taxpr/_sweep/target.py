@@ -1,0 +1,84 @@
+"""The program that `sweep` and `patch` run: its tags, its metric, and what `collect` says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from taxpr import _compat
+from taxpr._compat import PyTree
+from taxpr._engine.inject import sites_of
+from taxpr._errors import SelectorError
+from taxpr._hops.protocol import Options
+from taxpr._injectors.collect import collection
+from taxpr._programs.functions import telling_of, trace
+from taxpr._programs.named import names_for, tagged, telling
+from taxpr._programs.program import Injected, Program
+from taxpr._sites.selectors import select_to_inject
+from taxpr._sites.site import Site
+from taxpr._sweep.lanes import check_number
+
+_jax: Any = jax
+
+Metric = Callable[[Any], Any]
+T = TypeVar("T")
+
+
+def asked(target: Any, where: Any, args: Any, kwargs: Any, ask: Callable[[Program], T]) -> T:
+    """The answer of a target's program, traced with these arguments."""
+    if isinstance(target, Program):
+        return ask(target)
+    program = trace(target, names=names_for(where))(*args, **kwargs)
+    with telling_of(target, args, kwargs, where):
+        return ask(program)
+
+
+def sites_at(
+    what: str, program: Program, where: Any, options: Options
+) -> tuple[Program, Any, list[Site]]:
+    """The program with tags where a selector asks for variables, and the tags that it means."""
+    if (variables := tagged(program, where)) is not None:
+        program, where = variables.program, variables.where
+    with telling(program, where):
+        sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
+    if not sites:
+        raise SelectorError(f"{what}: nothing is selected.")
+    return program, where, sites
+
+
+def metric_of(program: Program, args: Any, kwargs: Any, metric: Metric | None) -> Any:
+    """The metric of a run, as an array."""
+    out = program(*args, **kwargs)
+    out = out[0] if isinstance(program, Injected) else out
+    return _compat.map_leaves(jnp.asarray, out if metric is None else metric(out))
+
+
+def plain_metric(
+    what: str, program: Program, args: Any, kwargs: Any, metric: Metric | None
+) -> float:
+    """The metric without a change."""
+
+    def run(args: Any, kwargs: Any) -> Any:
+        return metric_of(program, args, kwargs, metric)
+
+    check_number(what, _jax.eval_shape(run, args, kwargs))
+    return float(_jax.jit(run)(args, kwargs))
+
+
+def collected(
+    program: Program, sites: list[Site], max_steps: int | None, options: Options
+) -> Callable[[Any, Any], list[PyTree]]:
+    """A function ``(args, kwargs)`` that returns the value of each tag in one run."""
+    found = collection(program.jaxpr, program.out_tree, sites, max_steps, True, options)
+    run: Any = _compat.jit(_compat.jaxpr_as_fun(found.jaxpr))
+    tree = jax.tree.structure(found.shapes)
+
+    def values(args: Any, kwargs: Any) -> list[PyTree]:
+        _, by_name = jax.tree.unflatten(tree, run(*program.flat(args, kwargs)))
+        of = found.of_sites(by_name)
+        return [of[site.address] for site in sites]
+
+    return values
