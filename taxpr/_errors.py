@@ -106,13 +106,7 @@ def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None
 
 
 def warn(text: str, kind: type[Warning], level: int) -> None:
-    """Warn, or hand the warning to whom `warnings_to` names.
-
-    Args:
-        text: What to say.
-        kind: Of which kind.
-        level: The stacklevel, seen from the function that calls this one.
-    """
+    """Warn, or hand the warning to whom `warnings_to` names."""
     take = _TAKES.get()
     if take is None:
         warnings.warn(text, kind, stacklevel=level + 1)

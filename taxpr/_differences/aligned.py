@@ -121,13 +121,7 @@ def turns_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[
 
 
 def order_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[float, ...]:
-    """A key by which values sort as they were computed.
-
-    Args:
-        part: The value.
-        at: The iteration of each loop around it.
-        backwards: Loops that run from their last iteration to the first.
-    """
+    """A key by which values sort as they were computed."""
     turns = dict(zip(part.kept.axes, turns_of(part, at, backwards), strict=False))
     key: list[float] = []
     home = Address()

@@ -78,11 +78,7 @@ def way_of(a: Any, b: Any) -> Way:
 
 
 class Run:
-    """A run that is prepared: its program is traced.
-
-    Attributes:
-        program: The program.
-    """
+    """A run that is prepared: its program is traced."""
 
     def __init__(self, way: Way, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._way = way

@@ -15,11 +15,7 @@ from taxpr._errors import StateError
 
 
 class Handed:
-    """A value that `State.value` returned, with a snapshot of its leaves and structure.
-
-    Args:
-        value: The value, a PyTree.
-    """
+    """A value that `State.value` returned, with a snapshot of its leaves and structure."""
 
     def __init__(self, value: PyTree):
         self.value = value

@@ -79,14 +79,7 @@ class Arguments:
 def arguments_of(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Any, statics: Collection[str]
 ) -> Arguments | None:
-    """How a function is called; None if its signature is unknown.
-
-    Args:
-        fn: The function.
-        args: The positional arguments, static ones left out.
-        kwargs: The keyword arguments, static ones left out.
-        statics: The names of the static ones.
-    """
+    """How a function is called, static arguments left out; None if its signature is unknown."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # some builtins have none

@@ -109,12 +109,6 @@ def report_of(name: str, attached: Attached, options: Options) -> Callable[[PyTr
 def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None:
     """Raise if the first argument does not have the structure of the context.
 
-    Args:
-        name: The name of the function.
-        args: The positional arguments of the call.
-        ctx: A context of the right structure.
-        call: How it is called, for the message.
-
     Raises:
         ArgumentError: If it has not.
     """

@@ -145,12 +145,7 @@ class Listing(NamedTuple):
 
 
 def listing(program: Any, variables: Sequence[Variable]) -> Listing:
-    """The functions of the user's that a program went through, line by line.
-
-    Args:
-        program: A program.
-        variables: Its variables, where they are known.
-    """
+    """The functions of the user's that a program went through, line by line."""
     made: dict[tuple[str, int], list[Found]] = {}
     holding: dict[tuple[str, int], list[Found]] = {}
     unknown: list[Found] = []

@@ -42,12 +42,7 @@ def position_of(node: ast.AST) -> Position | None:
 
 
 class Parsed:
-    """A file that Python can parse.
-
-    Attributes:
-        tree: Its syntax tree.
-        lines: Its lines.
-    """
+    """A file that Python can parse."""
 
     def __init__(self, text: str, file: str) -> None:
         with warnings.catch_warnings():  # those of its author came when it was imported

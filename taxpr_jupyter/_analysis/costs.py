@@ -73,11 +73,7 @@ class Cost:
         return before + " · ".join(words)
 
     def lines(self, eqn: Any = None) -> tuple[str, ...]:
-        """The numbers, and notes on what they include.
-
-        Args:
-            eqn: The equation that costs this; None for several.
-        """
+        """The numbers of one equation, or of several, and notes on what they include."""
         text, notes = str(self), []
         if eqn is not None and eqn.primitive is p.while_p:
             text += " each iteration"

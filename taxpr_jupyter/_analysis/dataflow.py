@@ -24,9 +24,6 @@ Edges = tuple[list[int], list[int]]
 class Dataflow:
     """The graph of one program.
 
-    Args:
-        index: The places of the program.
-
     Attributes:
         index: The places of the program.
         unsure: Equations whose results may depend on fewer operands than the graph says.

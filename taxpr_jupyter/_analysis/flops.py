@@ -62,12 +62,12 @@ def _in(eqn: Any) -> int:
     return size(eqn.invars[0].aval)
 
 
+def _window(eqn: Any) -> int:
+    return math.prod(eqn.params["window_dimensions"])
+
+
 def _each(eqn: Any) -> Operations:
     return _out(eqn), 0
-
-
-def _each_transcendental(eqn: Any) -> Operations:
-    return 0, _out(eqn)
 
 
 def _integer_pow(eqn: Any) -> Operations:
@@ -79,14 +79,6 @@ def _integer_pow(eqn: Any) -> Operations:
 
 def _reduce(eqn: Any) -> Operations:
     return _in(eqn) - _out(eqn), 0
-
-
-def _window(eqn: Any) -> Operations:
-    return _out(eqn) * (math.prod(eqn.params["window_dimensions"]) - 1), 0
-
-
-def _select_and_scatter(eqn: Any) -> Operations:
-    return _in(eqn) * math.prod(eqn.params["window_dimensions"]), 0
 
 
 def _cumulative(eqn: Any) -> Operations:
@@ -102,14 +94,6 @@ def _cumlogsumexp(eqn: Any) -> Operations:
 def _sort(eqn: Any) -> Operations:
     length = eqn.invars[0].aval.shape[eqn.params["dimension"]]
     return _in(eqn) * max(length - 1, 0).bit_length(), 0
-
-
-def _top_k(eqn: Any) -> Operations:
-    return _in(eqn) * max(eqn.params["k"].bit_length(), 1), 0
-
-
-def _scattered(eqn: Any) -> Operations:
-    return size(eqn.invars[2].aval), 0
 
 
 def _dot_general(eqn: Any) -> Operations:
@@ -166,14 +150,6 @@ def _fft(eqn: Any) -> Operations:
     return round((2.5 if real else 5) * points * log), 0
 
 
-def _cholesky(eqn: Any) -> Operations:
-    return _in(eqn) * eqn.invars[0].aval.shape[-1] // 3, 0
-
-
-def _triangular_solve(eqn: Any) -> Operations:
-    return size(eqn.invars[1].aval) * eqn.invars[0].aval.shape[-1], 0
-
-
 def _lu(eqn: Any) -> Operations:
     rows, columns = eqn.invars[0].aval.shape[-2:]
     short, long = min(rows, columns), max(rows, columns)
@@ -213,22 +189,24 @@ _TRANSCENDENTAL = """acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1
 _RULES_OF: dict[Rule, str] = {
     _nothing: _FREE,
     _each: _ELEMENTWISE,
-    _each_transcendental: _TRANSCENDENTAL,
+    lambda eqn: (0, _out(eqn)): _TRANSCENDENTAL,
     _reduce: """argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum
         reduce_xor""",
-    _window: "reduce_window_max reduce_window_min reduce_window_sum select_and_gather_add",
-    _select_and_scatter: "select_and_scatter_add",
+    lambda eqn: (_out(eqn) * (_window(eqn) - 1), 0): """reduce_window_max reduce_window_min
+        reduce_window_sum select_and_gather_add""",
+    lambda eqn: (_in(eqn) * _window(eqn), 0): "select_and_scatter_add",
     _cumulative: "cummax cummin cumprod cumsum",
     _cumlogsumexp: "cumlogsumexp",
     _sort: "sort",
-    _top_k: "approx_top_k top_k",
-    _scattered: "scatter_add scatter_max scatter_min scatter_mul scatter_sub",
+    lambda eqn: (_in(eqn) * max(eqn.params["k"].bit_length(), 1), 0): "approx_top_k top_k",
+    lambda eqn: (size(eqn.invars[2].aval), 0): """scatter_add scatter_max scatter_min scatter_mul
+        scatter_sub""",
     _integer_pow: "integer_pow",
     _dot_general: "dot_general",
     _conv: "conv_general_dilated",
     _fft: "fft",
-    _cholesky: "cholesky",
-    _triangular_solve: "triangular_solve",
+    lambda eqn: (_in(eqn) * eqn.invars[0].aval.shape[-1] // 3, 0): "cholesky",
+    lambda eqn: (size(eqn.invars[1].aval) * eqn.invars[0].aval.shape[-1], 0): "triangular_solve",
     _lu: "lu",
     _random: """random_bits random_fold_in random_seed random_split rng_bit_generator
         threefry2x32""",

@@ -116,9 +116,6 @@ class Index:
     equations, outputs; after an equation its results, then its nested jaxprs. So an element with
     everything in it is a range of numbers.
 
-    Args:
-        program: The program.
-
     Attributes:
         program: The program.
         homes: The jaxprs by address, the outermost first.

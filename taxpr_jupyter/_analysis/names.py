@@ -132,13 +132,7 @@ def _file_of(nested: taxpr.Nested) -> str:
 
 
 def _in_names(nested: taxpr.Nested, outside: Sequence[str], held: Sequence[str]) -> list[str]:
-    """The names of inputs without their roles; "" for an input without a name.
-
-    Args:
-        nested: The nested jaxpr.
-        outside: Their names outside.
-        held: Their variables inside.
-    """
+    """The names of inputs, of those outside and inside, without their roles; "" for one without."""
     own = [name or arg for name, arg in zip(held, argument_names(nested), strict=True)]
     library = is_of_library(nested)
     first: list[str] = []

@@ -50,9 +50,6 @@ class Slice:
 class Slices:
     """Finds slices of one program, whose dataflow graph it builds once.
 
-    Args:
-        index: The places of the program.
-
     Example:
         >>> import jax.numpy as jnp, taxpr
         >>> program = taxpr.trace(lambda x, y: jnp.sin(x) * jnp.cos(y) + x)(1.0, 2.0)

@@ -76,13 +76,7 @@ def state_leaves(program: Any) -> dict[str, str]:
 def stateful_program(
     program: taxpr.Program, states: Mapping[str, Any], written: Iterable[str]
 ) -> StatefulProgram:
-    """Add to a program where its states are.
-
-    Args:
-        program: A program ``(states, *args, **kwargs) -> (out, states)``.
-        states: The values of the states by name.
-        written: The names of the states that it writes.
-    """
+    """Add to a program ``(states, *args, **kwargs) -> (out, states)`` where its states are."""
     written = frozenset(written)
     names = sorted(states)  # as JAX flattens a dict
     n_out = program.out_tree.num_leaves

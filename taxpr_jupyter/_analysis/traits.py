@@ -78,11 +78,7 @@ def traits_of_value(aval: Any) -> Iterator[Trait]:
 
 
 def spec_text(sharding: Any) -> str:
-    """`P('x', None, unreduced={'y'})`; "" if nothing is split, or nothing is known.
-
-    Args:
-        sharding: A sharding, a spec, or anything else.
-    """
+    """`P('x', None)` of a sharding or a spec; "" if nothing is split, or nothing is known."""
     spec = getattr(sharding, "spec", sharding)
     if not isinstance(spec, jax.sharding.PartitionSpec):
         return ""

@@ -58,15 +58,7 @@ def source_now(
     namespace: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> Source:
-    """Record a call with the present meaning of its names, which the notebook may change later.
-
-    Args:
-        call: The call.
-        static_argnums: See `Source`.
-        static_argnames: See `Source`.
-        namespace: See `Source`.
-        given: Objects by names in the call that the namespace does not have.
-    """
+    """Record a call with the present meaning of its names, which the notebook may change later."""
     read = free_names(call)
     given = {name: given[name] for name in read if name in given and name not in namespace}
     named = {name: namespace[name] for name in read if name in namespace}

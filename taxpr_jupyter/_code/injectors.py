@@ -18,13 +18,7 @@ _FIRE = taxpr.from_function(lambda ctx, token, params: (token, ctx)).fire
 
 
 def injector_code(attached: Attached, place: str, names: Names) -> str:
-    """Python that makes an injector: ``taxpr.scale(factor=0.5)``.
-
-    Args:
-        attached: The injector.
-        place: The tag in words, for values without a name.
-        names: The names that it may use.
-    """
+    """Python that makes an injector: ``taxpr.scale(factor=0.5)``."""
     made, source = attached.injector, attached.source
     bound = attached.bound if names.is_bound(attached.bound, source) else None
     if is_function(source):

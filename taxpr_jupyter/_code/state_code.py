@@ -51,17 +51,7 @@ def pure_lines(
     static_argnames: Sequence[str],
     names: Names,
 ) -> PureLines:
-    """The lines for one call.
-
-    Args:
-        states: The states.
-        fn: Python for the function.
-        args: Python for its positional arguments.
-        words: Python for the others: ``n=3``.
-        static_argnums: Positions of the static arguments.
-        static_argnames: Names of the static arguments.
-        names: The names that the code may use and make.
-    """
+    """The lines for one call."""
     bound = states.pure.bound
     if bound is not None:
         # As `_traced.without_statics` numbers them, the objects among the arguments.

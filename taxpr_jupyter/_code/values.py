@@ -40,10 +40,7 @@ def written(value: Any, names: Names) -> str | None:
 def value_code(value: Any, names: Names, need: Need) -> str:
     """Python for a number, an array, a PRNG key, a dtype, a function, or a tree of these.
 
-    Args:
-        value: The value.
-        names: The names that it may use.
-        need: Gives a name to a value that cannot be written out.
+    ``need`` gives a name to a value that cannot be written out.
     """
     inner = functools.partial(value_code, names=names, need=need)
     if type(value) is float and not math.isfinite(value):

@@ -33,15 +33,7 @@ class Difference:
 
 
 def different(before: Any, after: Any, operands: Pairs, results: Pairs, keys: Keys) -> Difference:
-    """Compare two equations of the same primitive.
-
-    Args:
-        before: The equation before.
-        after: The equation after.
-        operands: Pairs of operands.
-        results: Pairs of results.
-        keys: The structural hashes.
-    """
+    """Compare two equations of the same primitive, given the pairs of operands and of results."""
     found = Difference()
     shapes = dtypes = False
     for k, m in operands.items():

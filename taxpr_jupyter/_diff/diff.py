@@ -68,11 +68,6 @@ class Diff:
 
     A side is 0 for the program before, 1 for the one after.
 
-    Args:
-        before: The program before.
-        after: The program after.
-        part: The comparison of their outermost jaxprs.
-
     Attributes:
         programs: The two programs.
         part: The comparison of their outermost jaxprs.
@@ -186,11 +181,7 @@ class Diff:
         return tuple(changes_of(self.part, names))
 
     def summary(self, where: Where | None = None) -> str:
-        """`1 change at 3 places: 1e-05→1e-06 in norm (model.py:6), 43 same`.
-
-        Args:
-            where: Writes source lines.
-        """
+        """`1 change at 3 places: 1e-05→1e-06 in norm (model.py:6), 43 same`."""
         one = self.changes[0] if len(self.changes) == 1 else None
         several = one and one.count > 1 and one.kind != "equations"
         places = f" at {one.count:,} places" if one and several else ""

@@ -114,12 +114,7 @@ _Groups = dict[Any, _Group]
 
 
 def changes_of(part: Part, names: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Change]:
-    """The changes of two programs, the most important first.
-
-    Args:
-        part: Their comparison.
-        names: The names of the inputs and outputs of both.
-    """
+    """The changes of two programs, the most important first."""
     found = _Reader(names).of(part, top=True)
     return [
         group.change(last)

@@ -41,15 +41,6 @@ _OWN, _LOOSE, _KIND, _UNNAMED, _PRIMITIVE = range(5)
 class Matching:
     """The pairs of equations of two jaxprs.
 
-    Args:
-        before: The def-use graph of the jaxpr before.
-        after: The graph of the jaxpr after.
-        ins: Pairs of inputs.
-        consts: Pairs of constants.
-        outs: Pairs of outputs.
-        keys: Assigns equal numbers to equal structures.
-        contents: What equations consist of.
-
     Attributes:
         partner: For each equation of `before` the index of its partner, or -1.
         back: The same for each equation of `after`.

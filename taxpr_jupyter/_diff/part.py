@@ -189,12 +189,7 @@ def atom_of(side: Side, name: str) -> Any:
 
 
 def borders(side: Side, *words: str) -> Iterator[tuple[str, int, str, End]]:
-    """Inputs, constants and outputs: kind, number, name. Those that wrappers have are left out.
-
-    Args:
-        side: One of two jaxprs.
-        words: The kinds.
-    """
+    """Inputs, constants and outputs: kind, number, name. Those that wrappers have are left out."""
     for name, end in side.ends.items():
         word, k = parsed(name)
         if word in words and ("/" not in name or name in side.held):

@@ -49,11 +49,7 @@ def _all(eqn: Any) -> tuple[range, range]:
 
 
 class Contents:
-    """What equations consist of. Remembers it for each jaxpr.
-
-    Args:
-        keys: The structural hashes.
-    """
+    """What equations consist of. Remembers it for each jaxpr."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -107,12 +103,7 @@ class Contents:
 
 
 def looked_through(compare: Callable[[Opened], Part], contents: Contents) -> Part:
-    """The best comparison of two jaxprs in which some wrappers are opened.
-
-    Args:
-        compare: Compares them.
-        contents: What equations consist of.
-    """
+    """The best comparison of two jaxprs in which some wrappers are opened."""
     first = best = part = compare(((), ()))
     for _ in range(ROUNDS):
         more = _promising(part, contents)

@@ -110,12 +110,7 @@ class Facts:
 
 
 class Annotator:
-    """Adds the facts about a program's equations to a drawing of it.
-
-    Args:
-        root: The program as a tree.
-        facts: The facts about its items.
-    """
+    """Adds the facts about a program's equations to a drawing of it."""
 
     def __init__(self, root: Block, facts: Facts):
         self._facts = facts

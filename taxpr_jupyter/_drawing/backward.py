@@ -14,14 +14,7 @@ _SEED = "the backward pass begins with the derivative of the loss by itself, 1.0
 
 
 def nodes(scope: Scope, block: Block, item: Item, node: str) -> Sequence[str]:
-    """The ids of an item's nodes that make the loss, or take its derivative.
-
-    Args:
-        scope: The values of the jaxpr.
-        block: The jaxpr.
-        item: The item, which is drawn already.
-        node: The id of the first node of the item.
-    """
+    """The ids of the nodes that make the loss, or take its derivative, of an item that is drawn."""
     loss, ends = block.loss, block.turns_in(item)
     if not item.open:
         return [node for _ in ends]

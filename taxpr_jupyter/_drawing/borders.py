@@ -19,10 +19,6 @@ from taxpr_jupyter._tree.tree import Block, End
 class Borders:
     """Draws the inputs, constants and outputs of jaxprs.
 
-    Args:
-        canvas: The canvas to draw on.
-        tooltips: Writes tooltips.
-
     Attributes:
         unfolded: Addresses of open bundles of inputs or outputs.
         foldable: Addresses of all bundles, open or not.

@@ -26,11 +26,7 @@ class WayBack(NamedTuple):
 
 
 def ways_to_others(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> Iterator[WayBack]:
-    """The ways from the body of a while to its condition, for carries that this uses.
-
-    Args:
-        blocks: The nested jaxprs of one equation.
-    """
+    """The ways from the body of a while to its condition, for carries that this uses."""
     for block, nested in blocks:
         carries = {nested.operands[i]: j for j, i in nested.back}
         for other, reads in blocks if carries else ():

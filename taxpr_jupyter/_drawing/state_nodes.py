@@ -18,14 +18,7 @@ _MOST = 150  # nodes: a cluster around more takes long to lay out
 
 
 def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str | None:
-    """Draw the box of a function that uses states. Returns its id, or None if it gets no box.
-
-    Args:
-        canvas: The canvas to draw on.
-        block: The program.
-        name: The name of the program.
-        nodes: The estimated number of nodes.
-    """
+    """Draw the box of a function that uses states. Returns its id, or None if it gets no box."""
     if nodes > _MOST or not any(end.state for end in block.ins):
         return None
     title = short.shortened(name, 2 * short.LINE)
@@ -75,15 +68,7 @@ def use_of(end: End) -> str:
 def draw_writes(
     canvas: Canvas, tips: short.Tooltips, scope: Scope, block: Block, ids: Sequence[str]
 ) -> None:
-    """Draw the edges from final values to their states.
-
-    Args:
-        canvas: The canvas to draw on.
-        tips: Writes tooltips.
-        scope: The values of the program.
-        block: The program.
-        ids: The id of the node of each input.
-    """
+    """Draw the edges from final values to their states; ``ids`` has the node of each input."""
     shown = {node.id for node in canvas.nodes if node.kind == "state"}
     written: dict[tuple[str, str], list[Origin]] = {}
     box = next((c.id for c in canvas.clusters if c.kind == "function"), None)

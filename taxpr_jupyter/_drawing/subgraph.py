@@ -161,10 +161,7 @@ class Parts:
     ) -> Drawing | None:
         """The drawing of the open content of an address; None if it cannot be opened.
 
-        Args:
-            address: The address of an equation, a group, or inputs or outputs that share a node.
-            path: The addresses to open in order to see its content, itself included.
-            marked: The tags that look different.
+        ``path`` has the addresses to open in order to see its content, itself included.
         """
         self._fold.choose(path)
         way = _way(self._fold.root, address)

@@ -42,14 +42,7 @@ def line_text(index: Index, key: str) -> str:
 
 
 def carried(old: Index, new: Index, key: str, text: str) -> str | None:
-    """The address in the new program of a value of the old one; None if it is ambiguous or gone.
-
-    Args:
-        old: The places of the old program.
-        new: The places of the new program.
-        key: The address of the value in the old program.
-        text: Its line, as `line_text` gave it.
-    """
+    """The address in the new program of a value of the old one; None if it is ambiguous or gone."""
     owner, result = old.eqn(taxpr.Address(key).eqn), taxpr.Address(key).result
     if owner is None or result is None:
         return _input(old, new, key)

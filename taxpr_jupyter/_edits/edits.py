@@ -165,13 +165,7 @@ class Edited:
         return list(Lines(names, marked=self.marked).all(self.program, limit))
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
-        """The lines of the program as text, each with its address.
-
-        Args:
-            call: The traced call.
-            limit: At most this many lines of the program; None for all.
-            color: Whether to use the colours of a terminal.
-        """
+        """The first lines of the program as text, each with its address."""
         lines = self.lines(limit)
         size = self.tagged.size
         more = size.total + size.others - len(lines)

@@ -91,12 +91,7 @@ class Inspection:
 
 
 class Inspector:
-    """Looks at the places of one program.
-
-    Args:
-        tagged: The program with the added tags.
-        sites: Its tags.
-    """
+    """Looks at the places of one program."""
 
     def __init__(self, tagged: Tagged, sites: tuple[SiteRow, ...]) -> None:
         self._tagged = tagged

@@ -28,14 +28,6 @@ def rows(
 ) -> list[tuple[str, str]]:
     """The equations, one in a line, nested ones indented; tags are marked with ● or ◆.
 
-    Args:
-        lines: The first lines of the program.
-        sites: Its tags.
-        call: The traced call.
-        color: Whether to use the colours of a terminal.
-        eqns: The number of equations of the program.
-        more: The number of lines that were left out.
-
     Returns:
         For each line its address, or "", and the text.
     """
@@ -63,16 +55,7 @@ def folded_text(
     color: bool = False,
     limit: int | None = None,
 ) -> str:
-    """The folded program as the text of a jaxpr or as an outline.
-
-    Args:
-        lines: The lines, folded as in the picture.
-        sites: The tags of the program.
-        outline: Whether to write an outline.
-        call: The traced call.
-        color: Whether to use the colours of a terminal.
-        limit: At most this many lines; None for all.
-    """
+    """The folded program as the text of a jaxpr or as an outline."""
     shown = sum(line.kind in ("eqn", "hop", "tag", "injected") for line in lines)
     eqns = shown + sum(line.hidden for line in lines) - len(sites)
     more = 0 if limit is None else max(0, len(lines) - limit)

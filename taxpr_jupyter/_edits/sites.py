@@ -59,13 +59,7 @@ def site_rows(
     index: Index,
     added: Mapping[str, Any],
 ) -> tuple[SiteRow, ...]:
-    """The tags of a program in program order, without their injectors.
-
-    Args:
-        program: The program with the added tags.
-        index: Its places.
-        added: The added tags by value address.
-    """
+    """The tags of a program in program order, without their injectors."""
     rows = []
     for site, key, is_added in _keyed(program, added):
         home = index.home_of(site.address)

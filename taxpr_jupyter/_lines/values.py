@@ -16,9 +16,6 @@ _NUMBERS = ("min", "max", "mean", *_NOT_FINITE)
 class LineValues:
     """What variables held in a run, for all iterations of the loops or for one.
 
-    Args:
-        recording: What `taxpr.watch` returned.
-
     Attributes:
         steps: How many iterations the longest loop has that is in no other.
         nonfinite: How many elements are not finite, by address; without those that all are.

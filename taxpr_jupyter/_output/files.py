@@ -14,13 +14,6 @@ Writers = Mapping[str, Callable[[], str | bytes]]
 def save(path: str | os.PathLike[str], writers: Writers) -> pathlib.Path:
     """Writes what the ending of a file's name asks for, all of it or nothing.
 
-    Args:
-        path: The file.
-        writers: For each ending what makes the contents.
-
-    Returns:
-        The file.
-
     Raises:
         PanelError: If the ending is another one, if there is no such folder, or what a writer
             raises.

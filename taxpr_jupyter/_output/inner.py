@@ -93,16 +93,7 @@ def _around(picture: Picture, node: Node) -> list[str]:
 
 
 def inside(picture: Picture, address: str, total: int) -> Picture | None:
-    """The part of a picture that shows what is open at an address, and what is next to it.
-
-    Args:
-        picture: The whole picture.
-        address: Of an open equation or group.
-        total: How many equations are in there.
-
-    Returns:
-        The part, or None where it is not open.
-    """
+    """The part of a picture that shows what is open at an address, and what is next to it."""
     ids: set[str] = set()
     for cluster in picture.clusters:  # outer ones come first
         if cluster.fold == address or cluster.parent in ids:

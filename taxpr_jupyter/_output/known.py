@@ -18,14 +18,7 @@ _COLUMNS = ("source", "scope", "name", "label", "variable")  # after the types
 
 
 def known_places(index: Index, where: Where, room: int, shown: Collection[str] = ()) -> Known:
-    """The texts of what is shown, and of as many other places as there is room for, in order.
-
-    Args:
-        index: The places of the program.
-        where: Writes a source.
-        room: About how many bytes of JSON there may be.
-        shown: Addresses of places.
-    """
+    """The texts of what is shown, and of as many other places as there is room for, in order."""
     searched = Searched(index, where)
     columns = {name: searched.columns[name]() for name in (*_COLUMNS, "tag", "primitive")}
     rows, letters = searched.rows, searched.letters

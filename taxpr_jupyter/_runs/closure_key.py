@@ -31,14 +31,11 @@ class _Same:
 
 
 def reads(source: Any) -> tuple[Any, ...]:
-    """A hashable key that changes when a variable that ``source`` reads changes.
+    """A hashable key that changes when a variable changes that a function or injector reads.
 
     Numbers and strings are compared by value, other objects by identity: a change inside a list,
     dict or object goes unnoticed. Includes the variables of functions that ``source`` calls, if
     they are in the same module or in a closure cell. Functions of taxpr and JAX are skipped.
-
-    Args:
-        source: A function, another callable, or an injector.
 
     Example:
         >>> step = 1

@@ -91,13 +91,7 @@ def written(
     sites: Sequence[SiteRow],
     records: Mapping[str, Any],
 ) -> dict[str, tuple[WriteRun, ...]]:
-    """The values written to states, by name.
-
-    Args:
-        watched: For each state, pairs of an array of its value and the key of a tag.
-        sites: The tags.
-        records: The records by key.
-    """
+    """The values written to states, by name; ``watched`` has pairs of an array and a tag's key."""
     by_key = {site.key: site for site in sites}
     return {
         name: tuple(
@@ -122,14 +116,7 @@ def state_runs(
     writes: Mapping[str, tuple[WriteRun, ...]],
     compared: Callable[[str, Any, Any], Difference] = compare,
 ) -> tuple[StateRun, ...]:
-    """The initial and final values of all states.
-
-    Args:
-        program: The program.
-        values: The values by name: initial, after the untouched run, and after the injected run.
-        writes: The values written to them.
-        compared: Compares last values.
-    """
+    """The values of all states: initial, after the untouched run, and after the injected run."""
     found = []
     for ends in states_of(program):
         leaves = (jax.tree.leaves(of_all[ends.name]) for of_all in values)

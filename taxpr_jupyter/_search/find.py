@@ -44,10 +44,6 @@ _Found = dict[int, str]  # from the number of a row to what matched
 class Finder:
     """Searches one program. The texts to search are made on demand, and once.
 
-    Args:
-        index: The places of the program.
-        where: Writes a source line.
-
     Example:
         >>> import jax.numpy as jnp, taxpr
         >>> program = taxpr.trace(lambda x: jnp.sin(x) * jnp.cos(x))(jnp.ones(3))

@@ -17,10 +17,6 @@ class Searched:
     """The rows of one program: its equations, inputs, constants and outputs, in program order.
 
     Each fact about them is a list with an item for each row, computed once.
-
-    Args:
-        index: The places of the program.
-        where: Writes a source line.
     """
 
     def __init__(self, index: Index, where: Where) -> None:

@@ -26,10 +26,6 @@ def put(objects, args, kwargs):
 def taking(kinds: str, places: Mapping[int, str]) -> str:
     """Lines that take ``objects`` out of ``args`` and ``kwargs``, which leaves ``rest``.
 
-    Args:
-        kinds: The types of the objects.
-        places: The name of each by its place.
-
     Example:
         >>> import jax
         >>> scope = {"jax": jax, "args": ("a", 1.0), "kwargs": {}}

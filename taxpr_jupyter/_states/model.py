@@ -85,9 +85,6 @@ class PureCall:
 def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that gives ``(states, *args, **kwargs)`` the name and signature of ``fn``.
 
-    Args:
-        fn: The user's function, of ``*args, **kwargs``.
-
     Example:
         >>> pure = like(lambda x, n: x)(lambda states, *args: (args[0], states))
         >>> import inspect

@@ -40,13 +40,9 @@ def taken(
     kwargs: Mapping[str, Any],
     is_object: Callable[[Any], bool],
 ) -> Taken:
-    """Take all objects out of the arguments of a call. One that occurs twice gets one name.
+    """Take all objects, each a whole subtree, out of the arguments of a call.
 
-    Args:
-        fn: The function, for the names of its arguments.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        is_object: Whether to take out a subtree as a whole.
+    One that occurs twice gets one name.
 
     Example:
         >>> out = taken(lambda model, x: x, (["a", "b"], 1.0), {}, lambda x: isinstance(x, str))

@@ -10,12 +10,7 @@ from taxpr_jupyter._states.model import PureCall, PureCode, like
 
 
 def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> PureCall:
-    """A call of a function that uses a `taxpr.State`, by `taxpr.uncurry`.
-
-    Args:
-        fn: The function, with no static arguments.
-        args: The positional arguments of the call.
-        kwargs: The keyword arguments of the call.
+    """A call without static arguments of a function that uses a `taxpr.State`, by `taxpr.uncurry`.
 
     Raises:
         StateError: If the result of a use of a state could be wrong.

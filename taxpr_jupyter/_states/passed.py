@@ -11,12 +11,7 @@ import taxpr
 
 
 def written(jaxpr: Any, states: Mapping[str, Any]) -> frozenset[str]:
-    """The names of the states that a pure function does not return unchanged.
-
-    Args:
-        jaxpr: The jaxpr of the function ``(states, ...) -> (..., states)``.
-        states: The values of the states by name.
-    """
+    """The names of the states that ``(states, ...) -> (..., states)`` does not return unchanged."""
     number = len(jax.tree.leaves(dict(states)))
     first = len(jaxpr.jaxpr.outvars) - number
     same = [into == k for k, into in enumerate(passed(jaxpr)[first:])]

@@ -28,11 +28,6 @@ def writes_of(pure: PureCall, program: taxpr.Program, state: str) -> list[Write]
 
     Left out are constants, which are no values of the program.
 
-    Args:
-        pure: The call that was traced.
-        program: The program of it.
-        state: The name of the state.
-
     Raises:
         PanelError: This is not known of such states, or the function has changed since.
     """

@@ -82,9 +82,6 @@ def as_image(svg: str) -> str:
     JupyterLab and Notebook do so while a notebook is not trusted. Elsewhere the image is hidden, as
     the SVG itself is shown. GitHub removes templates but shows SVG; it also removes the style,
     without which the image is one pixel large.
-
-    Args:
-        svg: A result of `for_outputs`.
     """
     root = _read(svg)
     words = ": ".join(filter(None, (root.findtext("title"), root.findtext("desc"))))

@@ -67,12 +67,7 @@ class Placed(NamedTuple):
 
 
 def placed(picture: Picture, layout: Layout) -> Placed:
-    """Place the texts, and interrupt the lines that run through them.
-
-    Args:
-        picture: The picture.
-        layout: Its layout.
-    """
+    """Place the texts, and interrupt the lines that run through them."""
     curves = [layout.curves[edge.id] for edge in picture.edges]
     paths = [
         _to_the_tip(flattened(curves[k]), layout.tips.get(edge.id))

@@ -25,13 +25,7 @@ _NO_PORTS = ("headport", "tailport", "constraint")
 
 
 def with_positions(picture: Picture, layout: Layout, background: str) -> str:
-    """Write a picture in the DOT language, with the positions of all its parts.
-
-    Args:
-        picture: The picture.
-        layout: Its layout.
-        background: A colour of Graphviz.
-    """
+    """Write a picture in the DOT language, with the positions of all its parts."""
     return "\n".join([*_lines(picture, layout, placed(picture, layout), background), ""])
 
 

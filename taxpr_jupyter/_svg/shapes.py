@@ -18,13 +18,7 @@ Outline = tuple[str, Sequence[Point]]  # "polygon", "line" or "curves", and its 
 
 
 def outlines(shape: str, box: Box, double: bool) -> Iterator[Outline]:
-    """The lines of a shape.
-
-    Args:
-        shape: One of Graphviz.
-        box: Its box, without what stands out of that: a tab, or a second border.
-        double: Whether it has a second border.
-    """
+    """The lines of a shape."""
     draw = _SHAPES[shape]
     yield from draw(*box)
     if double:

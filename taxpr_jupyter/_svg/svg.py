@@ -25,12 +25,7 @@ _PIXELS = 4 / 3  # in a point
 
 
 def finish_svg(layout: Layout, picture: Picture) -> str:
-    """The finished SVG of a picture.
-
-    Args:
-        layout: The layout of the picture.
-        picture: The picture.
-    """
+    """The finished SVG of a picture."""
     graph = left, top, width, height = _sized(layout.view)
     legend = legend_of(picture.heat) if picture.heat else None
     if legend:  # above the graph: a panel shows the top of the picture first

@@ -12,12 +12,7 @@ _AROUND = 3.0  # left and right of a title
 
 
 class Titles:
-    """Moves titles.
-
-    Args:
-        paths: The points on each edge.
-        boxes: The boxes of other obstacles.
-    """
+    """Moves titles."""
 
     def __init__(self, paths: Sequence[Sequence[Point]], boxes: Sequence[Box]):
         self._paths = [(around(path), path) for path in paths if path]

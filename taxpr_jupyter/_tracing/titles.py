@@ -21,10 +21,6 @@ _JAX = os.path.join(os.path.dirname(jax.__file__), "")
 def title(fn: Callable[..., Any], name: str) -> str:
     """The name of a function with the transformations around it.
 
-    Args:
-        fn: The function.
-        name: Its own name.
-
     Example:
         >>> import jax
         >>> def loss(w): return w * w

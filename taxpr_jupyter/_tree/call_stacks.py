@@ -37,10 +37,6 @@ class Step(NamedTuple):
 class Units:
     """Units: equations that are no tags, each with the tags behind it.
 
-    Args:
-        items: An item for each equation.
-        keys: Numbers equations.
-
     Attributes:
         eqns: The equation of each unit.
         starts: The position in the items where each unit starts, and at last where they end.

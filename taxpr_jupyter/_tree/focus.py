@@ -29,13 +29,7 @@ class Only:
     def items(
         self, grouped: Sequence[Item], row: Sequence[Item], home: taxpr.Address
     ) -> list[Item]:
-        """The items of a jaxpr, with what is left out in groups.
-
-        Args:
-            grouped: The items, in groups.
-            row: The equations, one by one.
-            home: The address of the jaxpr.
-        """
+        """The items of a jaxpr, in groups and as they were, with what is left out in groups."""
         return _Row(self, row, home).pruned(grouped)
 
     def ends(self, ends: Sequence[End], home: taxpr.Address) -> list[End]:

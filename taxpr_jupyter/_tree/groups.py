@@ -19,11 +19,11 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._analysis.by_identity import ByIdentity
-from taxpr_jupyter._analysis.repeats import repeat_in
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
 from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._tree.call_stacks import Step, Units
+from taxpr_jupyter._tree.repeats import repeat_in
 from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
 
 _PASSES = 12  # more changes between forward and backward than this are no passes

@@ -143,14 +143,7 @@ def _chunks(ends: list[End], together: Callable[[list[End]], End]) -> list[End]:
 
 
 def _by_path(ends: Sequence[End], depth: int, home: Address, word: str) -> list[End]:
-    """States by what stands at this depth of their names: one end for those of `model`.
-
-    Args:
-        ends: One for each state.
-        depth: How many parts of their names are the same.
-        home: The address of the jaxpr.
-        word: "in" or "out".
-    """
+    """States by what stands at this depth of their names: one end for those of `model`."""
 
     def together(children: Sequence[End]) -> End:
         indices = _indices(children)

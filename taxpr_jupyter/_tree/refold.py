@@ -7,12 +7,7 @@ from taxpr_jupyter._model.model import Picture
 
 
 def refolded(picture: Picture, address: str, opened: bool) -> frozenset[str]:
-    """The addresses that are open once one more is opened, or closed.
-
-    Args:
-        picture: The picture as it is.
-        address: Of what can be opened or closed, or of something that is drawn for it.
-        opened: Whether to open it.
+    """The addresses that are open once what is drawn at one more is opened, or closed.
 
     Raises:
         PanelError: If there is nothing to open or close.

@@ -38,11 +38,7 @@ class Running:
                 jobs.start(TRIAL, work, _tracing(session, untried[0]), said=True)
 
     def start(self, device: str | None = None) -> Task:
-        """Runs the program; the run that is under way is not disturbed.
-
-        Returns:
-            The task, which can be waited for.
-        """
+        """Runs the program; the run that is under way is not disturbed. Returns the task."""
         with self._jobs.lock:
             self._device = device
             if task := self._jobs.of(RUN):

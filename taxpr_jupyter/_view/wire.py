@@ -67,12 +67,7 @@ def tag_state(site: SiteRow) -> messages.Tag:
 
 
 def results_state(run: Run, names: Mapping[str, str | None]) -> messages.Results:
-    """One run: outputs against the untouched run, what was recorded, and the times.
-
-    Args:
-        run: The run.
-        names: The names of the tags, by key.
-    """
+    """One run: outputs against the untouched run, what was recorded, and the times."""
     return {
         "title": f"Run {run.number} on {run.device}",
         "summary": f"Run {run.number}: {summary(run)}",

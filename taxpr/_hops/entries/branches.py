@@ -40,12 +40,7 @@ def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     )
 
 
-def _inject(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
-) -> Made:
+def _inject(eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread) -> Made:
     index, *rest = operands
     stored = eqn.params["branches"]
     branches = [thread(f"branch{i}") for i in range(len(stored))]

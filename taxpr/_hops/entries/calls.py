@@ -111,10 +111,7 @@ def _nested_remat_traced(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 def _inject_remat_traced(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
+    eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Inject into the remat of the flag jax_remat3, a callable object instead of a primitive."""
     inner = thread("call")

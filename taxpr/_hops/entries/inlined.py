@@ -19,12 +19,7 @@ def _nested(eqn: _compat.JaxprEqn, *, params: tuple[str, ...]) -> tuple[Nested, 
     return nested_call(eqn, title=eqn.primitive.name.removesuffix("_call"), param=param)
 
 
-def _inject(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
-) -> Made:
+def _inject(eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread) -> Made:
     """Evaluate the jaxpr in place of the equation."""
     return thread("call")(ctx, operands)
 

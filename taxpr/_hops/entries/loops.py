@@ -49,10 +49,7 @@ def _nested_scan(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 def _inject_scan(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
+    eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Scan with the context at the front of the carry.
 
@@ -141,10 +138,7 @@ _Loop = tuple[Array | None, list[Array], list[Array], Emits, Array | None]
 
 
 def _inject_while(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
+    eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Run the condition before the loop and at the end of each iteration, and carry the predicate.
 

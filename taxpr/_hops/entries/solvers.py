@@ -77,10 +77,7 @@ def _nested_linear_solve(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
 
 
 def _inject_linear_solve(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
+    eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Thread the context through ``solve`` and keep the derivative of the original equation.
 
@@ -163,10 +160,7 @@ def _with_another(old: Any, solve: Callable[..., Any], avals: Sequence[Aval], ha
 
 
 def _inject_root(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
+    eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Rebuild the object with an injected solve, whose aux output has the context."""
     inner = thread("solve")

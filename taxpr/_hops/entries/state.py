@@ -27,12 +27,7 @@ def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     return (plain("body", "run_state body", ("jaxpr",), stored, role="ref", refusal=refusal),)
 
 
-def _inject(
-    eqn: _compat.JaxprEqn,
-    ctx: list[Array],
-    operands: list[Array],
-    thread: Thread,
-) -> Made:
+def _inject(eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread) -> Made:
     """Add a leading Ref for each leaf of the context and of the emissions."""
     inner = thread("body")
     jaxpr, consts = inner.hoisted

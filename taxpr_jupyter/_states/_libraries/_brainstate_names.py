@@ -34,13 +34,7 @@ def is_object(x: Any) -> bool:
 def named_states(
     fn: Callable[..., Any], states: Sequence[Any], objects: Mapping[str, Any]
 ) -> list[Named]:
-    """A name for each state: its own, or the variable and attributes that lead to it.
-
-    Args:
-        fn: The function that uses them.
-        states: The states.
-        objects: The objects taken out of its arguments.
-    """
+    """A name for each state: its own, or the variable and attributes that lead to it."""
     default = Found("random.DEFAULT", brainstate.random.DEFAULT, "brainstate.random.DEFAULT")
     ways = [default, *(Found(name, x, f"objects[{name!r}]") for name, x in objects.items())]
     used = {id(state) for state in states}

@@ -87,11 +87,7 @@ class ParamField:
 
 
 class CtxField:
-    """The first context of a function as the panel asks for it: Python, read in the notebook.
-
-    Args:
-        ctx: The present one.
-    """
+    """The first context of a function as the panel asks for it: Python, read in the notebook."""
 
     name = "ctx"
     _help = "What the context begins with, in Python: 0.0, or jnp.zeros(3)."
