@@ -5,8 +5,6 @@ user's source line) and what to do. All derive from `TaxprError`, and also from
 the builtin error that a caller would think of first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import inspect

@@ -4,8 +4,6 @@ Each parameter is a traced leaf of the context: changing it never compiles again
 write one's own, see `taxpr.injector`.
 """
 
-from __future__ import annotations
-
 from taxpr._injectors.edits import add, cast, clip, noise, replace, scale, stop_gradient, zero
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.probes import check_finite, count, print, record, stats

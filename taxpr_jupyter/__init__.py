@@ -6,8 +6,6 @@ a notebook and as text elsewhere. `draw` gives a static picture, which needs no 
 saved; so does the command ``taxpr draw``. `compare` shows what is different between two programs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from taxpr_jupyter._draw import draw

@@ -1,7 +1,5 @@
 """The mistakes of the user, each with one message that is complete."""
 
-from __future__ import annotations
-
 import difflib
 import logging
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """`panel`, the magic as a plain function, and what both do with a call."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

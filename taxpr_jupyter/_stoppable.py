@@ -4,8 +4,6 @@ Python code stops at its next step. Other work, such as an XLA program, cannot b
 the wait for it ends, and its result is discarded.
 """
 
-from __future__ import annotations
-
 import contextvars
 import ctypes
 import functools

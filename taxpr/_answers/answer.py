@@ -1,7 +1,5 @@
 """`Answer`: the base of what all questions return."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import html

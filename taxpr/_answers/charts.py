@@ -1,7 +1,5 @@
 """Small pictures of numbers: as text, as SVG, and by matplotlib where that is installed."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import importlib

@@ -1,7 +1,5 @@
 """Tables as text and HTML, and rows as plain data."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import math

@@ -1,7 +1,5 @@
 """`check`: what is suspicious in a program, said without running it."""
 
-from __future__ import annotations
-
 import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """`Finding`, `Findings`, `Rule`: what `check` answers."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The rule on a `where` whose gradient is NaN where it hides one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

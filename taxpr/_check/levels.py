@@ -1,7 +1,5 @@
 """A program as rules look at it: jitted functions inlined, values known by number."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Rules on what is done several times: equal computations, and loops that Python unrolled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of rules of `check`: one entry each."""
 
-from __future__ import annotations
-
 from taxpr._check.findings import Rule
 from taxpr._check.gradients import unsafe_where
 from taxpr._check.repeated import computed_twice, unrolled_loop

@@ -1,7 +1,5 @@
 """Rules on types: floats that become wider unasked, and weak types that trace again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

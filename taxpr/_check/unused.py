@@ -1,7 +1,5 @@
 """Rules on what is not needed: large constants, unused values, donations, callbacks in loops."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

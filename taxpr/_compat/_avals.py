@@ -1,7 +1,5 @@
 """Properties of avals: extended dtypes, weak types, memory spaces, tangent types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

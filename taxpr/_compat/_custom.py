@@ -1,7 +1,5 @@
 """Trace and replace the rules of custom_jvp and custom_vjp, which equations hold as functions."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """`var_names`: the letters that ``print(jaxpr)`` gives to variables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jax._src import core as _core

@@ -3,8 +3,6 @@
 Also the effect of each collective on these axes, and the mesh under which an equation was traced.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any

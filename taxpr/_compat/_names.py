@@ -1,7 +1,5 @@
 """Where an equation comes from: its source lines, its name scopes, its transformations."""
 
-from __future__ import annotations
-
 import functools
 import os
 import weakref

@@ -1,7 +1,5 @@
 """JAX's higher-order primitives and hijax classes; None for those that this version lacks."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import Any

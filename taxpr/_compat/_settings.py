@@ -1,7 +1,5 @@
 """`with_settings`: carry JAX's thread-local settings into another thread."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The functions move values between meshes and give new values the sharding of existing ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 

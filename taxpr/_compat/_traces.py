@@ -1,7 +1,5 @@
 """The traces and transformations that are active now in this thread."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager

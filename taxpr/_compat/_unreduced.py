@@ -4,8 +4,6 @@ An unreduced value is split into parts, one on each device, such as the summands
 cotangent of a reduced value is unreduced. JAX has almost no arithmetic for either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import jax

@@ -1,7 +1,5 @@
 """Which values of two runs belong together, and the order in which they were computed."""
 
-from __future__ import annotations
-
 import difflib
 import linecache
 import math

@@ -1,7 +1,5 @@
 """`first_difference`: where two runs stop agreeing."""
 
-from __future__ import annotations
-
 import dataclasses
 import linecache
 import math

@@ -4,8 +4,6 @@ A forward dataflow analysis with a fixed point for loops. Invariant: sets of inp
 the iteration ends.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 

@@ -5,8 +5,6 @@ If that operand is a token that is also collected, in the context or closed over
 would lose its buffer.
 """
 
-from __future__ import annotations
-
 from taxpr import _compat
 from taxpr._compat import Array, ClosedJaxpr, StoredJaxpr, Var
 from taxpr._hops.table import nested_jaxprs

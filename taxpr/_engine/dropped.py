@@ -1,7 +1,5 @@
 """Warnings about rules that injection drops, and derivatives that it does not update."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`Handler`: the replacement of a tag, and its properties that the engine needs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any

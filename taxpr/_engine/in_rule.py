@@ -5,8 +5,6 @@ identified there. A handler that only observes must not change the rule: if its 
 identified there, it observes the function itself, which then runs next to the rule.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Injection: run a function at each selected tag, with a context threaded through."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard

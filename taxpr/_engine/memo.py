@@ -4,8 +4,6 @@ JAX caches compiled code by the identity of jaxprs: it would compile a loop agai
 its body were a new object.
 """
 
-from __future__ import annotations
-
 import collections
 import threading
 import weakref

@@ -5,8 +5,6 @@ equations that hold one, so everything without an entry is kept as it is. Plans 
 are derived from those of the function, by matching copies of its tags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 

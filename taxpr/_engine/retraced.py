@@ -1,7 +1,5 @@
 """Trace a piece again in the place of an equation, and move values between meshes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 

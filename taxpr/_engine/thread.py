@@ -7,8 +7,6 @@ index of each context leaf to the atom that has its value at this point of the p
 distinct pair of jaxpr and plan is transformed once, so shared jaxprs stay shared.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Refuse derivatives of values that were observed inside an equation that keeps its rule."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import jax

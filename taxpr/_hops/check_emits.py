@@ -3,8 +3,6 @@
 # What others give is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Used by the entries of custom_jvp, custom_vjp, the solvers, and `traced`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import jax

@@ -3,8 +3,6 @@
 # What others give is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Used by `traced`, and for entries of `register_hop` whose primitive has a derivative of its own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard

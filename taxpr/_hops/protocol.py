@@ -3,8 +3,6 @@
 The table is in `taxpr._hops.table`, the entries are in `taxpr._hops.entries`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar

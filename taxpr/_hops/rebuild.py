@@ -1,7 +1,5 @@
 """Helpers shared by the entries: emissions, their values by iteration, and refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Sequence

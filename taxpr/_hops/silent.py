@@ -1,7 +1,5 @@
 """Remove side effects that no result needs, so that an extra run of a jaxpr does not print."""
 
-from __future__ import annotations
-
 from taxpr import _compat
 from taxpr._hops.table import nested_jaxprs, replace_nested
 from taxpr._primitives.tag import is_tag

@@ -6,8 +6,6 @@ threaded through them. Search, injection, edits and drawing read the same entry.
 those of other libraries.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard

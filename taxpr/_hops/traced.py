@@ -7,8 +7,6 @@ the equation by one that does hold the jaxpr. Its primitive is ours but has the 
 addresses stay valid.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable, Hashable, Sequence

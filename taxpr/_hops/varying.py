@@ -6,8 +6,6 @@ in a while loop for equal on all devices, even if some of them leave the loop ea
 of axes of a value only grows, so the iteration ends. The entry of shard_map uses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 
 from taxpr import _compat

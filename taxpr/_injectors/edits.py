@@ -1,7 +1,5 @@
 """Ready injectors that change the token."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Count NaN, +inf and -inf separately, for `stats` and `check_finite`."""
 
-from __future__ import annotations
-
 import functools
 
 import jax.numpy as jnp

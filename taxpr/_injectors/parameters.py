@@ -1,7 +1,5 @@
 """The parameters of attached injectors, and contexts in which they have other values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`by_iteration`: let an injector keep a state for each iteration of the loops around its tag."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """`plant`: put values, such as another run collected, in the place of tokens."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Only shapes decide: an array has the token's shape, or also the leading axes of 
 also an axis for several tags. A shape with two possible meanings is refused.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

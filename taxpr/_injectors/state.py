@@ -1,7 +1,5 @@
 """`state`: an injector that gives a program a state, which tags read and write."""
 
-from __future__ import annotations
-
 import jax
 
 from taxpr._compat import Params, PyTree, TreeDef

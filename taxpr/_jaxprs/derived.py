@@ -1,7 +1,5 @@
 """Find out which results of a jaxpr depend on, or have a derivative for, which inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Convert what a user gives as a PRNG key."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

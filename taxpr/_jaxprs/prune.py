@@ -1,7 +1,5 @@
 """Reduce a jaxpr to what some of its results need."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jax.interpreters import partial_eval as pe

@@ -4,8 +4,6 @@ Kept equations are reused and not traced again, so they keep their source, scope
 variables are substituted: ``now`` maps a variable of the old jaxpr to the atom that has its value.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Trees as messages and programs name their leaves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

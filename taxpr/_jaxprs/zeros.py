@@ -1,7 +1,5 @@
 """Zeros of any dtype, including PRNG keys and float0."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -9,8 +9,6 @@ Both primitives take an optional operand, the gate: a scalar zero with respect t
 differentiated. Its cotangent is the sum of all others, so that no tag is unused and dropped.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar

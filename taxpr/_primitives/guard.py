@@ -7,8 +7,6 @@ zero. A value that `collect` takes out of the equation is `underived`: using its
 error, too.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import NoReturn, TypeVar

@@ -4,8 +4,6 @@ A state is set as a whole. If its value is a dict or list, the state does not se
 and these would be lost. So they raise an error.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

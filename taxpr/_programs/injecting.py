@@ -1,7 +1,5 @@
 """The steps of `Program.inject`: attach injectors, thread the context, make the report."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

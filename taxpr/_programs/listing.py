@@ -1,7 +1,5 @@
 """The user's source, each line with what became of it: as data, and as text."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`Traced`: what a program is, how it is called, and what its source says of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Choose tags by a selector."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Places that a selector skips because they cannot be injected, and the reasons."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar

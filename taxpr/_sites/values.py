@@ -1,7 +1,5 @@
 """`Value`: the values of a program, and selectors that choose them."""
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import types

@@ -1,7 +1,5 @@
 """Walk through a program and its nested jaxprs: number equations, find tags."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol

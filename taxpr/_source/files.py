@@ -1,7 +1,5 @@
 """Which files are the user's, and which those of libraries."""
 
-from __future__ import annotations
-
 import functools
 import linecache
 import os

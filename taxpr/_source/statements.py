@@ -1,7 +1,5 @@
 """The statements and expressions of the user's source that made an equation."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools

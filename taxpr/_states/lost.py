@@ -7,8 +7,6 @@ forward mode carries the marks to the results. `taxpr._engine.underived` then re
 differentiate the marked results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from taxpr._compat import ClosedJaxpr, Primitive

@@ -1,7 +1,5 @@
 """`make_jaxpr`: the jaxpr of a function that uses states, and the states."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any

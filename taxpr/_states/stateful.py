@@ -4,8 +4,6 @@ States are a context, and reads and writes are sites with handlers, so the engin
 the work. `uncurry` and `make_jaxpr` build on this module.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

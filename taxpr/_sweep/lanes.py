@@ -1,7 +1,5 @@
 """Run one compiled program for many settings: in chunks that fit memory, over all devices."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """`Swept`, the answer of `sweep` and `patch`: a row for each run, and the numbers on their axes."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence

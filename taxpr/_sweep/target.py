@@ -1,7 +1,5 @@
 """The program that `sweep` and `patch` run: its tags, its metric, and what `collect` says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """`ByIdentity`: remember a result for each object, also of objects that have no hash."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Pause Python's garbage collector while working on large programs."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterator

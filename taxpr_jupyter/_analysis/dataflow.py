@@ -6,8 +6,6 @@ Control dependences are edges, too: the predicate of a while, and the index of a
 everything inside. If it is unknown which operands matter, all do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ such as `exp`, which take many instructions, have a count of their own. Optimiza
 compiler (fusion, sharing, dead code) are not taken into account.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

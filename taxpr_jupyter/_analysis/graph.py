@@ -4,8 +4,6 @@ Everything that follows values within a jaxpr uses this graph. `dataflow` crosse
 nested jaxprs and connects the places of an index; a `Scope` of a drawing connects drawn elements.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any

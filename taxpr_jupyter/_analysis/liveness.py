@@ -1,7 +1,5 @@
 """Find the values that go into and out of a run of consecutive equations."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

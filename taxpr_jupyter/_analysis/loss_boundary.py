@@ -5,8 +5,6 @@ of the loss with respect to itself, in the transpose of the equation that made t
 the same source line and, if linear, the same primitive. If this is ambiguous, no loss is reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ its role and its name outside: `carry params['b1']`. If it has no name outside, 
 the inner function's argument, which JAX knows.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Count the equations in a part of a program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ matter, all do, and `Slice.unsure` names the equation. Values that host callback
 are not seen.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

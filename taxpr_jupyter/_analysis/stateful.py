@@ -1,7 +1,5 @@
 """Find the inputs and outputs of a program that are values of states."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any

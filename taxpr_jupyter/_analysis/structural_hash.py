@@ -9,8 +9,6 @@ Each equation is read once and reduced to a form, which ignores where its operan
 programs have few different forms, so all further work is done once for each form.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 A node with a trait has a class, a short sign on its label, and words in its tooltip.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Types with shapes become `jax.ShapeDtypeStruct`, so no array is made. Nothing is evaluated.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

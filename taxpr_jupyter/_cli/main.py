@@ -1,7 +1,5 @@
 """The commands `taxpr draw`, `taxpr text`, `taxpr source` and `taxpr check`."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import sys

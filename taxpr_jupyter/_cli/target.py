@@ -1,7 +1,5 @@
 """Load a function by `package.module:function`, `path/file.py:function`, `module:obj.method`."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pathlib

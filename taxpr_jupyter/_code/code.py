@@ -5,8 +5,6 @@ can be imported and lists the names to define first. Its own variables never tak
 the user's functions read.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """The settings of JAX under which a program was traced."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Find the free names of code, and write the imports that define them."""
 
-from __future__ import annotations
-
 import ast
 import symtable
 import sys

@@ -1,7 +1,5 @@
 """Write injectors as Python: ``taxpr.scale(factor=0.5)``."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """`Names`: keep track of the names in generated code: of the notebook, of modules, and its own."""
 
-from __future__ import annotations
-
 import builtins
 import functools
 import inspect

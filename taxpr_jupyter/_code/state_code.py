@@ -1,7 +1,5 @@
 """Write Python that makes a function with states pure, and sets the initial values."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

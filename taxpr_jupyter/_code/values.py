@@ -1,7 +1,5 @@
 """Write values as Python: numbers, arrays, PRNG keys, dtypes, functions, and trees of these."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import math

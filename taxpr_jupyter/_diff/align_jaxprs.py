@@ -10,8 +10,6 @@
 * An equation with an equal structural hash is not entered: its nested jaxprs are equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Describe in words how two partner equations differ: params, literals, types."""
 
-from __future__ import annotations
-
 import dataclasses
 import types
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Write a `Diff` as text, like a unified diff: the changes, with a few equations around them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

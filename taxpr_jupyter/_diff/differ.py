@@ -1,7 +1,5 @@
 """`Differ`: compares two programs and recurses into their nested jaxprs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

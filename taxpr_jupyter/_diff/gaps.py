@@ -1,7 +1,5 @@
 """Find the equations of two jaxprs that have no partners yet, between those that have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

@@ -20,8 +20,6 @@ matched last, by the value that they tag. Each step takes about linear time in t
 equations.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 

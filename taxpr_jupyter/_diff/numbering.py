@@ -1,7 +1,5 @@
 """Number equations by what feeds them and by what they feed, as value numbering of compilers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source

@@ -1,7 +1,5 @@
 """Pair the items of two sequences, such as inputs, outputs or operands."""
 
-from __future__ import annotations
-
 import bisect
 import difflib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Say for people what equations are, and how two partners differ."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Tags are transparent. So are wrappers that are opened: their jaxprs stand in their places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Check whether the operands of partner equations come from partners, and say so if not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import taxpr

@@ -5,8 +5,6 @@ place. Each round opens those that the last one left alone; the comparison with 
 and removed equations is the result.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """Add costs and traits of equations to the nodes and clusters of a drawing, by their addresses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

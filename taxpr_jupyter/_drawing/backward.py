@@ -1,7 +1,5 @@
 """Draw a line from the loss to where the backward pass begins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from taxpr_jupyter._analysis.loss_boundary import is_one

@@ -1,7 +1,5 @@
 """Draw the inputs, constants and outputs of a jaxpr."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any

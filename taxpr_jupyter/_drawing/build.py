@@ -1,7 +1,5 @@
 """`Builder`: make a `Picture` of a program, whole or in part."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Collection

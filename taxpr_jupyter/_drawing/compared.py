@@ -1,7 +1,5 @@
 """Draw one side of a comparison: open the changed parts and mark the changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

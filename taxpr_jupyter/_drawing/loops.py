@@ -1,7 +1,5 @@
 """Find the ways of loop carries into other jaxprs: from a while's body to its condition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

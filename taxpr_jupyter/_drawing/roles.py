@@ -4,8 +4,6 @@ Roles come from the table of higher-order primitives. Besides, JAX notes the nam
 arguments in its jaxpr: `params['w']` says more than `arg 0`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

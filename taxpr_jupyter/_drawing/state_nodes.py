@@ -1,7 +1,5 @@
 """Draw states as nodes outside of the function's box, with edges for reads and writes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

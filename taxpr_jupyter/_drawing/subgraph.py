@@ -4,8 +4,6 @@ A saved page has a picture of each folded place. To draw one takes time in propo
 not to the whole program.
 """
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ users of the results. If two places fit equally well, the tag is dropped, becaus
 lost tag but not one at a wrong value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Use plain functions as injectors: defaults that are numbers become parameters."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

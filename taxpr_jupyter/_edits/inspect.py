@@ -1,7 +1,5 @@
 """`Inspector`: look up everything about one address of a program, for the inspector panel."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping

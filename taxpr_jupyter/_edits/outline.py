@@ -1,7 +1,5 @@
 """Write a program and its tags as text, for terminals and other places without a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from taxpr import Address

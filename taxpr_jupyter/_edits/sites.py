@@ -1,7 +1,5 @@
 """`SiteRow`: the tags of a program, from the source and added interactively."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any

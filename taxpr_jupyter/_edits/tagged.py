@@ -1,7 +1,5 @@
 """A program with the tags that were added to it, and what is known of it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

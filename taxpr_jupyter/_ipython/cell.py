@@ -4,8 +4,6 @@ taxpr traces the function of the call instead. The code is compiled such that li
 tracebacks and in JAX's source info are those of the cell.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Completion of the options of ``%taxpr``."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The magics ``%taxpr`` and ``%%taxpr``: parse the line, make a session, return it."""
 
-from __future__ import annotations
-
 import keyword
 import linecache
 import sys

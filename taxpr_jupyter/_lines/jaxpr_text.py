@@ -1,7 +1,5 @@
 """Write the lines of a program as the text of a jaxpr, similar to `print(jaxpr)`."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A program as a sequence of `Line`, folded as its picture is. All texts are written from it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A row consists of spans, each with a kind that decides its colour: by the classe
 a notebook, by `plain` in a terminal. `jaxpr_text` also writes rows.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The user's source, each line with what became of it and its share of the costs."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

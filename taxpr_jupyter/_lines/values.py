@@ -1,7 +1,5 @@
 """The values of a recording, in short texts beside the variables of the source."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

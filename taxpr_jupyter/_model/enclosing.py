@@ -1,7 +1,5 @@
 """Find the clusters that enclose an element."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 

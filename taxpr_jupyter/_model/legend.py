@@ -1,7 +1,5 @@
 """The legend of the panel and of pages: descriptions of the kinds of nodes and lines."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 

@@ -7,8 +7,6 @@ several elements show the same place: a stub, which repeats a far-away value nex
 the value's address and its own id.
 """
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

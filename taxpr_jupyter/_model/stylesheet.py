@@ -11,8 +11,6 @@ A page can change the colours by setting the CSS variables
 Without them it is readable on a light and on a dark page, also as an image of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

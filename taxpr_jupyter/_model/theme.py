@@ -4,8 +4,6 @@ Kinds differ in shape or border as well as in colour. All fills are light and al
 dark; lines, and texts elsewhere, are of a middle tone. So a picture can be read on white and black.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Write a file in the format of its suffix."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Make pictures of the folded nodes of a picture, from the outside in."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import time

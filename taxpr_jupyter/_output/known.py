@@ -3,8 +3,6 @@
 Most texts occur in many equations, so they are written once, and each place has their numbers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """Browser modules as one text: a page opened from a file, and a widget, may load no other."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 

@@ -5,8 +5,6 @@ node, as far as size and time allow. `static/page.js` shows them one at a time. 
 and styles with the panel.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

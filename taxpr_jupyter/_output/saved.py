@@ -6,8 +6,6 @@ GitHub chooses HTML and removes images. So the SVG is an output of its own, whic
 hides. The next output is HTML with the picture as an image, visible only if the SVG is not.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping
 from typing import Any

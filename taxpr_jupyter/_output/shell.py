@@ -1,7 +1,5 @@
 """Find the running IPython shell, and what it can show, without importing IPython."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

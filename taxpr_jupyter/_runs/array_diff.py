@@ -4,8 +4,6 @@ Everything is computed on the host in float64 (integers exactly), so that it wor
 of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG keys, float0.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -3,8 +3,6 @@
 JAX reports it as an error of XLA, with the traceback as text.
 """
 
-from __future__ import annotations
-
 import re
 import types
 from collections.abc import Iterable, Iterator

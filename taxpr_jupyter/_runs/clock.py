@@ -1,7 +1,5 @@
 """`Clock`: measure the phases of a run, report them, and stop on request."""
 
-from __future__ import annotations
-
 import functools
 import threading
 import time

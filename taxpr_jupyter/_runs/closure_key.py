@@ -4,8 +4,6 @@ A notebook may change them between two runs, but a compiled program holds their 
 tells whether to compile again.
 """
 
-from __future__ import annotations
-
 import functools
 import types
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """XLA's own cost and memory estimates for a compiled program."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

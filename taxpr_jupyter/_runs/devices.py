@@ -1,7 +1,5 @@
 """The devices on which a program can run."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

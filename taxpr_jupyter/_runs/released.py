@@ -1,7 +1,5 @@
 """Release large results of old runs, so that a session does not fill up the memory."""
 
-from __future__ import annotations
-
 import dataclasses
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence

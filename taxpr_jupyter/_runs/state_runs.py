@@ -1,7 +1,5 @@
 """The states of a function in a run: initial and final values, and writes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

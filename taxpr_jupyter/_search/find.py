@@ -1,7 +1,5 @@
 """`Finder`: find the addresses that match the words of a search. `grammar` says what they mean."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar

@@ -20,8 +20,6 @@ same as the selectors of taxpr. Globs may contain ``*`` and ``?``.
 Patterns are regular expressions that mean the same in Python and in JavaScript. They ignore case.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The searchable texts of every place of a program, computed on demand."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Remember the session of each cell, so that a cell that runs again finds its old one."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from typing import Any

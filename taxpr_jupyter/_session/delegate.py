@@ -1,7 +1,5 @@
 """Delegate attributes of an object to its parts."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, TypeVar
 

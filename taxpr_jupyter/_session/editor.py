@@ -1,7 +1,5 @@
 """The part of a session that changes the program: tags, injectors, their values."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Take over tags, injectors and values from an older session, and report it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from taxpr_jupyter._edits.edits import adopted

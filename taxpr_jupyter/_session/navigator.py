@@ -1,7 +1,5 @@
 """The part of a session that finds places, and says which of them are in the picture."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Describe the states of a session for people: names, types, values."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parse, check and write the values that a user gives to states."""
 
-from __future__ import annotations
-
 import ast
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The part of a session that knows the states of its function, and their initial values."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`Store`: a program with its edits, changed by one thread at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import warnings

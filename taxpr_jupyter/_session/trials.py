@@ -1,7 +1,5 @@
 """Try injectors out by tracing them, which may take long because it runs the user's code."""
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import dataclasses

@@ -4,8 +4,6 @@
 libraries here are asked before the function is traced.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence

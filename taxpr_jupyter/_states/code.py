@@ -1,7 +1,5 @@
 """Python code for `Session.code` that several libraries share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # Does the same as `objects.taken` and `Taken.put`.

@@ -1,7 +1,5 @@
 """Find the objects that a function can reach: closures, globals, defaults, its own object."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import types

@@ -1,7 +1,5 @@
 """`PureCall`: a call that uses states, described as a call of a pure function."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence

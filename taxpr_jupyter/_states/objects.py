@@ -1,7 +1,5 @@
 """Take objects with state out of the arguments of a call, and put them back."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence

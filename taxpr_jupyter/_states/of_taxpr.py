@@ -1,7 +1,5 @@
 """Make a call that uses `taxpr.State` pure, by `taxpr.uncurry`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

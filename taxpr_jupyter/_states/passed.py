@@ -1,7 +1,5 @@
 """Find the outputs of a jaxpr that are its inputs unchanged, to tell which states are written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

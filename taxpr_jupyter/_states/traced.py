@@ -1,7 +1,5 @@
 """Trace a call that may use states into the program of a pure function."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

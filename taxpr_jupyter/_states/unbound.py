@@ -1,7 +1,5 @@
 """Turn a method, partial function or callable module into a function of the objects bound to it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import types

@@ -1,7 +1,5 @@
 """Find the places where a program makes the values that it writes to states."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 A halo around a text would need the background colour, which a static picture does not know.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The legend of a picture that is coloured by cost, above the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape

@@ -6,8 +6,6 @@ colours, lines and fonts as attributes. JupyterLab and Notebook show images but 
 notebook is not trusted.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping

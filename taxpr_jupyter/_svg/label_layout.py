@@ -3,8 +3,6 @@
 Layout engines do not keep edges away from titles of clusters and texts at ends of edges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

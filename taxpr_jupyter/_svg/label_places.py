@@ -5,8 +5,6 @@ assigns a text to the nearest line. So a position is allowed only if its own lin
 text without such a position is left out.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

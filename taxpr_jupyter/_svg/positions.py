@@ -4,8 +4,6 @@
 the SVG. Titles and edge texts become nodes of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout import dot

@@ -4,8 +4,6 @@ The program `dot` draws it with the shapes, colours, sizes and positions of the 
 the package `cairosvg`, if installed, converts the finished SVG.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

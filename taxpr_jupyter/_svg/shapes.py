@@ -1,7 +1,5 @@
 """The shapes of nodes, and where the lines of text in them are: those that Graphviz would draw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.geometry import Box, Point, grown

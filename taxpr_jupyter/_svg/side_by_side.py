@@ -1,7 +1,5 @@
 """Put two finished SVGs next to each other in one, with titles and a legend, to compare them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@ or its version. Elements have `data-address` instead of ids, which would clash i
 pictures, classes instead of colours, and tooltips as `<title>`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from xml.sax.saxutils import escape, quoteattr
 

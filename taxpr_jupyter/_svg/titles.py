@@ -1,7 +1,5 @@
 """Move the titles of clusters so that no edge runs through them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

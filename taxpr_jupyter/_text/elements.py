@@ -1,7 +1,5 @@
 """Addresses of nodes that only pictures have: rows, literals, operands of open equations."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

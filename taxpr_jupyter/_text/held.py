@@ -1,7 +1,5 @@
 """The variables of the source, by the addresses of the values that they held."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 

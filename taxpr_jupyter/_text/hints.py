@@ -3,8 +3,6 @@
 `hint` recognizes an error by its public class if JAX has one, otherwise by its message.
 """
 
-from __future__ import annotations
-
 import re
 
 import jax

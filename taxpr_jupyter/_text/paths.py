@@ -1,7 +1,5 @@
 """Split names that are paths into a PyTree, such as `params['w'][0]`, and shorten lists of them."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

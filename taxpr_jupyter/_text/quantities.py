@@ -1,7 +1,5 @@
 """Sizes of values, and numbers with units such as `65.5 kFLOP`."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write short texts for labels and tooltips. They do not depend on the process or the machine."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 `hints` explains JAX's own errors.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Write a call as Python in the user's names, and find functions that can be injectors."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import inspect

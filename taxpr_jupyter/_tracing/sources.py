@@ -1,7 +1,5 @@
 """Source locations for people: ``cell 3, line 4 in f``."""
 
-from __future__ import annotations
-
 import linecache
 
 import taxpr

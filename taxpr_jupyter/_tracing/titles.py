@@ -1,7 +1,5 @@
 """Name a transformed function: ``grad(loss)``, not ``loss``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Trace the user's call: choose static arguments, and refuse those that JAX cannot trace."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

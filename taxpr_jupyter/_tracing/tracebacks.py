@@ -1,7 +1,5 @@
 """Show errors in a notebook with only the user's frames, and a hint."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools

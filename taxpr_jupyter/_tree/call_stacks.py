@@ -1,7 +1,5 @@
 """The equations of one jaxpr with their scopes and call stacks, by which they are grouped."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Show only a part of a program: fold the rest, with one group for each gap."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`Fold`: decide which parts of a program are open, and count the equations in each part."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable, Collection, Sequence

@@ -10,8 +10,6 @@ folds in the same way. Groups depend only on the number and source of equations 
 neither tags nor folding changes them.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Build the tree of a program, one jaxpr at a time."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

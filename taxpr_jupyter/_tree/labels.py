@@ -1,7 +1,5 @@
 """Write the labels of the nodes and clusters of a picture."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Ports: inputs or outputs of a jaxpr that share a node, by argument or by role."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Compute the open addresses of a picture after one is unfolded or folded."""
 
-from __future__ import annotations
-
 from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._model.model import Picture
 

@@ -1,7 +1,5 @@
 """Find repetitions in a sequence, such as equal layers of a model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Unfold a picture until an address is visible, and fold other parts to make room."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 

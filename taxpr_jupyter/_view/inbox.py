@@ -4,8 +4,6 @@ A kernel with subshells (ipykernel 7) hands the messages of one widget to severa
 what was sent first may be handled last.
 """
 
-from __future__ import annotations
-
 import collections
 import threading
 from collections.abc import Callable, Mapping

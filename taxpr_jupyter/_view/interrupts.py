@@ -1,7 +1,5 @@
 """Let the kernel's interrupt stop the work of panels while no cell runs."""
 
-from __future__ import annotations
-
 import _thread
 import signal
 import threading

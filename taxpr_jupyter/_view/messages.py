@@ -1,7 +1,5 @@
 """The messages of the browser, each of which asks for one action."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

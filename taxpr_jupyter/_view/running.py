@@ -1,7 +1,5 @@
 """Runs and trials of a panel, on threads of their own, so that messages are still handled."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """How a session shows itself: a panel in a notebook, a picture without a browser, text."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -3,8 +3,6 @@
 They contain only text, numbers and lists, so that they are JSON. `_model.messages` declares them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The entry of `cond`, the primitive behind both `jax.lax.cond` and `jax.lax.switch`."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Hashable, Mapping, Sequence
 

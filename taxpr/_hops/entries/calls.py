@@ -4,8 +4,6 @@ They differ in the params that have one entry for each operand or result. The ``
 extend these params for the context.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

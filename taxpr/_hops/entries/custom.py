@@ -6,8 +6,6 @@ derivative for the context: context that comes out has zero tangent, and differe
 respect to context that goes in is refused.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 ``drops`` names the lost rule; it says nothing about a context.
 """
 
-from __future__ import annotations
-
 import functools
 
 from taxpr import _compat

@@ -1,7 +1,5 @@
 """Entries of scan and while. `jax.lax.fori_loop` and `jax.lax.map` become one of these."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

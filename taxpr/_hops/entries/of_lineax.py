@@ -6,8 +6,6 @@ part of the solve. `jax.vmap` turns the equation into one of another primitive, 
 as a param. The entries are registered once lineax is imported.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys

@@ -4,8 +4,6 @@ A combiner that JAX wrote itself, such as the ``add`` of a scatter-add, is not p
 program: it is neither walked nor drawn.
 """
 
-from __future__ import annotations
-
 import functools
 
 from taxpr import _compat

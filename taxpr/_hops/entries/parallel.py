@@ -6,8 +6,6 @@ option ``shards`` of `inject` says how to merge the values of the devices; witho
 raises an error. Leaves that injectors only read bypass the body's results.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 

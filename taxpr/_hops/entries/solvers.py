@@ -7,8 +7,6 @@ The context and collected values are auxiliary outputs: they have zero tangent, 
 with respect to context that goes in is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

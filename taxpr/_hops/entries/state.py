@@ -3,8 +3,6 @@
 It is the primitive behind `jax.experimental.state.run_state`.
 """
 
-from __future__ import annotations
-
 import jax
 
 from taxpr import _compat

@@ -1,7 +1,5 @@
 """Make calls with states of brainstate pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Find names for states of brainstate, most of which have none."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Make calls with modules of equinox pure, with or without an `eqx.nn.State`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Make functions pure that call modules of haiku without `hk.transform`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

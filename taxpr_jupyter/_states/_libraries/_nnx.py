@@ -1,7 +1,5 @@
 """Make calls with modules of flax nnx pure, which hold their state in Variables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 

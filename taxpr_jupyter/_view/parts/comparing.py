@@ -1,7 +1,5 @@
 """The comparison tab: the program before and after the changes, for `static/compare.js`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from taxpr_jupyter._diff.diff import Diff

@@ -1,7 +1,5 @@
 """The controls of the selected value's injector and its parameters, for `static/controls.js`."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Search and paths in the panel: the data and the actions of `static/find.js`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from taxpr import Address, file_text

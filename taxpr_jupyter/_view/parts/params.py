@@ -1,7 +1,5 @@
 """The sliders and fields of an injector's parameters."""
 
-from __future__ import annotations
-
 import functools
 import math
 import numbers

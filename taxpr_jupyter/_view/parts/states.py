@@ -1,7 +1,5 @@
 """States in the panel: the data and the actions of `static/states.js`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
