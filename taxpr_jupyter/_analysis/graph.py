@@ -20,10 +20,6 @@ class Graph:
 
     Args:
         jaxpr: An open jaxpr or a program: it has eqns, invars, outvars and constvars.
-
-    Attributes:
-        jaxpr: The jaxpr.
-        eqns: Its equations.
     """
 
     def __init__(self, jaxpr: Any) -> None:

@@ -15,12 +15,6 @@ from taxpr_jupyter._diff.seen import Seen
 class Wiring:
     """Maps the values of one jaxpr to their partners in the other.
 
-    Args:
-        flows: The graphs of the two jaxprs.
-        ends: Pairs of inputs, and of constants.
-        match: Pairs of equations.
-        keys: Assigns equal numbers to equal structures.
-
     Attributes:
         results: The pairs of results for each equation of the first jaxpr that has a partner. The
             caller fills this in program order, before asking for operands of later equations.

@@ -46,11 +46,6 @@ class _Ends:
 class Drawing:
     """Draws a program, and counts its equations.
 
-    Args:
-        fold: The program as a tree, and what is open in it.
-        tooltips: Writes tooltips.
-        marked: The tags that look different.
-
     Attributes:
         canvas: The elements of the picture.
         drawn: Addresses of the equations that have a node or a cluster.

@@ -33,11 +33,6 @@ _RUNS_KEPT = 10
 class Runner:
     """Runs the program, and keeps the last runs.
 
-    Args:
-        executor: Runs one plan.
-        device: Where to run; None for where JAX would.
-        kept_bytes: See `Session.kept_bytes`.
-
     Attributes:
         runs: The last runs, oldest first.
         count: The number of the last run.

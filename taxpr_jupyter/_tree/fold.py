@@ -40,12 +40,6 @@ class Fold:
 
     The tree is made once; what is in a nested jaxpr, when it is opened for the first time.
 
-    Args:
-        program: A `taxpr.Program`.
-        budget: The number of nodes to aim at.
-        keys: Numbers equations.
-        only: What the reader wants to see; None for all.
-
     Attributes:
         root: The program.
         sizes: Counts equations.
