@@ -27,40 +27,29 @@ from taxpr_jupyter._stoppable import CancelledError, stoppable
 from taxpr_jupyter._tracing.sources import source_text
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Renderer:
     """Gives the program with its edits as pictures and texts.
 
     The last drawing and the last layout are kept.
 
-    Args:
-        source: The call, as code.
-        pure: The pure call that was traced, of a function that uses states.
+    Attributes:
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
         heat: The quantity by which nodes are coloured.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        trials: Trials,
-        source: Source,
-        pure: PureCall | None,
-        budget: int,
-        timeout: float,
-        heat: HeatKind | None,
-    ) -> None:
-        self._store = store
-        self._trials = trials
-        self._source = source
-        self._pure = pure
-        self.budget = budget
-        self.timeout = timeout
-        self.heat: HeatKind | None = heat
-        self._layouts = Layouts()
-        self._builder: Builder | None = None
-        self._kept: tuple[Any, Drawing] | None = None
-        self._drawn: Edited | None = None  # the last one that was drawn
+    _store: Store
+    _trials: Trials
+    _source: Source
+    _pure: PureCall | None
+    budget: int
+    timeout: float
+    heat: HeatKind | None
+    _layouts: Layouts = dataclasses.field(default_factory=Layouts, init=False)
+    _builder: Builder | None = dataclasses.field(default=None, init=False)
+    _kept: tuple[Any, Drawing] | None = dataclasses.field(default=None, init=False)
+    _drawn: Edited | None = dataclasses.field(default=None, init=False)  # the last one
 
     def picture(self) -> Picture:
         """The picture as plain data."""

@@ -30,6 +30,7 @@ T = TypeVar("T")
 _RUNS_KEPT = 10
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Runner:
     """Runs the program, and keeps the last runs.
 
@@ -38,26 +39,19 @@ class Runner:
         count: The number of the last run.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        trials: Trials,
-        states: States,
-        renderer: Renderer,
-        executor: Executor,
-        device: str | None,
-        kept_bytes: float,
-    ) -> None:
-        self._store = store
-        self._trials = trials
-        self._states = states
-        self._renderer = renderer
-        self._executor = executor
-        self._device = device
-        self._kept_bytes = _checked_bytes(kept_bytes)
-        self._under_way = threading.Lock()
-        self.runs: tuple[Run, ...] = ()
-        self.count = 0
+    _store: Store
+    _trials: Trials
+    _states: States
+    _renderer: Renderer
+    _executor: Executor
+    _device: str | None
+    _kept_bytes: float
+    runs: tuple[Run, ...] = dataclasses.field(default=(), init=False)
+    count: int = dataclasses.field(default=0, init=False)
+    _under_way: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        _checked_bytes(self._kept_bytes)
 
     def devices(self) -> list[str]:
         """Where `run` can run, the default first."""
