@@ -167,15 +167,32 @@ def refuse_no_function(what: str, given: object) -> None:
 
 def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> None:
     """Raise where one of two inputs cannot be the arguments of a function or a program."""
-    try:
-        inspect.signature(target).bind(*args, **kwargs)
-    except TypeError as error:
+    if wrong := unfit(target, *args, **kwargs):
         raise ArgumentError(
-            f"{what}: {name_of(target)} does not take one of the two inputs: {error}. Each input "
-            "is a tuple of all arguments where there are several: (params, clean), (params, other)."
-        ) from None
-    except ValueError:  # no signature is known
-        return
+            f"{what}: {name_of(target)} does not take one of the two inputs: {wrong[1]}. Each "
+            "input is a tuple of all arguments where there are several: (params, clean), (params, "
+            "other)."
+        )
+
+
+def signature_of(fn: Callable[..., object]) -> inspect.Signature | None:
+    """The signature of a function; None where it is not known, as of some builtins."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def unfit(
+    fn: Callable[..., object], /, *args: object, **kwargs: object
+) -> tuple[inspect.Signature, TypeError] | None:
+    """The signature of a function that does not take these arguments, and why; else None."""
+    if (signature := signature_of(fn)) is not None:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            return signature, error
+    return None
 
 
 def name_of(fn: object) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +15,7 @@ from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters
-from taxpr._errors import InjectorError, SelectorError, name_of
+from taxpr._errors import InjectorError, SelectorError, name_of, unfit
 from taxpr._hops.protocol import Options
 from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind
@@ -183,19 +182,13 @@ def _single(given: One) -> Injector:
 
 def _check_signature(fn: Callable[..., object]) -> None:
     """Refuse a function whose signature cannot take ctx, token and params."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # one that has none
-        return
-    try:
-        signature.bind(None, None, None)
-    except TypeError:
+    if wrong := unfit(fn, None, None, None):
         name = getattr(fn, "__name__", repr(fn))
         raise InjectorError(
-            f"inject: {name}{signature} cannot be an injector, which takes three arguments and "
+            f"inject: {name}{wrong[0]} cannot be an injector, which takes three arguments and "
             "returns two values: (ctx, token, params) -> (token, ctx). To change the token alone: "
             "lambda ctx, token, params: (token * 2, ctx)."
-        ) from None
+        )
 
 
 def _at(given: Injector | Chain, sites: Sequence[Site]) -> Injector | Chain:

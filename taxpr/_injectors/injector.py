@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import DType, Params, PyTree
-from taxpr._errors import InjectorError, TaxprError, name_of, say_where
+from taxpr._errors import InjectorError, TaxprError, name_of, say_where, unfit
 from taxpr._sites.site import Site
 
 # Values of parameters by name.
@@ -307,15 +306,8 @@ def from_function(
 
 def _check_takes(fn: Callable[..., object], values: Values) -> None:
     """Raise if the signature of a function does not take these names."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # one that has none
-        return
-    try:
-        signature.bind(None, None, None, **values)
-    except TypeError as error:
-        if values:
-            raise InjectorError(
-                f"from_function: {name_of(fn)}{signature} is called with (ctx, token, params, "
-                f"{', '.join(f'{name}=' for name in values)}), and that does not go: {error}."
-            ) from None
+    if values and (wrong := unfit(fn, None, None, None, **values)):
+        raise InjectorError(
+            f"from_function: {name_of(fn)}{wrong[0]} is called with (ctx, token, params, "
+            f"{', '.join(f'{name}=' for name in values)}), and that does not go: {wrong[1]}."
+        )

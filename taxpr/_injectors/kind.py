@@ -12,7 +12,7 @@ import jax
 import jax.core
 
 from taxpr._compat import Params, PyTree
-from taxpr._errors import InjectorError, name_of
+from taxpr._errors import InjectorError, name_of, unfit
 from taxpr._injectors.injector import Injector, Report, Values
 from taxpr._sites.site import Site
 
@@ -172,25 +172,21 @@ def _check_call(
     name: str = "",
 ) -> None:
     """Raise if a function of a kind cannot be called with these arguments."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # it has none
+    if not (wrong := unfit(fn, *first, **dict.fromkeys(words))):
         return
-    try:
-        signature.bind(*first, **dict.fromkeys(words))
-    except TypeError as error:
-        given = ", ".join((*first, *(f"{word}=" for word in sorted(words))))
-        cure = (
-            "It is given a state by state=lambda site: ..., and gives one back: (token, state)."
-            if "state" in signature.parameters and "state" not in first
-            else "With state= it takes token and state, and gives both back: (token, state)."
-            if "state" in first and not what
-            else "What else it takes is declared: injector(rate=Param(0.5))."
-        )
-        raise InjectorError(
-            f"injector: {what}{name or name_of(fn)}{signature} is called with ({given}), and that "
-            f"does not go: {error}. {cure}"
-        ) from None
+    signature, error = wrong
+    given = ", ".join((*first, *(f"{word}=" for word in sorted(words))))
+    cure = (
+        "It is given a state by state=lambda site: ..., and gives one back: (token, state)."
+        if "state" in signature.parameters and "state" not in first
+        else "With state= it takes token and state, and gives both back: (token, state)."
+        if "state" in first and not what
+        else "What else it takes is declared: injector(rate=Param(0.5))."
+    )
+    raise InjectorError(
+        f"injector: {what}{name or name_of(fn)}{signature} is called with ({given}), and that "
+        f"does not go: {error}. {cure}"
+    )
 
 
 def _taken(fn: Callable[..., object], words: Mapping[str, Any]) -> dict[str, Any]:

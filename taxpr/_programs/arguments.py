@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from taxpr._compat import PyTree
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, signature_of
 from taxpr._jaxprs.trees import named_leaves
 
 _SHOWN = 5  # names in a message
@@ -80,9 +80,7 @@ def arguments_of(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Any, statics: Collection[str]
 ) -> Arguments | None:
     """How a function is called, static arguments left out; None if its signature is unknown."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # some builtins have none
+    if (signature := signature_of(fn)) is None:
         return None
     parameters = [p for p in signature.parameters.values() if p.name not in statics]
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):

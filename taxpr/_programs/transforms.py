@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import jax
 from taxpr import _compat
 from taxpr._compat import PyTree
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
-from taxpr._errors import ArgumentError, name_of, refuse_no_function
+from taxpr._errors import ArgumentError, name_of, refuse_no_function, unfit
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
@@ -185,17 +184,11 @@ def _refuse_text(what: str, fn: Any, arguments: Any, cure: str) -> None:
 
 def _check_call(fn: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
     """Raise where arguments do not fit a function, as where the context was left out."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # some builtins have none
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
+    if wrong := unfit(fn, *args, **kwargs):
         raise ArgumentError(
-            f"inject: {name_of(fn)}: {error}. What inject returns takes the context first: "
+            f"inject: {name_of(fn)}: {wrong[1]}. What inject returns takes the context first: "
             "injected(injected.init(*args), *args)."
-        ) from None
+        )
 
 
 def collect(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import inspect
 import numbers
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import jax
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._states.objects import parameters_of
 from taxpr_jupyter._stoppable import STOPPING
 
 
@@ -35,10 +35,7 @@ def params_of(function: Any) -> dict[str, taxpr.Param]:
     >>> {name: (param.default, param.low, param.high) for name, param in params_of(shift).items()}
     {'by': (0.5, None, None), 'share': (1.0, 0.0, 2.0)}
     """
-    try:
-        arguments = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return {}
+    arguments = parameters_of(function)
     found = {}
     for argument in arguments:
         default = argument.default

@@ -111,12 +111,17 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
+def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function; none where they are not known, as of some builtins."""
+    try:
+        return list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
 def argument_names(fn: Callable[..., Any], positional: int) -> list[str]:
     """A name for each positional argument."""
-    try:
-        parameters = list(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):  # some builtins have no signature
-        parameters = []
+    parameters = parameters_of(fn)
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
     return [*names, *(f"{rest}{k}" for k in range(positional))][:positional]

@@ -11,6 +11,7 @@ from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states import of_taxpr
 from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.objects import parameters_of
 
 TWO_KINDS = (
     "This function uses states of {library}, and a taxpr.State besides ({state}). The picture and "
@@ -121,10 +122,7 @@ def with_statics(
 
 def _signature(fn: Callable[..., Any], positional: int, statics: Statics) -> inspect.Signature:
     """The signature without static arguments, for the names of the others."""
-    try:
-        parameters = list(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):  # some builtins have no signature
-        parameters = []
+    parameters = parameters_of(fn)
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     own = [one for one in parameters if one.kind in kinds][:positional]
     gone = {one.name for k, one in enumerate(own) if k in statics.nums} | set(statics.names)

@@ -1,7 +1,6 @@
 """Trace the user's call: choose static arguments, and refuse those that JAX cannot trace."""
 
 import dataclasses
-import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.adaptors import pure_call
 from taxpr_jupyter._states.model import PureCall
-from taxpr_jupyter._states.objects import is_traceable
+from taxpr_jupyter._states.objects import is_traceable, parameters_of
 from taxpr_jupyter._states.traced import Statics, traced_pure, with_statics, without_statics
 from taxpr_jupyter._text.hints import LEAKED
 from taxpr_jupyter._text.short import shortened
@@ -203,11 +202,9 @@ def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
 
 def _labels(fn: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     """A name for each positional argument."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        parameters = ()
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [
+        p.name for p in parameters_of(fn) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     return [names[k] if k < len(names) else f"{k} (counted from 0)" for k in range(len(args))]
 
 
