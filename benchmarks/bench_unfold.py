@@ -36,6 +36,7 @@ STATIC = ("_esm", "_css", "_modules", "layout")
 # Toggles a node as a double-click does. The milliseconds of each step, and the page's error.
 TOGGLED = """async (address) => {
   await idle();
+  await new Promise((then) => setTimeout(then, 300)); // what was moving has come to rest
   const at = (what) => document.querySelector(`.tx-stage svg ${what}`);
   const name = CSS.escape(address);
   const node = at(`.node[data-fold="${name}"]`) ?? at(`.cluster[data-fold="${name}"]`);
