@@ -17,7 +17,7 @@ from taxpr_jupyter._tree.tree import Block, End, Item
 
 BUDGET = 40  # nodes, unless the reader asks for more or fewer
 HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
-_ABOUT = 1.25  # of the budget may be used rather than less than half of it
+_ABOUT = 1.25  # of the budget may be used rather than less than half of it, by nothing open
 _PARTS = frozenset({"pass", "scope", "loop", "statement", "function"})
 _DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
 _BACKWARD = 8  # and what is in the backward pass so many times as much
@@ -139,10 +139,9 @@ class Fold:
                 reach(block.items, level + 1)
         self.visible = visible
 
-    @staticmethod
-    def _room(limit: int, visible: int, unfolded: Collection[str] | None) -> float:
+    def _room(self, limit: int, visible: int, unfolded: Collection[str] | None) -> float:
         """How many nodes there may be when one more item is opened."""
-        little = unfolded is None and visible <= limit / 2
+        little = unfolded is None and visible <= limit / 2 and not self.opens_items
         return limit * _ABOUT if little else limit
 
     def limit(self, unfolded: Collection[str] | None) -> int:
@@ -214,7 +213,7 @@ class Fold:
         return self._of_library.of(
             item,
             lambda item: (
-                item.kind in ("scope", "function")
+                item.kind in ("scope", "function", "run")
                 and all(
                     child.kind != "scope" and self._is_of_library(child) for child in item.children
                 )

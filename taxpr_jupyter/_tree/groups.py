@@ -25,7 +25,7 @@ from taxpr_jupyter._tree.repeats import repeat_in
 from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
-_ALIKE = 3  # so many in a row that fill an array with a number
+_ALIKE = 3  # so many in a row that fill an array with a number, or that a library needs
 _SHORT = 8  # so many equations of a statement need no further order
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
@@ -147,7 +147,8 @@ class Groups:
         parts: dict[Step, list[Item]] = {}
         for step, a, b in runs:
             if step is None:
-                made += self._repeated(a, b)
+                items = self._repeated(a, b)
+                made += [self._run(a, b, items)] if self._is_plumbing(a, b, items) else items
                 continue
             if beside and self._goes_on(step, a, b, depth, *beside):
                 made += self._by_source(a, b, depth + 1, beside=beside)
@@ -178,6 +179,15 @@ class Groups:
         """Whether the rest of a statement or expression is in a scope beside it."""
         beside = [unit for unit in (a - 1, b) if first <= unit < last]
         return step.kind in SOURCE and any(self._units.step(unit, depth) == step for unit in beside)
+
+    def _is_plumbing(self, start: int, stop: int, items: Sequence[Item]) -> bool:
+        """Whether these are several equations of libraries, beside the functions that they call."""
+        sources = self._units.sources(start, stop)
+        return (
+            min(stop - start, len(sources)) >= _ALIKE
+            and all(taxpr.is_library_file(source.file) for source in sources)
+            and not any(map(self._has_name, items))
+        )
 
     def _repeated(self, start: int, stop: int) -> list[Item]:
         """Groups equations from one place by what repeats itself."""

@@ -839,3 +839,31 @@ def test_code_of_libraries_stays_folded_but_for_modules_in_modules(tmp_path):
     wanted = picture.unfolded | {node.fold for node in picture.nodes if node.fold}
     more = build_picture(program, wanted)
     assert len(more.clusters) > len(picture.clusters)
+
+
+PLUMBING = """
+import jax.numpy as jnp
+
+def part(x):
+    x = x - x.mean()
+    return x / jnp.sqrt((x * x).mean() + 1e-5)
+
+def solve(x):
+    y = part(x)
+    y = jnp.cos(y)
+    y = jnp.sin(y)
+    y = jnp.tanh(y)
+    return part(part(y) * 3)
+"""
+
+
+def test_equations_of_a_library_beside_what_it_calls_are_one_node(tmp_path):
+    path = tmp_path / "site-packages" / "solving.py"
+    path.parent.mkdir()
+    path.write_text(PLUMBING)
+    library = {"__name__": "solving"}
+    exec(compile(PLUMBING, str(path), "exec"), library)
+
+    picture = build_picture(taxpr.trace(lambda x: library["solve"](x))(V))
+    assert ("solve", "lines 10–12") in [node.lines[:2] for node in picture.nodes]
+    assert picture.counts.drawn + sum(picture.counts.folded.values()) == picture.counts.total
