@@ -58,7 +58,9 @@ def quality_of(svg: str) -> Quality:
     lines: list[tuple[Point, Point]] = []
     for group in root.iter(f"{NS}g"):
         kinds = (group.get("class") or "").split()
-        if "node" in kinds:
+        if "badge" in kinds:
+            labels += _texts(group, 8)
+        elif "node" in kinds:
             nodes.append((group.get("data-address") or "", _shape(group)))
         elif "cluster" in kinds:
             titles += _texts(group, 10)
@@ -100,6 +102,7 @@ def measured(picture: Any, svg: str) -> dict[str, float]:
     boxes = {
         node.id: _shrunk(_shape(group))
         for node, group in zip(picture.nodes, groups["node"], strict=True)
+        if "badge" not in (group.get("class") or "").split()
     }
     ends = [{edge.source, edge.target, *edge.also} for edge in picture.edges]
     lines = [list(_lines(group)) for group in groups["edge"]]

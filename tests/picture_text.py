@@ -21,6 +21,7 @@ def _elements(inside, parent, depth):
         words += [f"{{{' '.join(element.marks)}}}"] if element.marks else []
         words += [f"[fold {element.fold}]"] if element.fold else []
         words += [f"[pair {element.pair}]"] if element.pair else []
+        words += [f"[on {element.on}]"] if getattr(element, "on", "") else []
         words += [f"= {' | '.join(element.tooltip.splitlines())}"]
         yield "  " * depth + " ".join(words)
         yield from _elements(inside, element.id, depth + 1)

@@ -54,6 +54,13 @@ class Graph:
                     used.setdefault(atom, []).append(i)
         return used
 
+    @functools.cached_property
+    def taken(self) -> dict[Any, list[int]]:
+        """As `used`, but tags hand on what they take: users of a tagged value are its users."""
+        if not any(map(taxpr.is_tag, self.eqns)):
+            return self.used
+        return {var: sorted(self.users(var)) for var in self.used}
+
     def sources(self, atoms: Iterable[Any]) -> tuple[Source, ...]:
         """The sources of some operands or outputs."""
         return tuple([self._source(atom) for atom in atoms])
@@ -65,6 +72,21 @@ class Graph:
             tags = (*tags, source[0])
             source = self._source(self.eqns[source[0]].invars[source[1]])
         return source, tags
+
+    def versions(self, var: Any) -> Iterator[Any]:
+        """A variable, those before its tags, and its tagged versions."""
+        first = var
+        for tag in self.behind(var)[1]:
+            eqn = self.eqns[tag]
+            before = eqn.invars[[out is first for out in eqn.outvars].index(True)]
+            first = first if taxpr.is_literal(before) else before
+        todo = [first]
+        for one in todo:  # which grows
+            yield one
+            for i in self.used.get(one, ()):
+                if i < len(self.eqns) and taxpr.is_tag(self.eqns[i]):
+                    pairs = zip(self.eqns[i].invars, self.eqns[i].outvars, strict=True)
+                    todo += [tagged for atom, tagged in pairs if atom is one]
 
     def users(self, var: Any) -> Iterator[int]:
         """The positions of the equations that take a value, also its tagged versions."""

@@ -70,7 +70,7 @@ class Flow:
 
     @functools.cached_property
     def _between(self) -> set[int]:
-        eqns, used = self.graph.eqns, self.graph.used
+        eqns, used = self.graph.eqns, self.graph.taken
         passes = [pass_of(eqn) for eqn in eqns]
         if self._within_backward or not {"forward", "backward"} <= set(passes):
             return set()
@@ -107,7 +107,7 @@ class Flow:
         results: list[Any] = []
         for address, eqn in eqns:
             for k, var in enumerate(eqn.outvars):
-                uses = self.graph.used.get(var, ())
+                uses = self.graph.taken.get(var, ())
                 if var in shown or (uses and uses[-1] >= stop):
                     outs.append((address.value(k), var))
                     results += [var] if self._last_use(eqn, uses) >= stop else []

@@ -48,6 +48,7 @@ def names_of(program: taxpr.Program) -> Names:
     for atom, name in zip(program.outvars, outs, strict=True):
         if not taxpr.is_literal(atom):
             results.setdefault(atom, name)
+    _untagged(program, results)
     known = _tagged(program, dict(zip(program.invars, ins, strict=True)))
     return Names(ins, outs, known, results, frozenset(path_parts(name)[0] for name in ins if name))
 
@@ -86,6 +87,7 @@ def names_inside(
         name = "" if k is None or role != "out" else outer.results.get(eqn.outvars[k], "")
         if name and not taxpr.is_literal(atom):
             results.setdefault(atom, name)
+    _untagged(nested.jaxpr, results)
     outs = _out_names(outer, eqn, nested, dict(enumerate(names)))
     return Names(ins, outs, _tagged(nested.jaxpr, known), results, outer.taken)
 
@@ -197,6 +199,15 @@ def _word(outer: Names, nested: taxpr.Nested, role: str) -> str:
     """The role, or `scan ys` if the user has an argument of the same name."""
     word = _WORDS.get(role, role)
     return f"{nested.title.split()[0]} {word}" if word in outer.taken else word
+
+
+def _untagged(jaxpr: Any, results: dict[Any, str]) -> None:
+    """Give the names of results also to what they are tagged versions of."""
+    for eqn in reversed(jaxpr.eqns):
+        if taxpr.is_tag(eqn):
+            for var, atom in zip(eqn.outvars, eqn.invars, strict=True):
+                if not taxpr.is_literal(atom) and var in results:
+                    results.setdefault(atom, results[var])
 
 
 def _tagged(jaxpr: Any, known: dict[Any, str]) -> dict[Any, str]:

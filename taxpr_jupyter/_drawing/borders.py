@@ -138,6 +138,8 @@ class Borders:
             per_device = nested is not None and "in_specs" in nested.facts
             lines = labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
             marks = ("choice",) if role == "predicate" else ()
+            if kind == "input" and _hands_on(block, atoms[end.indices[0]]):
+                lines = [labels.short_path(f"hands {name} on")]
         about: list[str] = [end.address]
         if end.state:
             lines = state_nodes.lines_of(end, block, names)
@@ -149,3 +151,12 @@ class Borders:
         fold = end.address if end.children else None
         node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
         return self._canvas.add(node, merging=bool(end.children))
+
+
+def _hands_on(block: Block, var: Any) -> bool:
+    """Whether it is a branch that does nothing but return its inputs, and this is one of these."""
+    if block.nested is None or not block.nested.label.startswith("branch"):
+        return False
+    graph = block.flow.graph
+    computes = any(not taxpr.is_tag(eqn) for eqn in graph.eqns)
+    return not computes and bool(graph.taken.get(var))

@@ -127,7 +127,7 @@ class Builder:
             fold.choose(unfolded, wants, extra)
             drawing = Drawing(fold, self._tooltips, marked)
             drawing.program(self.program)
-            nodes = len(drawing.canvas.nodes)
+            nodes = sum(not node.on for node in drawing.canvas.nodes)
             if nodes <= fold.most or not fold.opens_items:
                 return drawing, extra
             # Folding also removes stubs: about as large a part of them as of the others.
@@ -145,7 +145,7 @@ class Builder:
         counts = Counts(len(drawing.drawn), drawing.folded, size.total, size.tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
         picture = self._pictured(fold, drawing, counts, heat)
-        note, nodes = fold.note, len(picture.nodes)
+        note, nodes = fold.note, sum(not node.on for node in picture.nodes)
         if unfolded is not None and nodes > self.budget and not note:
             note = MORE_THAN.format(nodes=nodes, budget=self.budget)
         return replace(picture, note=note, hidden=drawing.hidden)

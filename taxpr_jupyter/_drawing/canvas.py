@@ -202,6 +202,7 @@ class Canvas:
             tail=origin.tail.name if origin.tail else "",
             head=head.name if head else "",
             name=_shared_name([part]),
+            made=origin.made,
         )
 
     def _merged(self, parts: Sequence[_Part], source: str, target: str) -> None:
@@ -209,13 +210,24 @@ class Canvas:
         head = joined(_heads(parts))
         first = distinct[0]
         tails = [part.origin.tail for part in distinct if part.origin.tail]
+        made = ""
         if len(distinct) == 1:
             tail, value, tip = joined(tails), first.origin.value, first.tooltip
+            made = first.origin.made
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
             value, tip = "", short.tooltip(part.tooltip for part in distinct)
         name = _shared_name(distinct)
-        self.edge(source, target, value=value, tooltip=tip, tail=tail, head=head, name=name)
+        self.edge(
+            source,
+            target,
+            value=value,
+            tooltip=tip,
+            tail=tail,
+            head=head,
+            name=name,
+            made=made,
+        )
 
     def _literals(self, uses: Sequence[Use]) -> None:
         """Draw the literals that one node takes; a merging node has one node for all of them."""

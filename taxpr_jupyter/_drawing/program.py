@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import taxpr
@@ -177,6 +177,16 @@ class Drawing:
             lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
             marks += ("unused",)
         node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
+        tagged = scope.tagged(eqn) if kind in ("tag", "injected") else []
+        if tagged:
+            self.canvas.add(replace(node, on=tagged[-1].node))
+            for k, (atom, var) in enumerate(zip(eqn.invars, eqn.outvars, strict=True)):
+                shown, name = self._tips.value(var), tagged[k].name
+                shown = f"{name} = {shown}" if name else shown
+                made = tagged[k].made or tagged[k].value
+                origin = tagged[k]._replace(value=address.value(k), tooltip=shown, made=made)
+                scope.hand_on(atom, var, origin)
+            return
         # All values from one node to a folded equation share an edge.
         self.canvas.add(node, merging=kind == "hop")
         heads = _heads(eqn, kind == "hop")
@@ -223,8 +233,18 @@ class Drawing:
             address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
         )
         self.canvas.add(node, merging=True)
+        tagged = {
+            var: atom
+            for tag in item.tags
+            for atom, var in zip(tag.eqn.invars, tag.eqn.outvars, strict=True)
+        }
+        own = {var for _, var in ends.outs} if tagged else ()
         for atom in filter(scope.wants, ends.ins):
-            scope.use(atom, address, address, cluster)
+            before = atom
+            while before in tagged and not taxpr.is_literal(tagged[before]):
+                before = tagged[before]
+            if before not in own:
+                scope.use(atom, address, address, cluster)
         for value, var in ends.outs:
             if scope.wants(var):
                 scope.define(var, Origin(address, value, self._tips.value(var)), address)

@@ -26,6 +26,7 @@ class Origin(NamedTuple):
         tail: Which result of the node it is; None if that has only one.
         stub: The node to draw again next to a far use; None if it is not drawn again.
         name: The name of an input; "" for other values.
+        made: The address that a tagged value has without its tags; "" of others.
     """
 
     node: str
@@ -34,6 +35,7 @@ class Origin(NamedTuple):
     tail: Role | None = None
     stub: Node | None = None
     name: str = ""
+    made: str = ""
 
 
 class Use(NamedTuple):
@@ -82,6 +84,16 @@ class Scope:
             self.origins[var] = origin
             if item:
                 self._made_by[var] = item
+
+    def tagged(self, tag: Any) -> list[Origin]:
+        """The origins of what a tag hands on; none where one is a literal, or is not drawn."""
+        known = [None if taxpr.is_literal(a) else self.origins.get(a) for a in tag.invars]
+        origins = [origin for origin in known if origin]
+        return origins if len(origins) == len(known) else []
+
+    def hand_on(self, atom: Any, var: Any, origin: Origin) -> None:
+        """Register the origin of a tagged value: made by what makes the value."""
+        self.define(var, origin, self._made_by.get(atom, ""))
 
     def use(
         self,

@@ -81,6 +81,8 @@ def draw_writes(
                     origin = scope.origins[atom]
                 tip = f"the last value of {state.leaves[i - state.ins.start]}: {tips.value(atom)}"
                 found = origin._replace(tooltip=tip)
+                if origin.node == ids[i]:  # it is only tagged
+                    continue
                 written.setdefault((origin.node, ids[i]), []).append(found)
     for (source, target), found in written.items():
         tail = found[0].tail.name if found[0].tail else ""

@@ -184,6 +184,7 @@ class Parts:
             else:
                 wanted = dict.fromkeys(part.eqn.outvars)
             graph = block.flow.graph
+            wanted = dict.fromkeys(var for one in wanted for var in graph.versions(one))
             found[block.address] = Touched(wanted, graph, graph.touching(wanted))
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.columns import in_columns, in_rows
@@ -18,6 +19,8 @@ from taxpr_jupyter._model.model import Picture
 
 _PAD = 4.0  # points around a picture
 _TITLE = 7.0  # points between the left border of a cluster and its title
+# Points: the size of a badge, and between it and the corner of its node, or the next one.
+_BADGE, _BADGE_IN = 9.0, 2.0
 _MOST = 5000  # layouts of frames that are kept
 
 
@@ -133,6 +136,13 @@ def _joined(picture: Picture, framed: Framed, sheets: Mapping[str | None, Sheet]
                 corners[part.id] = right + left, down + top
             elif not isinstance(part, str):
                 layout.nodes[name] = left + right, top + down, after + right, below + down
+    badges = Counter[str]()
+    for node in picture.nodes:
+        if node.on:
+            _, _, right, bottom = layout.nodes[node.on]
+            right -= _BADGE_IN + (_BADGE + _BADGE_IN) * badges[node.on]
+            layout.nodes[node.id] = right - _BADGE, bottom - _BADGE / 2, right, bottom + _BADGE / 2
+            badges[node.on] += 1
     for edge in picture.edges:
         line: Curves = []
         for name, piece, margin in framed.ways[edge.id]:

@@ -54,6 +54,8 @@ def in_columns(sheet: Sheet) -> Sheet:
         return sheet
     possible = _possible(sheet)
     ways = [_chosen(possible, high, number) for number in range(_MOST)]
+    if not any(ways) and high > _SLIM[1] * sheet.width:
+        ways.append(possible[-1:])  # one part fills nearly all: what is below it goes beside it
     drawn = {len(way): way for way in ways}
     if len(drawn) == 1:
         return sheet

@@ -97,6 +97,10 @@ def _lines(picture: Picture, background: str) -> Iterator[str]:
             heads.setdefault(edge.target, []).append(edge.head)
     for edge in picture.edges:
         yield f"  {_edge(edge, heads.get(edge.target, []))}"
+    for node in picture.nodes:
+        if node.on:
+            given = listed({"style": "dotted", "arrowhead": "none"})
+            yield f"  {quoted(node.on)} -> {quoted(node.id)} [{given}];"
     yield "}"
 
 

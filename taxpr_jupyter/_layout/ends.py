@@ -80,4 +80,4 @@ def port_of(edge: Edge) -> str:
     """The port of an edge: those of one value share it, and those of several from one node."""
     kind = "" if edge.kind in ("value", "residual", "read") else edge.kind
     tail = "" if edge.tail.startswith("×") else edge.tail
-    return "|".join((edge.source, edge.value, tail, kind))
+    return "|".join((edge.source, edge.made or edge.value, tail, kind))

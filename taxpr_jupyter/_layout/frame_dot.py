@@ -236,7 +236,10 @@ class FrameDot:
         alike: dict[tuple[str, str], list[tuple[str, Piece]]] = {}
         for name in self.ids:
             ins, outs = sources[name], targets[name]
-            if len(ins) == 1 and len(outs) <= 1 and ins[0].source.part:
+            # Not above what takes other values, too: their lines would cross.
+            others = sources.get(outs[0].target.part, ()) if outs else ()
+            alone = sum(piece.source.part not in ("", name) for piece in others) == 0
+            if len(ins) == 1 and len(outs) <= 1 and alone and ins[0].source.part:
                 alike.setdefault(("from", ins[0].source.part), []).append((name, ins[0]))
             elif not ins and len(outs) == 1:
                 alike.setdefault(("to", outs[0].target.part), []).append((name, outs[0]))

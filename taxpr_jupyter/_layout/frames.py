@@ -200,6 +200,8 @@ class Framed:
     def _put_parts(self, picture: Picture) -> None:
         """Put nodes and frames into the frames around them, in program order."""
         for node in picture.nodes:
+            if node.on:
+                continue
             around = node.cluster
             self.frames[around].parts[node.id] = node
             while around is not None:

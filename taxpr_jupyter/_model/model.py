@@ -105,6 +105,8 @@ class Node:
             a comparison the address of its partner in the other picture.
         cost: What it costs, in words; () where it computes nothing.
         heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
+        on: Of a tag, the id of the node whose value it tags. It is a badge on that node, and no
+            line leads to it, as it hands the value on. "" of all else, and of the tag of a literal.
     """
 
     id: str
@@ -118,6 +120,7 @@ class Node:
     pair: str = ""
     cost: tuple[str, ...] = ()
     heat: float | None = None
+    on: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class Edge:
         out_of: The id of a cluster at whose border it begins, or None.
         also: The ids of further nodes in `out_of` from which values go along it.
         name: The name of what goes along it, where that comes from an input; else "".
+        made: Of a tagged value, the address that it has without its tags; else "".
     """
 
     id: str
@@ -151,6 +155,7 @@ class Edge:
     out_of: str | None = None
     also: tuple[str, ...] = ()
     name: str = ""
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True)

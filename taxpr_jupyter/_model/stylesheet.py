@@ -32,7 +32,7 @@ def css(heated: bool) -> str:
         "text": _colour("fill", "text", theme.TEXT),
         ".cluster text,.edge text": _colour("fill", "muted", theme.MUTED),
         ".cluster text": "font-weight:600",
-        ".edge text": f"font-size:{EDGE_FONT}px",
+        ".edge text,.badge text": f"font-size:{EDGE_FONT}px",
         ".node text:first-of-type": "font-weight:600",
         ".cluster rect": "stroke-width:0.8px;"
         + _colour("fill", "cluster", theme.CLUSTER)

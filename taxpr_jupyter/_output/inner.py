@@ -100,7 +100,8 @@ def inside(picture: Picture, address: str, total: int) -> Picture | None:
         return None
     own = {node.id for node in picture.nodes if node.cluster in ids}
     edges = [edge for edge in picture.edges if edge.source in own or edge.target in own]
-    beside = {end for edge in edges for end in (edge.source, edge.target)} - own
+    ends = {end for edge in edges for end in (edge.source, edge.target)}
+    beside = (ends | {node.on for node in picture.nodes if node.on and node.id in own}) - own
     nodes = [
         dataclasses.replace(node, cluster=None, marks=(*node.marks, OUTSIDE))
         if node.id in beside

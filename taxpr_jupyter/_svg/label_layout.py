@@ -3,6 +3,8 @@
 Layout engines do not keep edges away from titles of clusters and texts at ends of edges.
 """
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -11,11 +13,14 @@ from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.geometry import (
     Box,
     Curves,
+    Lines,
     Point,
     around,
     centred,
     flattened,
     grown,
+    meet,
+    middle_of,
     tip_of,
 )
 from taxpr_jupyter._model import theme
@@ -26,6 +31,7 @@ from taxpr_jupyter._svg.label_places import Places, Text
 from taxpr_jupyter._svg.titles import Titles
 
 BELOW = 2.0  # points of a line of text that are below its base
+_ASIDE, _ROWS = 2.0, 3  # points between a node and the name of a badge, and places for it there
 _ROOM = (1.5, 0.5)  # points left and right of a text, and above and below it, that are kept free
 
 
@@ -57,11 +63,15 @@ class Placed(NamedTuple):
         titles: For each cluster the boxes of the lines of its title.
         labels: For each edge its texts.
         lines: For each edge the parts of its line to draw.
+        badges: Of each badge the box of its name; none where there is no room for it.
+        view: Left, top, right and bottom of the whole: the names of badges may need more room.
     """
 
     titles: dict[str, list[Box]]
     labels: dict[str, list[Label]]
     lines: dict[str, list[Curves]]
+    badges: dict[str, Box]
+    view: Box
 
 
 def placed(picture: Picture, layout: Layout) -> Placed:
@@ -77,16 +87,20 @@ def placed(picture: Picture, layout: Layout) -> Placed:
     across = [box for boxes in titles.values() for box in boxes]
     labels = _labels(picture, Places([*nodes, *across], layout.view, EDGE_FONT, paths), paths)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
+    badges = _badges(picture, layout, [*nodes, *across, *(box for _, box in taken)], paths)
     # A text is beside its own line, or on it.
     lines = {
         edge.id: broken(
             curves[number],
-            [grown(box, *_ROOM) for box in across]
+            [grown(box, *_ROOM) for box in (*across, *badges.values())]
             + [box if name == edge.id else grown(box, *_ROOM) for name, box in taken],
         )
         for number, edge in enumerate(picture.edges)
     }
-    return Placed(titles, labels, lines)
+    left, top, right, bottom = layout.view
+    ends = [(box[2] + _ROOM[0], box[3] + _ROOM[1]) for box in badges.values()]
+    right, bottom = map(max, zip((right, bottom), *ends, strict=True))
+    return Placed(titles, labels, lines, badges, (left, top, right, bottom))
 
 
 def _labels(
@@ -108,6 +122,37 @@ def _labels(
     for (name, end, text), middle in zip(found, middles, strict=True):
         labels.setdefault(name, []).append(Label(end, text.text, middle))
     return labels
+
+
+def _badges(
+    picture: Picture, layout: Layout, taken: Sequence[Box], paths: Sequence[Sequence[Point]]
+) -> dict[str, Box]:
+    """The names of badges: each beside its node, if possible where no line and no border is."""
+    found: dict[str, Box] = {}
+    badges = [node for node in picture.nodes if node.on]
+    several = Counter(node.on for node in badges)
+    lines = Lines(paths if badges else [])
+    for node in badges:
+        left, _, right, bottom = layout.nodes[node.on]
+        (x, y), wide = middle_of(layout.nodes[node.id]), text_width(node.lines[0], EDGE_FONT)
+        rows = sorted(range(-several[node.on], _ROWS), key=abs)
+        middles = [(right + _ASIDE + wide / 2, bottom - EDGE_FONT * k) for k in rows]
+        middles += [(x, y + 1.3 * EDGE_FONT), (left - _ASIDE - wide / 2, bottom)]
+        boxes = [centred(middle, wide, EDGE_FONT) for middle in middles]
+        others = [*taken, *found.values(), (-math.inf, -math.inf, layout.view[0], math.inf)]
+        free = [box for box in boxes if not any(meet(box, other) for other in others)]
+
+        def cost(box: Box) -> int:
+            borders = (one for one in layout.clusters.values() if meet(one, box))
+            return 2 * any(not _holds(one, box) for one in borders) + bool(lines.through(box))
+
+        if free:
+            found[node.id] = min(free, key=cost)
+    return found
+
+
+def _holds(box: Box, other: Box) -> bool:
+    return box[0] <= other[0] and box[1] <= other[1] and other[2] <= box[2] and other[3] <= box[3]
 
 
 def _titles(

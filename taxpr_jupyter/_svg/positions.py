@@ -5,6 +5,7 @@ the SVG. Titles and edge texts become nodes of their own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from taxpr_jupyter._layout import dot
 from taxpr_jupyter._layout.arranged import Layout
@@ -30,13 +31,19 @@ def with_positions(picture: Picture, layout: Layout, background: str) -> str:
 def _lines(picture: Picture, layout: Layout, where: Placed, background: str) -> Iterator[str]:
     yield from dot.head(picture, {"bgcolor": background, "outputorder": "edgesfirst"})
     legend = legend_of(picture.heat) if picture.heat else None
-    for k, corner in enumerate(_corners(layout, legend)):
+    for k, corner in enumerate(_corners(where.view, legend)):
         yield f'  "corner {k}" [shape=point style=invis width=0 height=0 pos="{_point(corner)}"];'
     depths = depths_of(picture.clusters)
     for cluster in picture.clusters:
         yield f"  {_cluster(cluster, layout.clusters[cluster.id], depths[cluster.id])}"
     for node in picture.nodes:
-        yield f"  {dot.node_text(node, {'pos': _middle(layout.nodes[node.id])})}"
+        given = {"pos": _middle(layout.nodes[node.id])}
+        if not node.on:
+            yield f"  {dot.node_text(node, given)}"
+            continue
+        yield f"  {dot.node_text(replace(node, lines=()), given | _size(layout.nodes[node.id]))}"
+        if box := where.badges.get(node.id):
+            yield f"  {_text(f'{node.id} name', node.lines[0], box, {'fontsize': f'{EDGE_FONT}'})}"
     for edge in filter(lambda edge: layout.curves[edge.id], picture.edges):
         yield f"  {_edge(edge, where.lines[edge.id], layout.tips.get(edge.id))}"
     for cluster in picture.clusters:
@@ -52,7 +59,7 @@ def _lines(picture: Picture, layout: Layout, where: Placed, background: str) -> 
         small = {"fontsize": f"{EDGE_FONT}", "shape": "box", "style": "rounded,dashed"}
         yield f"  {_text(f'{name} twin', text, box, {**small, 'color': theme.LINE})}"
     if legend:
-        yield from (f"  {line}" for line in _legend(legend, *_corner(layout, legend)))
+        yield from (f"  {line}" for line in _legend(legend, *_corner(where.view, legend)))
     yield "}"
 
 
@@ -92,25 +99,27 @@ def _edge(edge: Edge, lines: Sequence[Curves], tip: Sequence[Point] | None) -> s
 
 
 def _text(name: str, text: str, box: Box, more: Mapping[str, str]) -> str:
-    size = {
-        "width": f"{(box[2] - box[0]) / dot.POINTS:.3f}",
-        "height": f"{(box[3] - box[1]) / dot.POINTS:.3f}",
-    }
-    given = dot.listed({**_TEXT, **more, **size, "pos": _middle(box)}, {"label": [text]})
+    given = dot.listed({**_TEXT, **more, **_size(box), "pos": _middle(box)}, {"label": [text]})
     return f"{dot.quoted(name)} [{given}];"
 
 
-def _corners(layout: Layout, legend: Legend | None) -> tuple[Point, Point]:
+def _size(box: Box) -> dict[str, str]:
+    left, top, right, bottom = box
+    sides = {"width": right - left, "height": bottom - top}
+    return {name: f"{points / dot.POINTS:.3f}" for name, points in sides.items()}
+
+
+def _corners(view: Box, legend: Legend | None) -> tuple[Point, Point]:
     """Two corners of the bounding box, to which Graphviz adds a margin."""
-    left, top = _corner(layout, legend)
-    right, bottom = layout.view[2:]
+    left, top = _corner(view, legend)
+    right, bottom = view[2:]
     right = max(right, left + legend.width) if legend else right
     return (left + _MARGIN, top + _MARGIN), (right - _MARGIN, bottom - _MARGIN)
 
 
-def _corner(layout: Layout, legend: Legend | None) -> Point:
+def _corner(view: Box, legend: Legend | None) -> Point:
     """The upper left corner of the bounding box, where the legend is."""
-    left, top, _, _ = layout.view
+    left, top, _, _ = view
     return left, top - (legend.height if legend else 0.0)
 
 

@@ -24,12 +24,12 @@ _PIXELS = 4 / 3  # in a point
 
 def finish_svg(layout: Layout, picture: Picture) -> str:
     """The finished SVG of a picture."""
-    graph = left, top, width, height = _sized(layout.view)
+    where = placed(picture, layout)
+    graph = left, top, width, height = _sized(where.view)
     legend = legend_of(picture.heat) if picture.heat else None
     if legend:  # above the graph: a panel shows the top of the picture first
         left, top, width, height = legend.above(*graph)
     depths = depths_of(picture.clusters)
-    where = placed(picture, layout)
     addresses = {node.id: node.address for node in picture.nodes}
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
@@ -45,7 +45,7 @@ def finish_svg(layout: Layout, picture: Picture) -> str:
             for cluster in picture.clusters
         ),
         *(_edge(edge, layout, where, addresses) for edge in picture.edges),
-        *(_node(node, layout) for node in picture.nodes),
+        *(_node(node, layout, where) for node in picture.nodes),
         "</g>",
         *([legend.drawn_at(left, top, graph)] if legend else []),
         "</svg>",
@@ -53,8 +53,12 @@ def finish_svg(layout: Layout, picture: Picture) -> str:
     return "\n".join(lines)
 
 
-def _node(node: Node, layout: Layout) -> str:
+def _node(node: Node, layout: Layout, where: Placed) -> str:
     look, box = theme.look_of(node), layout.nodes[node.id]
+    if node.on:
+        shape, name = _outlined(outlines(look.shape, box, False)), where.badges.get(node.id)
+        words = _text(node.lines[0], *_base(name), begins=True) if name else ""
+        return _group(f"node {theme.classes(node)} badge", node, shape, words)
     if look.shape == "box":
         shape = _box(box, look.rounded)
     else:
@@ -122,6 +126,11 @@ def _text(text: str, x: float, base: float, begins: bool = False) -> str:
     """A text on a base line, with its middle at `x`, or its start if it `begins` there."""
     start = ' text-anchor="start"' * begins
     return f'<text x="{_rounded(x)}" y="{_rounded(base)}"{start}>{escape(plain(text))}</text>'
+
+
+def _base(box: Box) -> Point:
+    """Where a small text begins, on its base line."""
+    return box[0], middle_of(box)[1] + EDGE_FONT * 0.3
 
 
 def _title(tooltip: str) -> str:

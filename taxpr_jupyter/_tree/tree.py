@@ -87,7 +87,7 @@ class Item:
     @property
     def nodes(self) -> int:
         """How many nodes it has when it is folded."""
-        return 1 + len(self.tags)
+        return int(self.is_group or not taxpr.is_tag(self.eqn))  # tags are badges on others
 
     @property
     def eqn(self) -> Any:

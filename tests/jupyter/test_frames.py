@@ -15,6 +15,7 @@ from documented_programs import PROGRAMS as DOCUMENTED
 from drawn_programs import PROGRAMS
 from picture_quality import measured
 
+import taxpr
 from taxpr import trace
 from taxpr_jupyter import draw
 from taxpr_jupyter._layout.arranged import Kept, arranged
@@ -89,7 +90,7 @@ class TestFrames:
         around = {one.id: one.cluster for one in drawn.nodes}
         around |= {one.id: one.parent for one in drawn.clusters}
         boxes = [
-            *((around[one.id], layout.nodes[one.id]) for one in drawn.nodes),
+            *((around[one.id], layout.nodes[one.id]) for one in drawn.nodes if not one.on),
             *((around[one.id], layout.clusters[one.id]) for one in drawn.clusters),
         ]
         for cluster, box in boxes:
@@ -98,6 +99,32 @@ class TestFrames:
             if outer == other:
                 apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
                 assert apart, (a, b)
+
+    @pytest.mark.parametrize("name", ["scan_nested", "grad_scan_plain", "while_body", "switch"])
+    def test_a_tag_is_a_badge_and_moves_nothing(self, name):
+        program = PROGRAMS[name]()
+        before = draw(program).picture
+        plain = laid_out(before)
+        nodes = [one.id for one in before.nodes if not one.on]
+        kept, tried = Kept(), 0
+        values = {one.value for one in before.edges if one.value}
+        for value in sorted(values):
+            try:
+                tagged = program.tag_at(value, name="seen")
+            except taxpr.TaxprError:  # what cannot be tagged
+                continue
+            after = draw(tagged).picture
+            (badge,) = [one for one in after.nodes if one.lines[0] == "tag seen"]
+            layout = laid_out(after, kept)
+            assert [layout.nodes[one] for one in nodes] == [plain.nodes[one] for one in nodes]
+            assert layout.clusters == plain.clusters
+            assert list(layout.curves.values()) == list(plain.curves.values())
+            _, middle, right, bottom = layout.nodes[badge.on]
+            assert middle < bottom == sum(layout.nodes[badge.id][1::2]) / 2
+            assert layout.nodes[badge.id][2] < right
+            assert badge.id not in {end for one in after.edges for end in (one.source, one.target)}
+            tried += 1
+        assert tried > 2
 
     @pytest.mark.parametrize("name", ["deep", "scan_nested", "grad_remat"])
     def test_a_line_goes_from_its_source_to_its_target(self, name):

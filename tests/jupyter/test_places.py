@@ -82,7 +82,7 @@ def test_flattened_goes_through_the_ends_of_the_curves():
     assert path[-1] == pytest.approx((30, 30))
 
 
-@pytest.mark.parametrize("name", ["operand_order", "scan_reverse", "many_inputs", "state"])
+@pytest.mark.parametrize("name", ["operand_order", "mlp_step", "many_inputs", "state"])
 def test_in_a_picture(name):
     """Those that dot itself draws over nodes and each other."""
     root = ElementTree.fromstring(draw(PROGRAMS[name]()).svg())
