@@ -26,10 +26,17 @@ class Compared:
         found: The comparison.
         side: 0 for the program before, 1 for the one after.
         closed: Addresses that stay folded, as their partner does.
+        opened: Addresses of what is in groups that are open, as the other side shows it.
     """
 
-    def __init__(self, found: Diff, side: int, closed: Collection[str] = frozenset()) -> None:
-        self._found, self._side, self._closed = found, side, closed
+    def __init__(
+        self,
+        found: Diff,
+        side: int,
+        closed: Collection[str] = frozenset(),
+        opened: Collection[str] = frozenset(),
+    ) -> None:
+        self._found, self._side, self._closed, self._opened = found, side, closed, opened
         self._status = (found.before, found.after)[side]
 
     def wants(self, item: Item) -> bool:
@@ -37,7 +44,7 @@ class Compared:
         if item.address in self._closed:
             return False
         if item.is_group:
-            return any(self._is_loud(address) for address, _ in item.eqns)
+            return any(self._is_loud(a) or a in self._opened for a, _ in item.eqns)
         return self._found.opens(self._side, item.address)
 
     def marked(self, picture: Picture, root: Block) -> Picture:

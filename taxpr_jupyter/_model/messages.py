@@ -104,6 +104,14 @@ class Between(TypedDict):
     to: str
 
 
+class ToggleBoth(TypedDict):
+    """Opens or closes something in both programs of the comparison."""
+
+    do: Literal["toggleBoth"]
+    address: str
+    side: Literal["before", "after"]
+
+
 class StartRun(TypedDict):
     """Runs on a device."""
 
@@ -139,6 +147,7 @@ Message = (
     | SetState
     | Find
     | Between
+    | ToggleBoth
     | StartRun
     | AskValues
     | Ask
@@ -354,6 +363,7 @@ class Comparison(TypedDict, total=False):
     """The program before and after the changes, or why there is none."""
 
     svg: str
+    refolded: bool  # whether it is the one from before, with something else open
     changes: list[str]
     counts: list[Count]
     note: str

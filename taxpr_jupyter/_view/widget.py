@@ -64,7 +64,7 @@ class PanelView(ipywidgets.VBox):
         self._asking = AskView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
-        parts = controls, finding, fields, self._sourcing, self._asking
+        parts = controls, finding, fields, self._comparing, self._sourcing, self._asking
         handles = [*(part.handle for part in parts), self._on_page]
         self.messages = messages = Messages(graph, jobs, self._running, *handles)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])

@@ -1,10 +1,11 @@
 """The comparison in the panel, with no browser attached."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr_jupyter import panel
+from taxpr_jupyter import PanelError, compare, panel
 from taxpr_jupyter._layout import layout
 from taxpr_jupyter._view.parts import comparing
 from taxpr_jupyter._view.widget import view_for
@@ -150,3 +151,20 @@ def test_it_can_be_cancelled(session, view, monkeypatch):
     monkeypatch.undo()
     opened(view, "picture")
     assert "svg" in opened(view)
+
+
+def test_both_sides_open_alike():
+    def before(x):
+        return jnp.cos(jax.jit(lambda y: jnp.sin(y) + 1)(x))
+
+    def after(x):
+        return jnp.cos(jax.jit(lambda y: jnp.sin(y) + 1)(x)) * 2
+
+    found = compare(before, after, 1.0)
+    opened = found.unfold("0:jit", "before")
+    assert ["0:jit" in picture.unfolded for picture in opened.pictures] == [True, True]
+    closed = opened.fold("0:jit")
+    assert ["0:jit" in picture.unfolded for picture in closed.pictures] == [False, False]
+    assert closed.toggled("0:jit", "before").pictures == opened.pictures
+    with pytest.raises(PanelError, match="1:cos holds nothing that could be drawn open"):
+        found.unfold("1:cos")

@@ -6,7 +6,8 @@ from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.part import Status
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.messages import Comparison, Count
+from taxpr_jupyter._model.messages import Comparison, Count, Message
+from taxpr_jupyter._output.comparison import Comparison as Compared
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._tracing.sources import source_text
@@ -37,6 +38,7 @@ class CompareView:
         self._jobs = jobs
         self._seen = False
         self._fresh = False
+        self._found: Compared | None = None  # as it is folded
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is old is made again."""
@@ -46,6 +48,21 @@ class CompareView:
 
     def changed(self) -> None:
         """Says that the program is another one now."""
+        self._found = None
+        self._again()
+
+    def handle(self, message: Message) -> bool:
+        """Opens or closes something on both sides, where a message asks for that."""
+        match message:
+            case {"do": "toggleBoth", "address": address, "side": side}:
+                if self._found is not None:
+                    self._found = self._found.toggled(address, side)
+                    self._again()
+            case _:
+                return False
+        return True
+
+    def _again(self) -> None:
         self._fresh = False
         if task := self._jobs.of(COMPARING):
             task.cancel()
@@ -68,7 +85,9 @@ class CompareView:
 
     def _state(self, task: Task) -> Comparison:
         try:
-            found = self._session.changes(task.cancelled)
+            refolded = self._found is not None
+            found = self._found or self._session.changes(task.cancelled)
+            self._found = found
         except PanelError as error:  # an injector that cannot work
             return {"note": str(error)}
         except CancelledError:
@@ -82,6 +101,7 @@ class CompareView:
             "svg": svg,
             "changes": _changes(found.diff),
             "counts": _counts(found.diff),
+            "refolded": refolded,
             "note": " ".join(filter(None, ["" if edits else UNCHANGED, found.note])),
             "text": "\n".join(lines),
         }

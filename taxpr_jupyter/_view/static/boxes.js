@@ -15,11 +15,19 @@ export const middleOf = ({ x, y, width, height }) => ({ x: x + width / 2, y: y +
 export class Boxes {
   /** @param {SVGSVGElement | null} svg */
   constructor(svg) {
-    const { x = 0, y = 0, width = 0, height = 0 } = svg?.viewBox.baseVal ?? {};
-    this.origin = { x, y };
-    this.size = { width: width * PIXELS, height: height * PIXELS }; // of all of it
     /** @type {Map<Element, Box>} */
     this.known = new Map();
+    this.origin = { x: 0, y: 0 };
+    this.size = { width: 0, height: 0 }; // of all of it
+    this.again(svg);
+  }
+
+  /** Looks again, since parts have moved. @param {SVGSVGElement | null} svg */
+  again(svg) {
+    const { x = 0, y = 0, width = 0, height = 0 } = svg?.viewBox.baseVal ?? {};
+    this.origin = { x, y };
+    this.size = { width: width * PIXELS, height: height * PIXELS };
+    this.known.clear();
   }
 
   /** @param {Element} element @returns {Box} */

@@ -101,9 +101,9 @@ export const zoomTools = (picture, scale, say) => [
   scale,
   button("+", () => picture().zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
   button("Fit", () => picture().fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
-  button("⧉", () => copyPicture(picture().svg, say), {
+  button("Copy", () => copyPicture(picture().svg, say), {
     "aria-label": "Copy the picture",
-    title: "Copy the picture, as PNG",
+    title: "As PNG",
   }),
 ];
 

@@ -309,7 +309,7 @@ function render({ model, el }) {
   const states = new States(send, select);
   const compare = new Compare(({ scale: now }) => {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
-  });
+  }, send);
   const seen = () => (model.get("view") === "compare" ? compare.picture : picture);
   const tools = h(
     "div",

@@ -192,8 +192,13 @@ export class Picture {
 
   /** Brings an element to the middle, large enough to be read, and focuses it. */
   goToItem(/** @type {Element} */ item) {
-    if (this.place.scale < ALL) this.#zoom(ALL / this.place.scale);
     this.#focus(item);
+    this.bring(item);
+  }
+
+  /** Brings an element into sight, large enough to be read. */
+  bring(/** @type {Element} */ item) {
+    if (this.place.scale < ALL) this.#zoom(ALL / this.place.scale);
     const { clientWidth, clientHeight } = this.stage;
     this.#reveal(item, Math.min(clientWidth, clientHeight) / 4);
   }
