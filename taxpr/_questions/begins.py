@@ -2,8 +2,8 @@
 
 An element is made where it is not finite, and what it was computed from is. Infinities that come
 from constants or arguments, as those of a mask, are meant, but a NaN made of them is not, nor an
-infinity of a sign that they cannot give. A NaN that is written in the source begins where it meets
-what is computed.
+infinity of a sign that they cannot give, nor a division of constants by zero. A NaN that is written
+in the source begins where it meets what is computed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy
+from jax import lax
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -35,6 +36,8 @@ from taxpr._recordings.axes import Level
 from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
+
+_DIVIDES = {lax.div_p, lax.rsqrt_p, lax.pow_p, lax.integer_pow_p}
 
 # What is around a value: positions of equations, loops and labels, outermost first. A loop is its
 # axis, and its length if it goes backwards.
@@ -135,10 +138,12 @@ class Begins:
         depends = self._values.depends(eqn, ins, level)
         for number in range(len(eqn.outvars)):
             address = here.value(number)
-            if is_constant:
+            out = self._values.of(address, level)
+            # An infinity of constants is meant, as of log(0), unless it is a division by zero.
+            meant_here = is_constant and (out is None or eqn.primitive not in _DIVIDES)
+            if meant_here:
                 self._constant.add(address)
             self.made.pop(address, None)
-            out = self._values.of(address, level)
             if out is None:
                 found.append(None)
                 continue
@@ -155,7 +160,7 @@ class Begins:
                 meant = bits & INF & ~own
                 if meant.any():
                     mask = mask | given_on(eqn, k, depends.onward(k, number, meant))
-            made = np.where(handed, 0, out) & ~(np.uint8(INF) if is_constant else mask)
+            made = np.where(handed, 0, out) & ~(np.uint8(INF) if meant_here else mask)
             # Without elements an infinity beside that of a mask may be the mask's.
             kept = out if self._values.fine else out & ~(mask & INF)
             found.append(made | np.where(handed, kept, 0))

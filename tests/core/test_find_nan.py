@@ -165,6 +165,27 @@ def after_a_nan_that_is_hidden(x):
     return y
 
 
+def divided_by_a_constant(x):
+    scale = 1 / jnp.arange(4.0)
+    return x * scale
+
+
+def step_size_of_the_first_turn(x):
+    def step(c, k):
+        rate = 1 / jnp.sqrt(k - 2)
+        return c - rate * c, None
+
+    return lax.scan(step, x + 1, jnp.arange(2, 5.0))[0]
+
+
+def inverse_of_a_counter(x):
+    def step(c, k):
+        weight = (k - 2) ** -2
+        return c + weight, weight
+
+    return lax.scan(step, x, jnp.arange(4.0))
+
+
 # With how often Python had bound the variable before.
 FORWARD = [
     (flat, "NaN and -inf", "z", (), 0),
@@ -180,6 +201,9 @@ FORWARD = [
     (in_remat, "NaN", "h", (), 0),
     (float16, "+inf", "wide", (), 0),
     (after_a_nan_that_is_hidden, "-inf", "y", (), 0),
+    (divided_by_a_constant, "+inf", "scale", (), 0),
+    (step_size_of_the_first_turn, "+inf", "rate", (0,), 0),
+    (inverse_of_a_counter, "+inf", "weight", (2,), 2),
 ]
 
 
