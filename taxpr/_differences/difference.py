@@ -15,6 +15,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._differences.aligned import aligned, order_of, reversed_loops, turns_of
+from taxpr._differences.precision import EPS, Tolerance
 from taxpr._differences.runs import Run, Way, way_of
 from taxpr._errors import (
     ArgumentError,
@@ -30,8 +31,6 @@ from taxpr._sites.criteria import Selector
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jnp
-
-_EPS = 16  # times the precision of a type: what is tolerated without being asked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +106,7 @@ def first_difference(
             as ``"bfloat16"`` for the same function with all arrays of floats among its arguments
             cast; a device. None compares two inputs.
         atol: Numbers may differ by ``atol + rtol * abs(b)``. None of both tolerates 16 times the
-            precision of the coarser type, of the greatest number of the value.
+            precision of the coarsest type that the value was computed in, of its greatest number.
         rtol: See ``atol``; one of them alone has 0 for the other.
         where: What is compared, as for `watch`; None means all variables.
         memory: As for `watch`.
@@ -145,7 +144,7 @@ def first_difference(
     if not isinstance(a, Program):
         refuse_no_function("first_difference", a)
     of_b = Way("another input", a) if b is None else way_of(a, b)
-    tolerance = _Tolerance(atol, rtol)
+    tolerance = Tolerance(atol, rtol)
 
     def of(first: tuple[Any, ...], second: tuple[Any, ...], kwargs: dict[str, Any]) -> Differences:
         runs = Run(Way("a", a), first, kwargs), Run(of_b, second, kwargs)
@@ -161,20 +160,24 @@ def first_difference(
                 "line. Give functions whose variables have the same names."
             )
         backwards = reversed_loops(runs[0].program)
-        found = [
-            row for pair in pairs if (row := _compared(*pair, tolerance, backwards)) is not None
-        ]
+        dtypes = [tuple(map(Run.precision, runs, pair)) for pair in pairs]
+        compared = (
+            _compared(*pair, tolerance, of, backwards)
+            for pair, of in zip(pairs, dtypes, strict=True)
+        )
+        found = [row for row in compared if row is not None]
         found.sort(key=lambda pair: pair[0])
         rows = _without_copies([row for _, row in found])
-        results = _of_results(out, other, tolerance)
+        results = _of_results(runs, (out, other), tolerance)
         alone = len(one) + len(two) - 2 * len(pairs)
         notes = (f"Values in one of them only: {alone}.",) if alone else ()
-        coarsest = tolerance.coarsest([part.kept.dtype for pair in pairs for part in pair])
-        if coarsest is not None and _jnp.finfo(coarsest).bits < 32:
-            share = _EPS * float(_jnp.finfo(coarsest).eps)
+        least = tolerance.coarsest([dtype for of in dtypes for dtype in of])
+        if least is not None and _jnp.finfo(least).bits < 32:
+            share = EPS * float(_jnp.finfo(least).eps)
             notes = (
-                f"Tolerated in {coarsest} are differences of {share:.3g} of the greatest number of "
-                "a value, 16 times its precision; atol= and rtol= say otherwise.",
+                f"Tolerated in {least} are differences of {share:.3g} of the greatest number of a "
+                "value, 16 times its precision, also in what is computed from it; atol= and rtol= "
+                "say otherwise.",
                 *notes,
             )
         among = f"{len(rows) or 'none'} of {len(pairs)} values differ"
@@ -185,8 +188,15 @@ def first_difference(
 
     if b is None:
 
-        def two_inputs(first: Any, second: Any, /, **kwargs: PyTree) -> Differences:
-            for given in (first, second):
+        def two_inputs(*inputs: Any, **kwargs: PyTree) -> Differences:
+            if len(inputs) != 2:
+                raise ArgumentError(
+                    "first_difference: without b it takes two inputs, and was given "
+                    f"{len(inputs)}. Give first_difference(f)(one, other), or b, as "
+                    'first_difference(f, "op by op").'
+                )
+            first, second = inputs
+            for given in inputs:
                 refuse_other_arguments("first_difference", a, _arguments(given), kwargs)
             return of(_arguments(first), _arguments(second), kwargs)
 
@@ -203,28 +213,6 @@ def _arguments(given: Any) -> Any:
     return given if is_tuple else (given,)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Tolerance:
-    atol: float | None
-    rtol: float | None
-
-    def of(self, a: Any, b: Any, dtypes: Sequence[Any]) -> Any:
-        """How much two arrays of numbers may differ, where they are finite."""
-        if self.atol is not None or self.rtol is not None:
-            return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(b)
-        coarsest = self.coarsest(dtypes)
-        if coarsest is None:
-            return 0.0
-        most = max((float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in (a, b)), default=0.0)
-        return _EPS * float(_jnp.finfo(coarsest).eps) * most
-
-    def coarsest(self, dtypes: Sequence[Any]) -> Any:
-        """The type whose precision is tolerated; None where none is."""
-        floats = [one for one in dtypes if jnp.issubdtype(one, jnp.inexact)]
-        asked = self.atol is not None or self.rtol is not None
-        return None if asked else max(floats, key=lambda one: _jnp.finfo(one).eps, default=None)
-
-
 def _numbers(x: Any) -> Any:
     """An array of NumPy that can be compared; keys as their words."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
@@ -236,7 +224,11 @@ def _numbers(x: Any) -> Any:
 
 
 def _compared(
-    one: Part, two: Part, tolerance: _Tolerance, backwards: Container[str]
+    one: Part,
+    two: Part,
+    tolerance: Tolerance,
+    dtypes: Sequence[Any],
+    backwards: Container[str],
 ) -> tuple[tuple[float, ...], Difference] | None:
     """How two values differ, and when that was computed; None where they do not."""
 
@@ -256,7 +248,7 @@ def _compared(
         np.ones(common, bool) if part.kept.fired is None else part.kept.fired[inside]
         for part in (one, two)
     ]
-    wrong = _differ(a, b, tolerance, (one.kept.dtype, two.kept.dtype))
+    wrong = _differ(a, b, tolerance, dtypes)
     own = tuple(range(lead, wrong.ndim))
     bad = np.where(ran[0] & ran[1], wrong.any(axis=own), ran[0] != ran[1])
     if not bad.any():
@@ -280,7 +272,7 @@ def _apart(a: Any, b: Any) -> Any:
     return np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64)))
 
 
-def _differ(a: Any, b: Any, tolerance: _Tolerance, dtypes: Sequence[Any]) -> Any:
+def _differ(a: Any, b: Any, tolerance: Tolerance, dtypes: Sequence[Any]) -> Any:
     """For each number whether two arrays of one shape differ."""
     with np.errstate(all="ignore"):
         far = _apart(a, b) > tolerance.of(a, b, dtypes)
@@ -328,16 +320,22 @@ def _without_copies(rows: Sequence[Difference]) -> list[Difference]:
     return list(first.values())
 
 
-def _of_results(one: PyTree, two: PyTree, tolerance: _Tolerance) -> list[Difference]:
+def _of_results(
+    runs: Sequence[Run], outs: Sequence[PyTree], tolerance: Tolerance
+) -> list[Difference]:
     found: list[Difference] = []
-    own, others = (dict(named_leaves("out", of)) for of in (one, two))
+    own, others = (dict(named_leaves("out", of)) for of in outs)
+    precise = [
+        dict(zip(of, run.results, strict=False))  # an injected program has its ctx, too
+        for run, of in zip(runs, (own, others), strict=True)
+    ]
     for name in dict.fromkeys((*own, *others)):
         if not (name in own and name in others):
             what = f"is in {'a' if name in own else 'b'} only"
             found.append(Difference(name, None, "", (), None, None, math.nan, what, "", "", name))
             continue
         leaves = [jnp.asarray(of[name]) for of in (own, others)]
-        (a, b), dtypes = map(_numbers, leaves), [leaf.dtype for leaf in leaves]
+        (a, b), dtypes = map(_numbers, leaves), [of.get(name) for of in precise]
         end = (name, None, "")
         if a.shape != b.shape:
             what = f"{list(a.shape)} and {list(b.shape)}"

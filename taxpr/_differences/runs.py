@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import PyTree
+from taxpr._differences.precision import precisions
 from taxpr._errors import ArgumentError, name_of
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._programs.functions import trace
@@ -92,6 +93,13 @@ class Run:
         if isinstance(self.program, Injected):
             args = (self.program.ctx, *args)
         self._args, self._kwargs = args, kwargs
+        self._precise, self.results = precisions(self.program.jaxpr)
+
+    def precision(self, part: Part) -> Any:
+        """The coarsest type that a value was computed in; its own if it is none of floats."""
+        dtype = part.kept.dtype
+        inexact = jnp.issubdtype(dtype, jnp.inexact)
+        return self._precise.get(part.address, dtype) if inexact else dtype
 
     def record(self, where: Selector, memory: int | None) -> tuple[list[Part], PyTree, list[str]]:
         """What it kept, with the names of variables that are known, its result, and notes."""

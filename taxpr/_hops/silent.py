@@ -1,5 +1,7 @@
 """Remove side effects that no result needs, so that an extra run of a jaxpr does not print."""
 
+import jax
+
 from taxpr import _compat
 from taxpr._hops.table import nested_jaxprs, replace_nested
 from taxpr._primitives.tag import is_tag
@@ -30,6 +32,7 @@ def _silent(eqn: _compat.JaxprEqn, used: set[_compat.Var]) -> _compat.JaxprEqn:
         effects = {e for e in new.effects if e in left or _compat.is_ref_effect(e)}
         return new.replace(effects=effects)
     if used.isdisjoint(eqn.outvars) and not any(map(_compat.is_ref_effect, eqn.effects)):
-        [nothing] = _compat.open_jaxpr(_compat.make_jaxpr(_compat.jit(lambda: ()))()).eqns
+        with jax.disable_jit(False):
+            [nothing] = _compat.open_jaxpr(_compat.make_jaxpr(_compat.jit(lambda: ()))()).eqns
         return nothing.replace(source_info=eqn.source_info, ctx=eqn.ctx)
     return eqn

@@ -305,6 +305,49 @@ def test_what_is_tolerated_is_said():
     assert "Tolerated" not in str(first_difference(cancelling, "op by op")(X))
 
 
+def rounded(x):
+    part = x * x.astype(jnp.bfloat16)
+    total = jnp.sum(part.astype(jnp.float32) if part.dtype != jnp.float32 else part)
+
+    def step(c, k):
+        small = c.astype(jnp.bfloat16) * 3
+        wide = small.astype(jnp.float32) + k
+        return wide, wide
+
+    return total, jax.lax.scan(step, jnp.float32(0.7), X)
+
+
+def test_what_is_computed_from_bfloat16_is_no_more_precise():
+    def shifted(factor):
+        def f(x):
+            wide = x.astype(jnp.bfloat16).astype(jnp.float32) * 1.5 * factor
+            other = jnp.sin(X) * factor
+            return wide, other
+
+        return f
+
+    for other in (1.01, 1.0):
+        found = first_difference(shifted(1.0), shifted(other))(X)
+        # What has nothing from bfloat16 is compared as before.
+        assert [row.variable for row in found.rows] == ["other", "out[1]"][: 2 * (other > 1)]
+    assert [row.variable for row in first_difference(shifted(1.0), shifted(1.2))(X).rows] == [
+        *("wide", "other", "out[0]", "out[1]")
+    ]
+    with jax.numpy_dtype_promotion("standard"):
+        assert not first_difference(rounded, "op by op")(X)
+        assert not first_difference(rounded, "bfloat16")(X)
+        assert not first_difference(rounded, "float64")(X)
+
+
+def test_op_by_op_goes_through_prints(capfd):
+    def f(x):
+        jax.lax.cond(x.sum() > 0, lambda: jax.debug.print("{}", x), lambda: None)
+        y = x * 2
+        return y
+
+    assert not first_difference(f, "op by op")(X)
+
+
 def test_answers_are_shown():
     found = first_difference(model, refactored)(X)
     assert found.chart().text()
@@ -318,6 +361,9 @@ def test_answers_are_shown():
         (lambda: first_difference(model, "three")(X), "'three' is no way to run something"),
         (lambda: first_difference(model, "int32")(X), "'int32' is no way to run something"),
         (lambda: first_difference(3, model)(X), "not a function"),
+        (lambda: first_difference(model)(X), "two inputs, and was given 1"),
+        (lambda: first_difference(model, model, atol=-1.0), r"atol=-1\.0 is no tolerance"),
+        (lambda: first_difference(model, model, rtol=float("nan")), "rtol=nan is no tolerance"),
         (lambda: first_difference(lambda p, x: p * x)(X, X), "a tuple of all arguments"),
         (
             lambda: first_difference(cancelling, "bfloat16")(1.0),
