@@ -109,6 +109,8 @@ class Run:
             rec = watch(self.program, where, keep="values", memory=memory)(
                 *self._args, **self._kwargs
             )
+        if not rec.complete:
+            raise KeyboardInterrupt
         names: dict[str, str] = {}
         for one in self.program.variables():
             names.setdefault(one.address, one.short)

@@ -156,6 +156,8 @@ def flow(
 
     def flowing(*args: PyTree, **kwargs: PyTree) -> Flow:
         rec = watched(*args, **kwargs)
+        if not rec.complete:
+            raise KeyboardInterrupt
         groups: dict[Any, list[Part]] = {}
         back: dict[tuple[str, str], Part] = {}
         for part in rec.parts:

@@ -23,16 +23,16 @@ from taxpr._variables.table import Variable
 
 np: Any = numpy  # which leaves types of arrays unknown
 
-# Name, results, parts, skipped places, notes.
-Contents = tuple[str, Any, list[Part], tuple[Skipped, ...], tuple[str, ...]]
+# Name, results, parts, skipped places, notes, whether it is complete.
+Contents = tuple[str, Any, list[Part], tuple[Skipped, ...], tuple[str, ...], bool]
 
 _VERSION = 1
 _ABOUT = "about"
 
 
 def write(path: str | pathlib.Path, contents: Contents) -> None:
-    """Write name, results, parts, skipped places and notes of a recording to a file."""
-    called, result, parts, skipped, notes = contents
+    """Write the contents of a recording to a file."""
+    called, result, parts, skipped, notes, complete = contents
     arrays: dict[str, Any] = {}
     about: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
@@ -62,6 +62,7 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
         "taxpr": _VERSION,
         "name": called,
         "notes": notes,
+        "complete": complete,
         "skipped": [dataclasses.asdict(one) for one in skipped],
         "parts": about,
         "out": out,
@@ -129,7 +130,8 @@ def read(path: str | pathlib.Path) -> Contents:
         Skipped(one["reason"], one["primitive"], tuple(one["addresses"]))
         for one in about["skipped"]
     )
-    return about["name"], out, parts, skipped, tuple(about["notes"])
+    notes = tuple(about["notes"])
+    return about["name"], out, parts, skipped, notes, about.get("complete", True)
 
 
 def _part(one: Mapping[str, Any], arrays: Mapping[str, Any], kept: dict[int, Kept]) -> Part:

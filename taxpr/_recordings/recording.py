@@ -82,6 +82,7 @@ class Recording:
         parts: What was kept, in the order of execution.
         skipped: What could not be read, with the reasons.
         notes: How it was kept, in sentences.
+        complete: Whether it was not interrupted.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -102,9 +103,10 @@ class Recording:
         parts: Sequence[Part],
         skipped: tuple[Skipped, ...],
         notes: tuple[str, ...],
+        complete: bool = True,
     ) -> None:
         self.name, self.out, self.parts = name, out, tuple(parts)
-        self.skipped, self.notes = skipped, notes
+        self.skipped, self.notes, self.complete = skipped, notes, complete
 
     def __getitem__(self, key: str | Var) -> Recorded:
         if isinstance(key, str):
@@ -128,6 +130,7 @@ class Recording:
             known = (part.name for part in self.parts)
             raise SelectorError(
                 f"the recording of {self.name} has no {key!r}."
+                + "".join(f" {note}" for note in self.notes if not self.complete)
                 + nearest(where.text, dict.fromkeys(known))
             )
         paths = {one.path for one in found}
@@ -196,17 +199,22 @@ class Recording:
         Args:
             path: The file.
         """
-        write(path, (self.name, self.out, list(self.parts), self.skipped, self.notes))
+        parts = list(self.parts)
+        write(path, (self.name, self.out, parts, self.skipped, self.notes, self.complete))
 
     def __repr__(self) -> str:
-        names = self.keys()
-        more = f" … {len(names) - 8} more" if len(names) > 8 else ""
-        return f"<recording of {self.name}: {', '.join(names[:8])}{more}>"
+        return f"<recording of {self.name}: {few(self.keys())}>"
 
     def _repr_mimebundle_(self, **more: object) -> dict[str, str]:
         del more
         table: Any = self.table()
         return table._repr_mimebundle_()
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" … {len(names) - 8} more" if len(names) > 8 else ""
+    return f"{', '.join(names[:8])}{more}"
 
 
 def load_recording(path: str | pathlib.Path) -> Recording:

@@ -11,6 +11,7 @@ import jax
 import numpy
 
 from taxpr import _compat
+from taxpr._answers.progress import Progress
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._engine.hand_out import Summary, hand_out
 from taxpr._engine.hop_thread import ThreadedJaxpr
@@ -67,11 +68,13 @@ class Ran:
         out: The results of the program, flat.
         kept: What was kept, by the addresses of the values.
         notes: How it was kept, in sentences.
+        complete: Whether it was not interrupted.
     """
 
     out: list[Array]
     kept: dict[str, Kept]
     notes: tuple[str, ...]
+    complete: bool = True
 
 
 def run(
@@ -81,6 +84,8 @@ def run(
     keep: str,
     memory: int | None,
     reduction: Reduction = STATS,
+    *,
+    partly: bool = False,
 ) -> Ran:
     """Run a program and keep values.
 
@@ -91,9 +96,11 @@ def run(
         keep: ``"auto"``, ``"values"`` or ``"stats"``.
         memory: As for `watch`.
         reduction: What is kept of a value if not all of it.
+        partly: Whether what is done is returned where the run is interrupted after a pass.
 
     Raises:
         ArgumentError: If memory does not suffice for the values that must be kept.
+        KeyboardInterrupt: If it is interrupted.
     """
     device = _device(flat)
     room = budget(memory, device)
@@ -110,16 +117,24 @@ def run(
     steps, notes = _STEPS, list[str]()
     out, found = runner.run(rest, steps)
     looped = [one for one in rest if _whiles(one)]
-    while full := [one for one in looped if _is_full(one, found[one.address])]:
+    while not runner.stopped:
+        full = [one for one in looped if _is_full(one, found[one.address])]
+        if not full:
+            break
         more = max(_steps_wanted(one, found[one.address], steps) for one in full)
         if not runner.repeatable or more > _MOST_STEPS or runner.too_many(looped, more):
             notes.append(f"Of while loops only the first {steps} iterations were kept.")
             break
+        found |= runner.run(looped, more)[1]
+        if runner.stopped:
+            notes.append(f"Stopped: of some while loops only {steps} iterations are here.")
         steps = more
-        found |= runner.run(looped, steps)[1]
+    if runner.stopped and not partly:
+        raise KeyboardInterrupt
     for one in rest:
-        kept[one.address] = runner.kept(one, found[one.address])
-    return Ran(out, kept, (*runner.notes, *notes))
+        if one.address in found:
+            kept[one.address] = runner.kept(one, found[one.address])
+    return Ran(out, kept, (*runner.notes, *notes), not runner.stopped)
 
 
 def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
@@ -290,6 +305,7 @@ class _Runner:
         # Whether a second run has no effects that are seen, such as those of a callback.
         self.repeatable = not _compat.open_jaxpr(self._again).effects
         self.notes: tuple[str, ...] = ()
+        self.stopped = False
 
     def too_many(self, values: Sequence[Value], steps: int) -> bool:
         """Whether so many iterations of while loops have no room, as what is kept of them."""
@@ -299,18 +315,27 @@ class _Runner:
         return sum(each * _times(one, steps) for one in values) > max(self._room, _SMALL)
 
     def run(self, values: Sequence[Value], steps: int) -> tuple[list[Array], dict[str, _Found]]:
-        """The results of the program, and what it kept of each value."""
+        """The results of the program, and what it kept of each value.
+
+        After the first pass of all, an interruption ends it and sets `stopped`.
+        """
         groups, summed, whole = self._passes(values, steps)
+        groups = groups or [[]]
         out: list[Array] = []
         found: dict[str, _Found] = {}
-        for group in groups or [[]]:
-            now, of_pass = self._pass(group, {one.address for one in summed}, steps)
-            out = now or out
-            if not whole:
-                of_pass = self._summed(group, of_pass)
-            elif len(groups) > 1:
-                of_pass = {key: one.on_host() for key, one in of_pass.items()}
-            found |= of_pass
+        begun = self._ran
+        with Progress("watch", len(groups)) as progress:
+            for group in progress.over(groups):
+                now, of_pass = self._pass(group, {one.address for one in summed}, steps)
+                out = now or out
+                if not whole:
+                    of_pass = self._summed(group, of_pass)
+                elif len(groups) > 1:
+                    of_pass = {key: one.on_host() for key, one in of_pass.items()}
+                found |= of_pass
+        self.stopped = progress.stopped
+        if self.stopped and not (begun or progress.done):
+            raise KeyboardInterrupt
         return out, found
 
     def _passes(

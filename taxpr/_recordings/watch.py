@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from taxpr._programs.program import Program
 from taxpr._recordings.axes import UNTOLD, conditions, with_lanes
 from taxpr._recordings.cotangents import with_gradient
 from taxpr._recordings.recorded import Part
-from taxpr._recordings.recording import Recording
+from taxpr._recordings.recording import Recording, few
 from taxpr._recordings.run import Kept, Ran, run
 from taxpr._recordings.wanted import Wanted, wanted
 from taxpr._sites.criteria import Selector
@@ -57,7 +58,9 @@ def watch(
             that begins with the loss will do. This is another run, of the gradient.
 
     Returns:
-        A function of the arguments of ``f`` that returns a `Recording`.
+        A function of the arguments of ``f`` that returns a `Recording`. Where it takes several
+        passes, a `KeyboardInterrupt` after the first one keeps what is done; `Recording.notes`
+        names the rest.
 
     Raises:
         SelectorError: If nothing is selected.
@@ -98,16 +101,23 @@ def _watching(
         program = program_of(*args, **kwargs)
         flat = program.flat(args, kwargs)
         chosen, skipped = wanted(program, where)
-        ran, parts = _kept(program, flat, chosen, keep, memory)
-        out, notes = program.result(ran.out), ran.notes
+        ran, parts, left = _kept(program, flat, chosen, keep, memory)
+        out, notes, complete = program.result(ran.out), ran.notes, ran.complete
         if grads:
-            gradient, back = with_gradient(program, chosen)
-            ran, more = _kept(gradient, flat, back, keep, memory)
-            parts += more
-            notes = tuple(dict.fromkeys((*notes, *ran.notes)))
-            if len(more) < len(chosen):
-                notes += (f"{len(chosen) - len(more)} values have no cotangent.",)
-        return Recording(program.name, out, parts, skipped, notes)
+            left.append("any cotangent")
+        if grads and complete:
+            complete = False
+            with contextlib.suppress(KeyboardInterrupt):
+                gradient, back = with_gradient(program, chosen)
+                ran, more, left = _kept(gradient, flat, back, keep, memory)
+                parts += more
+                notes = tuple(dict.fromkeys((*notes, *ran.notes)))
+                if len(back) < len(chosen):
+                    notes += (f"{len(chosen) - len(back)} values have no cotangent.",)
+                complete = ran.complete
+        if left:
+            notes += (f"Stopped before it kept {few(left)}.",)
+        return Recording(program.name, out, parts, skipped, notes, complete)
 
     return watched
 
@@ -118,16 +128,22 @@ def _kept(
     chosen: Sequence[Wanted],
     keep: str,
     memory: int | None,
-) -> tuple[Ran, list[Part]]:
+) -> tuple[Ran, list[Part], list[str]]:
+    """What a run kept of what was chosen, and the names of what it did not come to."""
     reads = {one.read.address: one.read for one in chosen}
     batched = conditions(reads.values())
     reads |= {address: value_at(program.jaxpr, address) for address in batched.values()}
-    ran = run(program, flat, list(reads.values()), keep, memory)
-    ends = {loop: (address, ran.kept[address]) for loop, address in batched.items()}
+    ran = run(program, flat, list(reads.values()), keep, memory, partly=True)
+    unknown = Kept((), (), None)
+    ends = {loop: (address, ran.kept.get(address, unknown)) for loop, address in batched.items()}
     parts: list[Part] = []
+    left: list[str] = []
     untold: list[str] = []
     for one in chosen:
-        kept = ran.kept[one.read.address]
+        kept = ran.kept.get(one.read.address)
+        if kept is None:
+            left.append(one.name)
+            continue
         mapped = one.variable.mapped if one.variable else ()
         told = with_lanes(kept, one.read, mapped, ends)
         untold += [one.name] if told is None else []
@@ -136,7 +152,7 @@ def _kept(
     if untold:
         names = ", ".join(dict.fromkeys(untold))
         ran = dataclasses.replace(ran, notes=(*ran.notes, UNTOLD.format(names=names)))
-    return ran, parts
+    return ran, parts, left
 
 
 def _part(one: Wanted, kept: Kept, mapped: tuple[int, ...]) -> Part:

@@ -15,6 +15,7 @@ from jax import lax
 
 import taxpr
 from taxpr import var
+from taxpr._recordings.run import _Runner
 
 X = jnp.arange(1.0, 5.0)
 
@@ -438,3 +439,88 @@ def test_a_tag_and_a_variable_of_one_name_are_told_apart():
         np.testing.assert_allclose(rec["h"].value, np.sin(np.ones(2)), rtol=1e-6)
         np.testing.assert_allclose(rec["f.h"].value, 2 * np.sin(np.ones(2)), rtol=1e-6)
         np.testing.assert_allclose(rec[taxpr.var("h")].value, rec["f.h"].value)
+
+
+# ---- interrupted ------------------------------------------------------------------------------
+
+
+def in_three_passes(x):
+    a = x + 1
+    b = a * 2
+    c = b - 3
+    return c.sum()
+
+
+def stops_in(monkeypatch, last):
+    """Interrupt a pass of recordings, counted over all of them from 1."""
+    passes, every = [], _Runner._pass
+
+    def one(self, *args):
+        passes.append(args)
+        if len(passes) == last:
+            raise KeyboardInterrupt
+        return every(self, *args)
+
+    monkeypatch.setattr(_Runner, "_pass", one)
+
+
+def test_what_is_interrupted_keeps_the_passes_that_are_done(monkeypatch, tmp_path):
+    x = np.arange(100, dtype=np.float32)
+    ask = taxpr.watch(in_three_passes, ["a", "b", "c"], keep="stats", memory=450)
+    whole = ask(x)
+    assert whole.complete
+    assert whole.keys() == ["a", "b", "c"]
+    stops_in(monkeypatch, 3)
+    rec = ask(x)
+    assert not rec.complete
+    assert rec.keys() == ["a", "b"]
+    assert float(rec.out) == float(whole.out)
+    for name, value in {"a": x + 1, "b": (x + 1) * 2}.items():
+        assert rec[name].stats().mean == pytest.approx(value.mean())
+    assert rec.notes[-1] == "Stopped before it kept c." == rec.table().notes[-1]
+    with pytest.raises(taxpr.SelectorError, match=r"has no 'c'.* Stopped before it kept c"):
+        _ = rec["c"]
+    rec.save(tmp_path / "part.npz")
+    loaded = taxpr.load_recording(tmp_path / "part.npz")
+    assert (loaded.complete, loaded.notes) == (False, rec.notes)
+
+
+@pytest.mark.parametrize("ask", [taxpr.watch, taxpr.find_nan, taxpr.flow])
+def test_without_one_pass_there_is_nothing_to_keep(monkeypatch, ask):
+    stops_in(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        ask(in_three_passes)(jnp.ones(100))
+
+
+def test_an_answer_is_made_of_all_or_nothing(monkeypatch):
+    stops_in(monkeypatch, 2)
+    with pytest.raises(KeyboardInterrupt):
+        taxpr.flow(in_three_passes)(jnp.ones(100))
+
+
+def test_the_values_stay_where_their_cotangents_are_interrupted(monkeypatch):
+    stops_in(monkeypatch, 2)
+    rec = taxpr.watch(in_three_passes, grads=True)(jnp.ones(3))
+    assert (rec.complete, rec["b"].value.tolist()) == (False, [4.0] * 3)
+    assert rec.notes == ("Stopped before it kept any cotangent.",)
+
+
+def test_the_first_iterations_stay_where_more_are_interrupted(monkeypatch):
+    def f(n):
+        def body(k):
+            k = k + 1
+            return k
+
+        return jax.lax.while_loop(lambda k: k < n, body, 0)
+
+    stops_in(monkeypatch, 2)
+    rec = taxpr.watch(f, taxpr.var("k", occurrence=1))(50)
+    assert (rec.complete, rec["k"].value.tolist()) == (False, [*range(1, 33)])
+    assert rec.notes == ("Stopped: of some while loops only 32 iterations are here.",)
+
+
+def test_many_passes_say_how_far_they_are(monkeypatch, capsys):
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr("taxpr._answers.progress.time.monotonic", lambda: next(clock))
+    taxpr.watch(in_three_passes, ["a", "b", "c"], keep="stats", memory=450)(jnp.ones(100))
+    assert "watch: 1 of 3, about 4 s left" in capsys.readouterr().err
