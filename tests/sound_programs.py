@@ -243,3 +243,25 @@ def ema(x, n):
     for i in range(3):
         total = total + x[i] * 0.5**i
     return total / n
+
+
+def _value(aval, number):
+    """A value of a type: small positive numbers, and so matrices that are no problem."""
+    if jnp.issubdtype(aval.dtype, jnp.integer) or aval.dtype == bool:
+        return jnp.ones(aval.shape, aval.dtype)
+    if not jnp.issubdtype(aval.dtype, jnp.inexact):
+        return jax.random.split(jax.random.key(0), aval.shape) if aval.shape else jax.random.key(0)
+    x = np.random.default_rng(number).uniform(0.1, 0.9, aval.shape)
+    square = len(aval.shape) == 2 and aval.shape[0] == aval.shape[1]
+    return jnp.asarray(x + x.T + 4 * np.eye(len(x)) if square else x, aval.dtype)
+
+
+def concrete(name):
+    """A program with values as its arguments."""
+    fn, types = PROGRAMS[name]
+    numbers = iter(range(99))
+
+    def given(one):
+        return _value(one, next(numbers)) if isinstance(one, jax.ShapeDtypeStruct) else one
+
+    return fn, jax.tree.map(given, types)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 from python_locals import number
-from sound_programs import PROGRAMS
+from sound_programs import PROGRAMS, concrete
 
 import taxpr
 from taxpr import find_nan
@@ -413,27 +413,9 @@ def test_sound_programs_do_not_alarm(fn):
         assert not find_nan(gradient)(X)
 
 
-def concrete(aval, number):
-    """A value of a type: small positive numbers, and so matrices that are no problem."""
-    if jnp.issubdtype(aval.dtype, jnp.integer) or aval.dtype == bool:
-        return jnp.ones(aval.shape, aval.dtype)
-    if not jnp.issubdtype(aval.dtype, jnp.inexact):
-        return jax.random.split(jax.random.key(0), aval.shape) if aval.shape else jax.random.key(0)
-    x = np.random.default_rng(number).uniform(0.1, 0.9, aval.shape)
-    square = len(aval.shape) == 2 and aval.shape[0] == aval.shape[1]
-    return jnp.asarray(x + x.T + 4 * np.eye(len(x)) if square else x, aval.dtype)
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_as_people_write_them_do_not_alarm(name):
-    fn, avals = PROGRAMS[name]
-    numbers = iter(range(99))
-
-    def given(one):
-        is_type = isinstance(one, jax.ShapeDtypeStruct)
-        return concrete(one, next(numbers)) if is_type else one
-
-    args = jax.tree.map(given, avals)
+    fn, args = concrete(name)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         found = find_nan(fn)(*args)
     assert not found, found

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sound_programs import PROGRAMS, concrete
 
 import taxpr
 from taxpr import _compat, first_difference
@@ -337,6 +338,14 @@ def test_what_is_computed_from_bfloat16_is_no_more_precise():
         assert not first_difference(rounded, "op by op")(X)
         assert not first_difference(rounded, "bfloat16")(X)
         assert not first_difference(rounded, "float64")(X)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sound_programs_agree_with_themselves_op_by_op(name):
+    fn, args = concrete(name)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        found = first_difference(fn, "op by op")(*args)
+    assert not found, found
 
 
 def test_op_by_op_goes_through_prints(capfd):
