@@ -1,7 +1,7 @@
 """Run one compiled program for many settings: in chunks that fit memory, over all devices."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +20,7 @@ _jax: Any = jax
 _MOST = 1024  # lanes at once, so that progress shows
 
 Run = Callable[[PyTree, PyTree], Any]
+Once = Callable[[Hashable, Callable[[], Any]], Any]
 
 
 class Done(NamedTuple):
@@ -45,6 +46,7 @@ def run_lanes(
     memory: int | None = None,
     chunk: int | None = None,
     progress: Tells = None,
+    once: Once = lambda what, make: make(),
 ) -> Done:
     """Run ``run(lane, args) -> number`` for each lane, along the leading axis of all leaves.
 
@@ -57,6 +59,7 @@ def run_lanes(
         memory: The bytes that the chunks may take on a device.
         chunk: The most lanes at once.
         progress: See `taxpr._answers.progress`.
+        once: Returns what was made for the same key and run before.
 
     Raises:
         ArgumentError: If the result is no real number, or one lane takes more than the memory.
@@ -68,7 +71,10 @@ def run_lanes(
     check_number(what, _jax.eval_shape(run, one, given[0]))
     devices = _devices(run, one, given[0])
     room = budget(memory, devices[0], what)
-    size, program, mapped = _compiled(what, run, lanes, given[0], devices, room, chunk or _MOST)
+    key = *map(_types, (lanes, given[0])), tuple(devices), room if memory else None, chunk
+    size, program, mapped = once(
+        key, lambda: _compiled(what, run, lanes, given[0], devices, room, chunk or _MOST)
+    )
     values: list[Any] = []
     share = _share(devices)
     chunks = itertools.product(range(len(given)), range(0, total, size))
@@ -84,6 +90,12 @@ def run_lanes(
     notes = () if mapped else ("Run one by one, as JAX cannot map this program.",)
     flat = np.concatenate(values) if values else np.zeros(0)
     return Done(flat, (*notes, *filter(None, [steps.note])), not steps.stopped)
+
+
+def _types(tree: PyTree) -> Hashable:
+    """What a program is compiled for."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple((jax.typeof(x), getattr(x, "sharding", None)) for x in leaves)
 
 
 def _first(lanes: PyTree) -> PyTree:

@@ -3,6 +3,7 @@
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from taxpr._sites.site import Site
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Each, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
-from taxpr._sweep.target import Metric, asked, collected, metric_of, plain_metric, sites_at
+from taxpr._sweep.target import Kept, Metric, asked, collected, metric_of, plain_metric, sites_at
 
 _RUNS = ("clean", "corrupted")
 
@@ -92,6 +93,8 @@ def patch(
         raise ArgumentError(f'patch: sources are "clean", "corrupted" or both, not {sources!r}.')
     of = where if isinstance(where, Each) else Each(where)
 
+    kept = Kept()
+
     def patched(program: Program, given: dict[str, tuple[Any, ...]]) -> Swept:
         name = program.name
         program, _, sites = sites_at("patch", program, of.where, options)
@@ -103,9 +106,10 @@ def patch(
                 f"patch: the {looped[0]} is in a while loop, whose values are kept for a number of "
                 "iterations that must be given: patch(..., max_steps=100)."
             )
-        values_of = collected(program, sites, max_steps, options)
+        once = functools.partial(kept.once, program)
+        values_of = once("values", lambda: collected(program, sites, max_steps, options))
         values = {run: values_of(given[run], {}) for run in _RUNS}
-        plain = {run: plain_metric("patch", program, given[run], {}, metric) for run in _RUNS}
+        plain = {run: plain_metric("patch", program, given[run], {}, metric, kept) for run in _RUNS}
         if plain["clean"] == plain["corrupted"]:
             raise ArgumentError(
                 f"patch: the metric is {plain['clean']} in both runs, so that nothing can be "
@@ -134,7 +138,7 @@ def patch(
         into: dict[str, str] = {"clean": "corrupted", "corrupted": "clean"}
         settings = [(contexts(run), given[into[run]]) for run in taken]
         more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
-        done = run_lanes("patch", run_at, places_of(points, sites), settings, **more)
+        done = run_lanes("patch", run_at, places_of(points, sites), settings, once=once, **more)
         places = place_rows(sites, points, of)
         axes, found = axes_of(places)
         rows: list[dict[str, Any]] = [{"source": run, **row} for run in taken for row in places]

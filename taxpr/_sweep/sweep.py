@@ -4,6 +4,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ from taxpr._programs.program import Program
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Each, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
-from taxpr._sweep.target import Metric, asked, collected, metric_of, plain_metric, sites_at
+from taxpr._sweep.target import Kept, Metric, asked, collected, metric_of, plain_metric, sites_at
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -72,7 +73,7 @@ def sweep(
         or the place, the ``metric``, and its ``change`` from the run without an injector; both are
         NaN where that run has no such iteration of a while loop. It has
         ``values``, an array of all numbers, with ``axes``, and ``baseline``. Where it is stopped,
-        what is done is kept.
+        what is done is kept. Called again with arrays of the same types it compiles nothing.
 
     Raises:
         ArgumentError: If the metric is no real scalar; if one run takes more than the memory; if
@@ -108,6 +109,8 @@ def sweep(
             "taxpr.scale, [0.0, 0.5]), or places one by one, sweep(f, taxpr.each(where), ...)."
         )
 
+    kept = Kept()
+
     def swept(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Swept:
         program, chosen, sites = sites_at("sweep", program, selector, options)
         points = points_of(sites, of) if of else [Point(0)]
@@ -126,9 +129,10 @@ def sweep(
             ctx["values"] |= lane
             return metric_of(injected, (ctx, *args[0]), args[1], metric)
 
-        more = {"memory": memory, "chunk": chunk}
-        done = run_lanes("sweep", run, lanes, [(args, kwargs)], progress=progress, **more)
-        plain = plain_metric("sweep", program, args, kwargs, metric)
+        once = functools.partial(kept.once, program)
+        more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
+        done = run_lanes("sweep", run, lanes, [(args, kwargs)], once=once, **more)
+        plain = plain_metric("sweep", program, args, kwargs, metric, kept)
         places = place_rows(sites, points, of) if of else [dict[str, Any]()]
         axes, found = axes_of(places) if of else (dict[str, list[str]](), [()])
         axes |= {name: _labels(one) for name, one in grid.items()}
@@ -138,7 +142,8 @@ def sweep(
         looped = any(step.is_while for site in sites for step in site.steps)
         if of and not isinstance(of.iterations, bool) and looped:  # only a run knows how often
             most = max(of.iterations, default=0) + 1
-            held = collected(program, sites, most, options)(args, kwargs)
+            values_of = once("values", lambda: collected(program, sites, most, options))
+            held = values_of(args, kwargs)
             fired = [fired_at(held[point.site], point) for point in points]
             done = without_idle(rows, [fired[k] for k, *_ in every], done)
         where_on = [(*found[k], *at) for k, *at in every]

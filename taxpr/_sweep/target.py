@@ -1,6 +1,6 @@
 """The program that `sweep` and `patch` run: its tags, its metric, and what `collect` says of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import jax
@@ -23,6 +23,7 @@ _jax: Any = jax
 
 Metric = Callable[[Any], Any]
 T = TypeVar("T")
+_KEPT = 8  # programs of a question
 
 
 def asked(target: Any, where: Any, args: Any, kwargs: Any, ask: Callable[[Program], T]) -> T:
@@ -47,6 +48,22 @@ def sites_at(
     return program, where, sites
 
 
+class Kept:
+    """What a question has made for programs, so that its next call compiles nothing."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, program: Program, what: Hashable, make: Callable[[], T]) -> T:
+        """What was made of a program's jaxpr under JAX's settings; else it is made now."""
+        key = program.jaxpr, what, _compat.trace_key()
+        made = self._made.get(key)
+        if made is None:
+            made = make()
+            self._made = dict([*self._made.items(), (key, made)][-_KEPT:])
+        return made
+
+
 def metric_of(program: Program, args: Any, kwargs: Any, metric: Metric | None) -> Any:
     """The metric of a run, as an array."""
     out = program(*args, **kwargs)
@@ -55,7 +72,7 @@ def metric_of(program: Program, args: Any, kwargs: Any, metric: Metric | None) -
 
 
 def plain_metric(
-    what: str, program: Program, args: Any, kwargs: Any, metric: Metric | None
+    what: str, program: Program, args: Any, kwargs: Any, metric: Metric | None, kept: Kept
 ) -> float:
     """The metric without a change."""
 
@@ -63,7 +80,8 @@ def plain_metric(
         return metric_of(program, args, kwargs, metric)
 
     check_number(what, _jax.eval_shape(run, args, kwargs))
-    return float(_jax.jit(run)(args, kwargs))
+    compiled = kept.once(program, "plain", lambda: _jax.jit(run))
+    return float(compiled(args, kwargs))
 
 
 def collected(

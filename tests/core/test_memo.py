@@ -251,3 +251,58 @@ def test_what_was_made_for_recordings_lives_no_longer_than_the_function():
     del f
     gc.collect()
     assert [one() for one in kept] == [None, None]
+
+
+def weighed(x):
+    def layer(x, w):
+        h = tag(jnp.tanh(w * x), name="h")
+        return x + h, None
+
+    return jax.lax.scan(layer, x, jnp.arange(1.0, 4.0))[0].sum()
+
+
+def weighed_by_hand(x, edit):
+    for k in range(3):
+        x = x + edit(k, np.tanh((k + 1) * x))
+    return x.sum()
+
+
+def test_the_same_sweep_of_other_arrays_compiles_nothing(compiled):
+    zeroed = taxpr.sweep(weighed, taxpr.each("h"), taxpr.zero())
+    halved = taxpr.sweep(weighed, "h", taxpr.scale, [0.5, 2.0])
+    first, other = np.float32([0.1, 0.2]), np.float32([0.3, -0.4])
+
+    def ask(x):
+        return [[row["metric"] for row in one(x).rows] for one in (zeroed, halved)]
+
+    def wanted(x):
+        off = [weighed_by_hand(x, lambda k, h, at=at: h * (k != at)) for at in range(3)]
+        return off, [weighed_by_hand(x, lambda k, h, by=by: h * by) for by in (0.5, 2.0)]
+
+    assert compiled(lambda: ask(first))
+    assert compiled(lambda: ask(other)) == 0
+    for x in (first, other, np.float32([1.0]), first):  # a shape of its own, and back
+        for found, right in zip(ask(x), wanted(x), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+def test_the_same_patch_of_other_arrays_compiles_nothing(compiled):
+    ask = taxpr.patch(weighed, taxpr.each("h"), sources="clean")
+    runs = [np.float32(x) for x in ([0.1, 0.2], [0.3, -0.4], [0.5, 0.9], [0.0, 1.5])]
+
+    def metrics(clean, corrupted):
+        return [row["metric"] for row in ask(clean, corrupted).rows]
+
+    def wanted(clean, corrupted):
+        held = []
+        weighed_by_hand(clean, lambda k, h: held.append(h) or h)
+        return [
+            weighed_by_hand(corrupted, lambda k, h, at=at: held[k] if k == at else h)
+            for at in range(3)
+        ]
+
+    assert compiled(lambda: metrics(*runs[:2]))
+    assert compiled(lambda: metrics(*runs[2:])) == 0
+    for pair in (runs[:2], runs[2:], ([1.0], [2.0])):
+        pair = [np.float32(x) for x in pair]
+        np.testing.assert_allclose(metrics(*pair), wanted(*pair), rtol=1e-5)
