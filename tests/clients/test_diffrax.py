@@ -1,6 +1,7 @@
 """Differential equations solved by diffrax."""
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -120,3 +121,25 @@ def within_reach(program, site):
     with pytest.raises(taxpr.RefusedError, match="does not inject into custom_vjp_call"):
         program.tag_at(site, name="slope").inject(count, 0)
     return False
+
+
+def test_a_nan_of_a_step_is_found_in_its_line_and_iteration():
+    class Field(eqx.Module):
+        mlp: eqx.nn.MLP
+
+        def __call__(self, t, y, args):
+            damping = jnp.sqrt(0.5 - t)
+            return self.mlp(y) - damping * y
+
+    field = Field(eqx.nn.MLP(2, 2, 4, 1, key=jax.random.key(0)))
+    params, static = eqx.partition(field, eqx.is_array)
+
+    def loss(params, y):
+        term = diffrax.ODETerm(eqx.combine(params, static))
+        found = diffrax.diffeqsolve(term, diffrax.Euler(), 0.0, 1.0, 0.25, y, max_steps=8)
+        return jnp.mean(found.ys**2)
+
+    row = taxpr.find_nan(loss)(params, jnp.ones(2)).rows[0]
+    # The fourth of the steps of a quarter begins at 0.75.
+    assert (row.what, row.variable, row.iteration) == ("NaN", "damping", (3,))
+    assert row.inputs[0].endswith(": -0.25")
