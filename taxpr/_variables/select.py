@@ -137,7 +137,8 @@ def _missed(variables: Sequence[Variable], named: Sequence[Variable], where: Var
         return (
             "the program knows no variables. Trace a function of your own with taxpr.trace(f, "
             "names=True), without another tool that uses sys.settrace, and select its variables "
-            "before inject, plant or collect make another program of it."
+            "before inject, plant or collect make another program of it. Code without a file has "
+            "none, as exec makes it: import it from a file, or define it in a cell."
         )
     if named:
         return f"it held other values: {_listed(named)}."

@@ -14,11 +14,15 @@ class Size(NamedTuple):
         eqns: The number of equations without tags.
         tags: The number of tags.
         others: The number of nested jaxprs, and of inputs, constants and outputs of jaxprs.
+        loops: The number of loops that are in no other loop of it.
+        loop: The equation of the first of these.
     """
 
     eqns: int = 0
     tags: int = 0
     others: int = 0
+    loops: int = 0
+    loop: Any = None
 
     @property
     def total(self) -> int:
@@ -56,10 +60,19 @@ class Sizes:
 
     def _count_eqn(self, eqn: Any) -> Size:
         inside, size = self.inside(eqn), _TAG if taxpr.is_tag(eqn) else _EQN
-        return size if inside is _NOTHING else total([size, inside])
+        if inside is _NOTHING:
+            return size
+        size = total([size, inside])
+        return size._replace(loops=1, loop=eqn) if is_loop(eqn) else size
 
 
 def total(sizes: Iterable[Size]) -> Size:
     """The sum of sizes."""
-    eqns, tags, others = zip(*sizes, strict=True)
-    return Size(sum(eqns), sum(tags), sum(others))
+    eqns, tags, others, loops, firsts = zip(*sizes, strict=True)
+    first = next((loop for loop in firsts if loop is not None), None)
+    return Size(sum(eqns), sum(tags), sum(others), sum(loops), first)
+
+
+def is_loop(eqn: Any) -> bool:
+    """Whether an equation is a scan or a while loop, or another that says so of its jaxprs."""
+    return any(nested.back or "length" in nested.facts for nested in taxpr.nested_jaxprs(eqn))

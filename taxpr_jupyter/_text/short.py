@@ -51,20 +51,38 @@ def aval_text(aval: Any) -> str:
 def size_text(aval: Any) -> str:
     """` weak, 12 B`: the weak type and the size, which a label does not show."""
     weak = " weak" if getattr(aval, "weak_type", False) else ""
+    return f"{weak}, {quantity(size, 'B')}" if (size := _known_bytes(aval)) else weak
+
+
+def _known_bytes(aval: Any) -> int:
+    """Its size; 0 where its shape is known only at run time."""
     try:
-        return f"{weak}, {quantity(n_bytes(aval), 'B')}" if n_bytes(aval) else weak
-    except TypeError:  # its shape is known only at run time
-        return weak
+        return n_bytes(aval)
+    except TypeError:
+        return 0
 
 
-def avals_text(avals: Sequence[Any], most: int = 2) -> str:
-    """Types: `f32[3,4], i32[]`, `3×f32[3]`, or the first ones and the number of the others."""
+def avals_text(avals: Sequence[Any], most: int = 2, largest: bool = False) -> str:
+    """Types in one line of a label: `f32[3,4], i32[]`, `3×f32[3]`, or `f32[3,4], +4` of many.
+
+    Args:
+        avals: The types.
+        most: How many are told of many.
+        largest: Whether these are the largest; otherwise the first ones.
+    """
     texts = [aval_text(aval) for aval in avals]
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"{len(texts)}×{texts[0]}"
-    if len(texts) > most + 1:
-        texts[most:] = [f"+{len(texts) - most}"]
-    return ", ".join(texts)
+    text = ", ".join(texts)
+    if len(texts) <= most + 1 and len(text) <= LINE:
+        return text
+    if largest:
+        texts = [aval_text(one) for one in sorted(avals, key=_known_bytes, reverse=True)]
+    for shown in range(min(most, len(texts) - 1), 0, -1):
+        text = ", ".join([*texts[:shown], f"+{len(texts) - shown}"])
+        if len(text) <= LINE:
+            break
+    return text
 
 
 def scalar_text(value: Any) -> str | None:

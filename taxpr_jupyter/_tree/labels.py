@@ -138,8 +138,9 @@ def _sides(sizes: Sequence[Any]) -> str:
 def _result_lines(eqn: Any, name: str = "") -> list[str]:
     """The types of the results with their variables; no line where there are none."""
     text = short.avals_text([var.aval for var in eqn.outvars])
-    texts = [f"{name}: {text}"] if name and len(eqn.outvars) == 1 else [name, text]
-    return [short.shortened(text, short.LINE) for text in texts if text]
+    if name and len(eqn.outvars) == 1:
+        name, text = "", f"{short.shortened(name, max(short.LINE - len(text) - 2, 8))}: {text}"
+    return [short.shortened(text, short.LINE) for text in (name, text) if text]
 
 
 def _param_lines(params: Mapping[str, Any]) -> list[str]:
@@ -244,9 +245,14 @@ def _counted(items: Sequence[Any]) -> str:
 
 
 def content(size: Size) -> str:
-    """`23 equations · 2 tags`."""
+    """`23 equations · 2 tags · scan ×5`: how much, and the loops in it."""
     texts = [count_of(size.eqns, "equation")] if size.eqns or not size.tags else []
     texts += [count_of(size.tags, "tag")] if size.tags else []
+    if size.loops > 1:
+        texts.append(count_of(size.loops, "loop"))
+    elif size.loop is not None:
+        trips = taxpr.nested_jaxprs(size.loop)[-1].trips
+        texts.append(size.loop.primitive.name + (f" ×{trips}" if trips is not None else ""))
     return " · ".join(texts)
 
 
@@ -261,7 +267,7 @@ def hop_lines(eqn: Any, size: Size, source: str = "", name: str = "") -> list[st
 
 def group_lines(item: Item, size: Size, leaving: Sequence[Any]) -> list[str]:
     """The label of a folded group: its title, what it is, how much, and what leaves it."""
-    types = short.avals_text([var.aval for var in leaving], most=1)
+    types = short.avals_text([var.aval for var in leaving], most=1, largest=True)
     lines = [*filter(None, (item.note, content(size), types))]
     if item.kind in SOURCE:
         return [*source_lines(item.title), *(short.shortened(line, short.LINE) for line in lines)]

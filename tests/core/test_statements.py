@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import linecache
+import py_compile
 import re
 import sys
 
@@ -196,6 +197,49 @@ def test_a_file_that_is_gone_and_code_without_a_file(imported):
     for fn in (module.f, made["f"]):
         one = taxpr.statements_of(taxpr.trace(fn)(1.0).eqns[0])[0]
         assert (one.function, one.line, one.text) == ("f", 4, "")
+
+
+LOOP = """import jax, jax.numpy as jnp
+
+def f(x):
+    y = jnp.sin(x) * 2
+    def step(c, v):
+        new = c + v
+        return new, new
+    return jax.lax.scan(step, 0.0, y)[1]
+"""
+
+
+def test_a_pyc_alone_has_variables_and_no_text(tmp_path, monkeypatch):
+    path = tmp_path / "only_compiled.py"
+    path.write_text(LOOP)
+    py_compile.compile(str(path), cfile=f"{path}c", doraise=True)
+    path.unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+    f = importlib.import_module("only_compiled").f
+    program = taxpr.trace(f, names=True)(X[0])
+    assert {text for _, text, _ in told(program)} == {""}
+    assert "of which the source is not known: f, f.<locals>.step" in program.source()
+    assert [(one.short, one.line) for one in program.variables()] == [
+        ("f.x", 3),
+        ("f.y", 4),
+        ("step.c", 5),
+        ("step.v", 5),
+        ("step.new", 6),
+    ]
+    values = program.collect(taxpr.var("new"))(X[0])[1]["new"]
+    assert values.tolist() == pytest.approx(jnp.cumsum(jnp.sin(X[0]) * 2).tolist())
+
+
+def test_frozen_code_has_neither_variables_nor_text():
+    made = {}
+    exec(compile(LOOP, "<frozen model>", "exec"), made)
+    program = taxpr.trace(made["f"], names=True)(X[0])
+    assert {text for _, text, _ in told(program)} == {""}
+    assert "of which the source is not known: f, f.<locals>.step" in program.source()
+    assert program.variables() == []
+    with pytest.raises(taxpr.SelectorError, match="Code without a file has none, as exec makes it"):
+        program.collect(taxpr.var("new"))
 
 
 def test_what_an_import_hook_has_rewritten_is_not_believed(tmp_path):

@@ -438,7 +438,7 @@ def test_a_small_program_is_open_and_can_be_folded():
     assert scan.kind == "hop"
     assert scan.fold == scan.address
     assert scan.lines[0] == "scan ×3"
-    assert re.fullmatch(r"\d+ equations · 4 tags", scan.lines[1])
+    assert re.fullmatch(r"\d+ equations · 4 tags · while", scan.lines[1])
     assert folded.counts.folded[scan.address] == picture.counts.total - 2
     assert folded.unfolded == {"0:jit"}
 

@@ -1,0 +1,92 @@
+"""What the labels of folded nodes say."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.core import ShapedArray
+
+import taxpr
+from taxpr_jupyter import draw
+from taxpr_jupyter._text.short import LINE, avals_text
+from taxpr_jupyter._tree.labels import eqn_lines
+
+F32, I32 = jnp.float32, jnp.int32
+
+
+def step(carry, x):
+    return jnp.sin(carry) + x, carry
+
+
+def once(x):
+    return jax.lax.scan(step, x, jnp.ones(6))[0]
+
+
+def until(x):
+    return jax.lax.while_loop(lambda x: x < 3, lambda x: x + 1, x)
+
+
+def nested(x):
+    return jax.lax.scan(lambda c, v: (once(c) + v, None), x, jnp.ones(2))[0]
+
+
+def branches(x):
+    return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "said"),
+    [
+        (once, "scan ×6"),
+        (until, "while"),
+        (nested, "scan ×2"),  # the outer one
+        (lambda x: once(x) + until(x), "2 loops"),
+        (lambda x: jax.lax.map(jnp.sin, x * jnp.ones(4)), "scan ×4"),  # carries nothing
+        (branches, None),
+        (jax.checkpoint(jnp.sin), None),
+    ],
+)
+def test_what_is_folded_says_its_loops(fn, said):
+    (call,) = draw(jax.jit(fn), 1.0, fold=["0:jit"]).picture.nodes[1:-1]
+    number, *more = call.lines[1].split(" · ")
+    assert number.endswith(("equation", "equations"))
+    assert more == ([said] if said else [])
+
+
+def test_a_loop_does_not_say_itself():
+    drawing = draw(nested, 1.0, fold=["1:scan"])
+    scan = drawing.picture.find("1:scan")
+    assert scan.lines[0] == "scan ×2"
+    assert scan.lines[1].endswith(" equations · scan ×6")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "how", "text"),
+    [
+        ([], {}, ""),
+        ([(3,)], {}, "f32[3]"),
+        ([(3,)] * 3, {}, "3×f32[3]"),
+        ([(3,), (), (4,)], {}, "f32[3], f32[], f32[4]"),
+        ([(), (3,), (4, 4), (2,)], {}, "f32[], f32[3], +2"),
+        ([(), (3,), (4, 4), (2,)], {"most": 1, "largest": True}, "f32[4,4], +3"),
+        ([(), (4, 4)], {"most": 1, "largest": True}, "f32[], f32[4,4]"),
+        # No type is cut where another one can be left out.
+        ([(2, 7, 32), (2, 1, 32), (2, 7, 1)], {}, "f32[2,7,32], f32[2,1,32], +1"),
+        ([(1000, 1000, 1000), (1000, 1000, 7)], {}, "f32[1000,1000,1000], +1"),
+    ],
+)
+def test_types_in_a_line(shapes, how, text):
+    found = avals_text([ShapedArray(shape, F32) for shape in shapes], **how)
+    assert found == text
+    assert len(found) <= LINE
+
+
+def test_the_largest_of_what_leaves_stands_first():
+    avals = [ShapedArray((), I32), ShapedArray((2, 8), F32), ShapedArray((3,), F32)]
+    assert avals_text(avals, most=1, largest=True) == "f32[2,8], +2"
+
+
+def test_a_long_name_leaves_its_type_whole():
+    eqn = taxpr.trace(jnp.sin)(jnp.ones((8, 32))).eqns[0]
+    line = eqn_lines(eqn, name="state['vector_quantizer']['embeddings']")[-1]
+    assert line.endswith("']: f32[8,32]")
+    assert len(line) <= LINE
