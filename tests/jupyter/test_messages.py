@@ -33,7 +33,7 @@ def double(ctx, token, params):
         ("%%taxpr\ndef g():\n    pass", r"ends with a statement \(function definition\)"),
         ("%%taxpr\nfor i in x:\n    f(i)", r"ends with a statement \(for\)"),
         ("%taxpr --nme p f(x)", r"Unknown option --nme: did you mean --name\? The options are --n"),
-        ("%taxpr --q f(x)", r"Unknown option --q: The options are --name, --text, --static"),
+        ("%taxpr --q f(x)", r"Unknown option --q: The options are --name, --names, --text, "),
         ("%taxpr --name", r"--name needs a value: --name NAME"),
         ("%taxpr --text=1 f(x)", r"--text takes no value"),
         ("%taxpr --budget many f(x)", r"argument --budget: invalid int value: 'many'"),
