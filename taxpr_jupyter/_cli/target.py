@@ -1,5 +1,6 @@
 """Load a function by `package.module:function`, `path/file.py:function`, `module:obj.method`."""
 
+import functools
 import importlib
 import importlib.util
 import pathlib
@@ -58,6 +59,11 @@ def _from_file(place: str) -> Any:
     file = pathlib.Path(place).resolve()
     if not file.is_file():
         raise PanelError(f"There is no file {place}")
+    return _executed(file, file.stat().st_mtime_ns)
+
+
+@functools.cache  # a function and its arguments may be of one file, whose classes are made once
+def _executed(file: pathlib.Path, _changed: int) -> Any:
     # Put its folder on the path, as when Python runs it.
     sys.path[:0] = [str(file.parent), str(pathlib.Path.cwd())]
     spec = importlib.util.spec_from_file_location(file.stem, file)

@@ -164,6 +164,17 @@ def test_a_static_argument(folder, capsys, how):
     assert "f32[2,3] = broadcast_in_dim" in capsys.readouterr().out
 
 
+def test_a_function_and_its_arguments_of_one_file_share_its_classes(folder, capsys):
+    (folder / "pairs.py").write_text(
+        "import typing\n"
+        "class Pair(typing.NamedTuple):\n    a: float\n    b: float\n"
+        "def add(pair):\n    assert isinstance(pair, Pair)\n    return pair.a + pair.b\n"
+        "def example():\n    return (Pair(1.0, 2.0),)\n"
+    )
+    assert main(["text", "pairs.py:add", "--args-from", "pairs.py:example"]) == 0
+    assert capsys.readouterr().out.startswith("add: 1 equation")
+
+
 def test_grad(folder, capsys):
     assert main(["text", *LOSS, "--grad"]) == 0
     from model import loss
