@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from jax.extend.core import primitives
+
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Token
@@ -247,10 +249,15 @@ class _Cleaned:
                 continue
             if (token := token_of(eqn)) is not None:
                 changed = True
-                if not is_tag(eqn) or token not in self._chosen:
+                variable = self._chosen.get(token) if is_tag(eqn) else None
+                if is_tag(eqn) and _compat.is_literal(eqn.invars[0]):
+                    # What flows back is a number, as to a result: an equation gives it an address.
+                    held = [_compat.fresh_var(eqn.outvars[0].aval)]
+                    eqns.append(_copied(eqn, held))
+                    eqn = eqn.replace(invars=held)
+                if variable is None:
                     now.update(zip(eqn.outvars, eqn.invars, strict=True))
                     continue
-                variable = self._chosen[token]
                 more = {"user": (("name", variable.name),), "variable": variable}
                 eqn = eqn.replace(params={**eqn.params, **more})
             used.update(map(id, eqn.invars))
@@ -269,6 +276,12 @@ class _Cleaned:
             if changed
             else (jaxpr, False)
         )
+
+
+def _copied(eqn: Any, outvars: list[Any]) -> Any:
+    """An equation that copies what this one reads."""
+    copy_p: Any = primitives.copy_p
+    return eqn.replace(primitive=copy_p, params={}, outvars=outvars)
 
 
 _PROGRAM = Address()
@@ -308,10 +321,12 @@ class _Found:
                 continue
             if (token := token_of(eqn)) is not None:
                 [old], [new] = eqn.invars, eqn.outvars
-                if not _compat.is_literal(old):
+                if not _compat.is_literal(old) and old in at:
                     at[new] = at[old]
+                elif is_tag(eqn):
+                    at[new] = (home / next(local)[0]).value(0)
                 if is_tag(eqn):
-                    self.cotangents.setdefault(token, []).append(at.get(new, home))
+                    self.cotangents.setdefault(token, []).append(at[new])
                 continue
             address = home / next(local)[0]
             for nested in nested_jaxprs(eqn):

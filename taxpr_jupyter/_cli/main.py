@@ -199,8 +199,9 @@ def _draw(options: argparse.Namespace) -> int:
         heat=options.heat,
     )
     file = drawing.save(options.out)
-    print(f"{file}: {drawing.program.name}, {drawing.picture.counts}")
-    if drawing.note:
+    until = ", until an error" if error else ""
+    print(f"{file}: {drawing.program.name}, {drawing.picture.counts}{until}")
+    if drawing.note and not error:  # which is printed whole
         print(f"taxpr: {drawing.note}", file=sys.stderr)
     return _done(error)
 

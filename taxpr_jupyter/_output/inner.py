@@ -114,7 +114,12 @@ def inside(picture: Picture, address: str, total: int) -> Picture | None:
         picture,
         nodes=tuple(nodes),
         edges=tuple(
-            edge if edge.into in ids else dataclasses.replace(edge, into=None) for edge in edges
+            dataclasses.replace(
+                edge,
+                into=edge.into if edge.into in ids else None,
+                out_of=edge.out_of if edge.out_of in ids else None,
+            )
+            for edge in edges
         ),
         clusters=tuple(
             cluster if cluster.parent in ids else dataclasses.replace(cluster, parent=None)

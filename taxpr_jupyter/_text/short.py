@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -214,9 +213,9 @@ class Tooltips:
 
 
 def file_and_line(source: taxpr.Source) -> str:
-    """A source line: `model.py:12 in f`."""
+    """A source line: `model.py:12 in f`, or `cell 3, line 12 in f`."""
     # Without the folder, which differs between machines and notebook kernels.
-    return f"{PurePath(source.file).name}:{source.line} in {function_name(source)}"
+    return source.short
 
 
 def function_name(source: taxpr.Source) -> str:

@@ -290,3 +290,22 @@ def test_what_is_traced_so_is_not_mixed_with_what_is_not():
     assert "tag" not in str(program.jaxpr)
     assert not program.tags()
     assert np.array_equal(program(W, X), jax.grad(loss)(W, X))
+
+
+def test_what_flows_back_to_a_result_is_one():
+    """JAX writes it as a number, which no equation makes."""
+
+    def loss(x):
+        y = jnp.sin(x)
+        out = y * 3.0
+        return out
+
+    back = taxpr.cotangent("out")
+    doubled = taxpr.inject(jax.grad(loss), taxpr.scale(2.0), where=back)
+    assert doubled(doubled.init(1.0), 1.0)[0] == pytest.approx(6.0 * np.cos(1.0))
+    assert taxpr.watch(jax.grad(loss), where=back)(1.0)["∂ out"].value == 1.0
+    assert taxpr.watch(loss, grads=True)(1.0)["∂ out"].value == 1.0
+    assert taxpr.collect(jax.grad(loss), where=[back, taxpr.cotangent("y")])(1.0)[1] == {
+        "∂ out": 1.0,
+        "∂ y": 3.0,
+    }

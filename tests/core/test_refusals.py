@@ -32,7 +32,8 @@ KINDS = {name_of(kind): kind for kind in registered()}
 def test_every_refusal_is_here_or_in_the_shared_table():
     refused = {name for name, kind in KINDS.items() if registered()[kind].refusal}
     in_table = {"shard_map", "xla_pmap", "custom_jvp_call", "custom_vjp_call"}
-    assert refused <= set(REASONS) | in_table | set(HIJAX)
+    in_test_until_error = {"failed", "unfinished"}
+    assert refused <= set(REASONS) | in_table | in_test_until_error | set(HIJAX)
 
 
 @pytest.mark.parametrize("name", [name for name in REASONS if name in KINDS])

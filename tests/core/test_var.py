@@ -726,7 +726,6 @@ def test_a_text_that_is_a_variable_and_no_tag_offers_the_variable():
         lambda: program.collect(["t", "y"]),
         lambda: program.until("y"),
         lambda: program.axes("y"),
-        lambda: program.plant({"y": X}),
         lambda: program.tags("y"),
         lambda: program.tag_at("y", name="a"),
         lambda: taxpr.find_values(program, "y"),
