@@ -170,11 +170,21 @@ class Comparison:
         return self._refolded(address, side, True)
 
     def fold(self, address: str, side: Side = "after") -> Comparison:
-        """A comparison with an equation or group closed on both sides; see `unfold`."""
+        """A comparison with an equation or group closed on both sides.
+
+        Args:
+            address: As for `unfold`.
+            side: As for `unfold`.
+        """
         return self._refolded(address, side, False)
 
     def toggled(self, address: str, side: Side) -> Comparison:
-        """The other of `unfold` and `fold`."""
+        """A comparison with an equation or group closed if it is open, else open, on both sides.
+
+        Args:
+            address: As for `unfold`.
+            side: As for `unfold`.
+        """
         return self._refolded(address, side, None)
 
     def _refolded(self, address: str, side: Side, opened: bool | None) -> Comparison:
