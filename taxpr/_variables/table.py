@@ -252,7 +252,7 @@ class _Cleaned:
                 variable = self._chosen.get(token) if is_tag(eqn) else None
                 if is_tag(eqn) and _compat.is_literal(eqn.invars[0]):
                     # What flows back is a number, as to a result: an equation gives it an address.
-                    held = [_compat.fresh_var(eqn.outvars[0].aval)]
+                    held: list[Any] = [_compat.fresh_var(eqn.outvars[0].aval)]
                     eqns.append(_copied(eqn, held))
                     eqn = eqn.replace(invars=held)
                 if variable is None:
