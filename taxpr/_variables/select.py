@@ -143,7 +143,8 @@ def _missed(variables: Sequence[Variable], named: Sequence[Variable], where: Var
     if named:
         return f"it held other values: {_listed(named)}."
     shown = {one.short if "." in where.text else one.text for one in variables}
-    return "no variable has that name." + nearest(where.text, sorted(shown))
+    whole = {one.name for one in variables}  # first, since a PyTree may have many parts
+    return "no variable has that name." + nearest(where.text, [*sorted(whole), *sorted(shown)])
 
 
 def _listed(variables: Iterable[Variable]) -> str:

@@ -14,6 +14,11 @@ def refolded(picture: Picture, address: str, opened: bool) -> frozenset[str]:
     if address not in picture.foldable:
         target = getattr(picture.find(address), "fold", None) or ""
     if target not in picture.foldable:
+        shown = [*picture.nodes, *picture.clusters]
+        if titled := sorted({one.fold for one in shown if one.fold and one.lines[0] == address}):
+            raise PanelError(
+                f"{address!r} is a title, and an address is needed: {', '.join(titled)}"
+            )
         those = nearest(address, picture.foldable)
         raise PanelError(
             f"{address} holds nothing that could be drawn open or closed. "

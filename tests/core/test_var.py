@@ -189,6 +189,16 @@ def test_two_functions_of_one_name_are_told_apart_by_their_lines():
     assert all(re.fullmatch(rf"{here}:\d+ g.v", name) for name in both)
 
 
+def test_a_miss_lists_whole_variables_before_their_parts():
+    def f(many, x):
+        y = x + many["a0"]
+        return y
+
+    program = taxpr.trace(f, names=True)({f"a{k}": X for k in range(20)}, X)
+    with pytest.raises(SelectorError, match=r"There are: many, x, y, many\['a0'\], "):
+        program.collect(var("zzzzzz"))
+
+
 def test_maybe_finds_none(program):
     assert program.tags(taxpr.maybe(var("nope"))) == []
     assert program.collect([var("scores"), taxpr.maybe(var("nope"))])(P, X)[1].keys() == {"scores"}

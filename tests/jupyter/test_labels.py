@@ -6,7 +6,7 @@ import pytest
 from jax.core import ShapedArray
 
 import taxpr
-from taxpr_jupyter import draw
+from taxpr_jupyter import PanelError, draw
 from taxpr_jupyter._text.short import LINE, avals_text
 from taxpr_jupyter._tree.labels import eqn_lines
 
@@ -57,6 +57,12 @@ def test_a_loop_does_not_say_itself():
     scan = drawing.picture.find("1:scan")
     assert scan.lines[0] == "scan ×2"
     assert scan.lines[1].endswith(" equations · scan ×6")
+
+
+def test_a_title_in_the_place_of_an_address_is_answered_by_the_address():
+    drawing = draw(jax.jit(once), 1.0, fold=["0:jit"])
+    with pytest.raises(PanelError, match=r"'jit once' is a title, .* needed: 0:jit"):
+        drawing.unfold("jit once")
 
 
 @pytest.mark.parametrize(
