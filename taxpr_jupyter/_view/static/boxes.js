@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Where the elements of a picture are, in pixels of the picture at scale 1. Each is measured once,
- * whatever moves later: so nothing waits for a new layout of the page.
+ * Where the elements of a picture are, in pixels of the picture at scale 1. Each is measured once it is
+ * seen, whatever moves later: so nothing waits for a new layout of the page.
  *
  * @typedef {{ x: number, y: number }} Point
  * @typedef {Point & { width: number, height: number }} Box
@@ -43,7 +43,7 @@ export class Boxes {
       width: width * PIXELS,
       height: height * PIXELS,
     };
-    this.known.set(element, box);
+    if (width || height) this.known.set(element, box); // else the picture is in no page yet, or hidden
     return box;
   }
 

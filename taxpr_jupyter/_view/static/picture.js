@@ -259,6 +259,12 @@ export class Picture {
     const [chosen] = this.#shown(this.selected);
     if (chosen && !this.#inSight(this.#middle(chosen))) this.#reveal(chosen);
     else if (!this.#anchors().length) this.fit(this.whole);
+    this.#written();
+  }
+
+  /** What depends on the zoom and on where elements are, which only a stage in sight tells. */
+  #written() {
+    if (this.stage.clientWidth) this.altitude?.at(this.place.scale);
     this.overview.at(this.place);
   }
 
@@ -355,6 +361,7 @@ export class Picture {
    */
   #anchors() {
     const { clientWidth, clientHeight } = this.stage;
+    if (!clientWidth) return [];
     const used = this.#itemAt(document.activeElement);
     /** @type {Map<string, number>} */
     const seen = new Map();
@@ -437,8 +444,7 @@ export class Picture {
     const { x, y, scale } = place;
     this.used ||= moved;
     if (this.svg) this.svg.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
-    this.altitude?.at(scale);
-    this.overview.at(place);
+    this.#written();
     this.act.placed(place, moved);
   }
 
