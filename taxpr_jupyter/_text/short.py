@@ -215,7 +215,7 @@ class Tooltips:
 def file_and_line(source: taxpr.Source) -> str:
     """A source line: `model.py:12 in f`, or `cell 3, line 12 in f`."""
     # Without the folder, which differs between machines and notebook kernels.
-    return source.short
+    return source._replace(function=function_name(source)).short
 
 
 def function_name(source: taxpr.Source) -> str:
