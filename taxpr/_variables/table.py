@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from jax.extend.core import primitives
+from jax import lax
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -280,7 +280,7 @@ class _Cleaned:
 
 def _copied(eqn: Any, outvars: list[Any]) -> Any:
     """An equation that copies what this one reads."""
-    copy_p: Any = primitives.copy_p
+    copy_p: Any = lax.copy_p
     return eqn.replace(primitive=copy_p, params={}, outvars=outvars)
 
 
