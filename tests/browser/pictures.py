@@ -11,11 +11,11 @@ from taxpr_jupyter import compare, draw
 draw(lambda x: jnp.tanh(jnp.sin(x) * x) + x, 1.0)
 """
 COMPARED = "compare(lambda x: jnp.sin(x) * 2, lambda x: jnp.sin(x) * 3, 1.0)"
-# How many pictures are seen in each of these elements. Icons are smaller.
+# How many pictures are seen in each of these elements. Icons are smaller; maps are no pictures.
 SEEN = """\
 which => [...document.querySelectorAll(which)].map(element =>
   [...element.querySelectorAll("img, svg")].filter(picture =>
-    picture.getBoundingClientRect().width > 80
+    !picture.closest(".tx-map") && picture.getBoundingClientRect().width > 80
     && (picture.localName == "svg" || picture.naturalWidth > 80)).length)
 """
 

@@ -26,6 +26,7 @@ def opened(page, server):
 
 def test_before_and_after_are_side_by_side(page, opened):
     book, panel = opened
+    page.set_viewport_size({"width": 1700, "height": 1500})
     book.run(2)
     expect(panel.node(kind="injected")).to_have_count(1)
     expect(panel.tab_by_keys("Compare")).to_have_attribute("aria-selected", "true")
