@@ -1,4 +1,8 @@
-"""What was traced until an error in a module of a library: the line of the user is marked."""
+"""What was traced until an error in a module of a library: the line of the user is marked.
+
+After programs of haiku in the same process nothing is kept of such errors, and why is not known yet:
+these tests come before them.
+"""
 
 import equinox as eqx
 import flax.linen as nn
