@@ -51,7 +51,13 @@ def pure_call(
     def init(key: Any, args: Any, kwargs: Any) -> Any:
         return model.init(key, *args, **kwargs)
 
-    made, shapes = jax.make_jaxpr(init, return_shape=True)(key, tuple(args), dict(kwargs))
+    # By `trace`, so that what was traced until an error is kept with it.
+    program = taxpr.trace(init, names=False)(key, tuple(args), dict(kwargs))
+    made = program.jaxpr
+    shapes = jax.tree.unflatten(
+        program.out_tree,
+        [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in program.out_avals],
+    )
     if not (jax.tree.leaves(shapes) or _takes_key(made)):
         return None
     if any(isinstance(const, Tracer) for const in made.consts):

@@ -1,7 +1,4 @@
-"""What was traced until an error in a module of a library: the line of the user is marked.
-
-`test_failing_programs.py` runs these in a process of their own.
-"""
+"""What was traced until an error in a module of a library: the line of the user is marked."""
 
 import equinox as eqx
 import flax.linen as nn
