@@ -178,14 +178,8 @@ class Reaches:
         for _ in range(min(call.length + 2, TURNS)):  # each settles one more iteration
             for out, k in nested.back:
                 marks[out] = None
-                result, handed = results[out], guess.get(k)
-                if result is None and handed is None:
-                    continue
-                if handed is None:
-                    handed = np.zeros_like(call.enter(result, "in", k))
-                if result is None:
-                    result = np.zeros_like(call.leave(handed, "in", k))
-                marks[out] = call.marked_outs(result, handed)
+                if both := _both(call, k, results[out], guess.get(k)):
+                    marks[out] = call.marked_outs(*both)
             ins = self._backward(nested.stored, home, call.level, marks)
             now: dict[int, Any] = {}
             for _, k in nested.back:
@@ -198,12 +192,17 @@ class Reaches:
             self._values.guessed.add("a loop")
         found = [None if x is None else call.leave(x, "in", k) for k, x in enumerate(ins)]
         for out, k in nested.back:
-            result, handed = results[out], ins[k]
-            if result is None and handed is None:
-                continue
-            if handed is None:
-                handed = np.zeros_like(call.enter(result, "in", k))
-            if result is None:
-                result = np.zeros_like(call.leave(handed, "in", k))
-            found[k] = call.marked_init(result, handed)
+            if both := _both(call, k, results[out], ins[k]):
+                found[k] = call.marked_init(*both)
         return found
+
+
+def _both(call: Loop, k: int, result: Any, handed: Any) -> tuple[Any, Any] | None:
+    """The marks of a carry after its loop and of what the loop hands on, zeros where one is None."""
+    if result is None and handed is None:
+        return None
+    if handed is None:
+        handed = np.zeros_like(call.enter(result, "in", k))
+    if result is None:
+        result = np.zeros_like(call.leave(handed, "in", k))
+    return result, handed
