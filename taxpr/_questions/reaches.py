@@ -198,7 +198,7 @@ class Reaches:
 
 
 def _both(call: Loop, k: int, result: Any, handed: Any) -> tuple[Any, Any] | None:
-    """The marks of a carry after its loop and of what the loop hands on, zeros where one is None."""
+    """A carry's marks after its loop and those of what is handed on, zeros where one is None."""
     if result is None and handed is None:
         return None
     if handed is None:
