@@ -145,8 +145,12 @@ class Answer:
     def __repr__(self) -> str:
         return str(self)
 
+    def _listed(self) -> Sequence[Any]:
+        """The rows that text and HTML show; some answers show fewer than there are."""
+        return self.rows
+
     def _shown(self) -> list[dict[str, Any]]:
-        rows = list(map(as_dict, self.rows))
+        rows = list(map(as_dict, self._listed()))
         if self._columns is None:
             return rows
         return [{name: row.get(name) for name in self._columns} for row in rows]

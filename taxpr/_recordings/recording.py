@@ -65,9 +65,12 @@ class RecordingTable(Answer):
         "nonfinite",
     )
 
+    def _listed(self) -> list[RecordedRow]:
+        return _once(self.rows)
+
     def chart(self) -> Chart | None:
         """The norm of each value, in the order of execution."""
-        norms = [row.norm if row.norm is not None else np.nan for row in self.rows]
+        norms = [row.norm if row.norm is not None else np.nan for row in _once(self.rows)]
         return Lines({"norm": np.array(norms)}, xlabel="values in order") if norms else None
 
 
@@ -176,12 +179,15 @@ class Recording:
     def table(self) -> RecordingTable:
         """What was kept, a row for each value by its name, with statistics.
 
-        The table shows itself; ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give
-        it as data.
+        The table shows itself, and each value once, such as a parameter that is handed from
+        function to function. ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give all
+        names as data.
         """
         rows = [_row(part) for part in self.parts]
-        headline = f"{len(rows)} values of {self.name}"
-        return RecordingTable(headline, rows, (*self.notes, *map(_passed, self.skipped)))
+        notes = (*self.notes, *map(_passed, self.skipped))
+        many = len(_once(rows))
+        names = f", by {len(rows)} names, which .rows has" if many < len(rows) else ""
+        return RecordingTable(f"{many} values of {self.name}{names}", rows, notes)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the norms of all values, in the order of execution; see `Answer.plot`.
@@ -246,6 +252,15 @@ def load_recording(path: str | pathlib.Path) -> Recording:
 
 def _passed(skipped: Skipped) -> str:
     return f"Not read: {skipped}."
+
+
+def _once(rows: Sequence[RecordedRow]) -> list[RecordedRow]:
+    """Each value once, by its first name that is no part of a tree, or its first of all."""
+    named: dict[tuple[Any, ...], RecordedRow] = {}
+    for row in sorted(rows, key=lambda row: "[" in row.variable):
+        named.setdefault((row.address or row.variable, row.axes, row.shape), row)
+    chosen = set(map(id, named.values()))
+    return [row for row in rows if id(row) in chosen]
 
 
 def _row(part: Part) -> RecordedRow:

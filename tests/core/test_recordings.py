@@ -524,3 +524,25 @@ def test_many_passes_say_how_far_they_are(monkeypatch, capsys):
     monkeypatch.setattr("taxpr._answers.progress.time.monotonic", lambda: next(clock))
     taxpr.watch(in_three_passes, ["a", "b", "c"], keep="stats", memory=450)(jnp.ones(100))
     assert "watch: 1 of 3, about 4 s left" in capsys.readouterr().err
+
+
+def test_the_table_shows_a_value_once_by_its_own_name():
+    """A parameter that functions hand on has a name in each; as data all of them are there."""
+
+    def layer(p, h):
+        w, b = p
+        return jnp.tanh(h @ w + b)
+
+    def model(params, x):
+        for p in params:
+            x = layer(p, x)
+        return x
+
+    params = [(jnp.eye(3), jnp.zeros(3)), (jnp.eye(3) * 2, jnp.ones(3))]
+    table = taxpr.watch(model)(params, jnp.ones(3)).table()
+    shown = [line.split("  ")[0] for line in str(table).splitlines()[2:]]
+    values = {row.address for row in table.rows}
+    assert len(shown) == len(values) < len(table.rows)
+    assert {"w#0", "w#1", "b#0", "b#1"} <= set(shown)
+    assert {"params[0][0]", "w#0"} <= {row.variable for row in table.rows}
+    assert str(table).startswith(f"{len(values)} values of model, by {len(table.rows)} names")
