@@ -35,14 +35,18 @@ def switches_often():
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as slow the cases that a test with the mark `spread(n)` leaves out.
+    """Marks as slow the cases that a test with the mark `spread(n, *names)` leaves out.
 
     A case is chosen by its name, not by its number, which may go up and down with one argument.
+    Those that are named run each time.
     """
     seen = set()
     for item in items:
         if spread := item.get_closest_marker("spread"):
             test = item.nodeid.partition("[")[0]
-            if test in seen and crc32(item.nodeid.encode()) % spread.args[0]:
+            one_of, *always = spread.args
+            chosen = not crc32(item.nodeid.encode()) % one_of
+            chosen |= item.nodeid.endswith(tuple(f"[{case}]" for case in always))
+            if test in seen and not chosen:
                 item.add_marker("slow")
             seen.add(test)

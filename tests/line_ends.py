@@ -21,7 +21,7 @@ class Line:
 
     def __init__(self, group):
         line, *tip = [part.get("d") for part in group if part.tag == f"{SVG}path"] or [""]
-        self.parts = [list(_on(_points(part))) for part in line.split("M")[1:]]
+        self.parts = [list(on_curves(_points(part))) for part in line.split("M")[1:]]
         if self.parts:  # an edge to what stands elsewhere already has no line
             self.tail, self.head = self.parts[0][0], self.parts[-1][-1]
         if tip:
@@ -35,7 +35,7 @@ class Line:
         self.tip = group.findtext(f"{SVG}title") or ""
 
     def far_from(self, box):
-        return min((_between(box, part) for part in self.parts), default=math.inf)
+        return min((between(box, part) for part in self.parts), default=math.inf)
 
 
 def misread(picture, svg):
@@ -75,12 +75,12 @@ def _points(text):
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def _on(corners):
+def on_curves(corners, steps=STEPS):
     """Points on a row of Bézier curves."""
     yield corners[0]
     for k in range(0, len(corners) - 3, 3):
-        for step in range(1, STEPS + 1):
-            t = step / STEPS
+        for step in range(1, steps + 1):
+            t = step / steps
             u = 1 - t
             weights = (u**3, 3 * u * u * t, 3 * u * t * t, t**3)
             yield tuple(
@@ -100,7 +100,7 @@ def _far(box, point):
     return math.hypot(max(box[0] - x, 0, x - box[2]), max(box[1] - y, 0, y - box[3]))
 
 
-def _between(box, path):
+def between(box, path):
     """How far a line is from a box; 0 where it runs through it."""
     left, top, right, bottom = box
     corners = [(left, top), (right, top), (left, bottom), (right, bottom)]

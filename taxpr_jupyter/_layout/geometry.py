@@ -11,12 +11,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 Curves = list[Point]  # a start, and three points for each Bézier curve
 
 _CELL = 40.0  # points
-_STEPS = 6  # of each Bézier curve
-# How much each of its four points counts at each step.
-_WEIGHTS = [
-    ((1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3)
-    for t in (step / _STEPS for step in range(1, _STEPS + 1))
-]
+_OFF = 0.3  # points: how far a flattened curve may be from the curve
 
 
 class Lines:
@@ -40,6 +35,18 @@ class Lines:
             for number, start, end in self._cells.get(cell, ()):
                 if number not in found and _enters(start, end, box):
                     found.add(number)
+        return found
+
+    def near(self, box: Box, reach: float) -> dict[int, float]:
+        """How far the lines are from a box that are within a reach of it, by their numbers."""
+        found: dict[int, float] = {}
+        around_it = grown(box, reach, reach)
+        for cell in _cells(around_it):
+            for number, start, end in self._cells.get(cell, ()):
+                if _enters(start, end, around_it):
+                    away = _apart(box, start, end)
+                    if away <= min(reach, found.get(number, reach)):
+                        found[number] = away
         return found
 
 
@@ -75,23 +82,30 @@ def tip_of(corners: Sequence[Point], end: Point) -> Point:
 
 
 def flattened(points: Curves) -> list[Point]:
-    """Sample points on a sequence of Bézier curves."""
+    """Sample points on a sequence of Bézier curves, more of them where it bends."""
     made = list(points[:1])
     for k in range(1, len(points) - 2, 3):
-        start, (a, b, end) = points[k - 1], points[k : k + 3]
-        if _is_straight(start, a, b, end):
-            made.append(end)
-            continue
-        (x0, y0), (x1, y1), (x2, y2), (x3, y3) = start, a, b, end
-        for v, w, p, q in _WEIGHTS:
+        (x0, y0), ((x1, y1), (x2, y2), (x3, y3)) = points[k - 1], points[k : k + 3]
+        bend = max(
+            math.hypot(x0 - 2 * x1 + x2, y0 - 2 * y1 + y2),
+            math.hypot(x1 - 2 * x2 + x3, y1 - 2 * y2 + y3),
+        )
+        # The second derivative is at most 6 bends, and a chord off by an eighth of it.
+        steps = math.ceil(math.sqrt(0.75 * bend / _OFF))
+        for step in range(1, steps):
+            t = step / steps
+            u = 1 - t
+            v, w, p, q = u**3, 3 * u * u * t, 3 * u * t * t, t**3
             point = v * x0 + w * x1 + p * x2 + q * x3, v * y0 + w * y1 + p * y2 + q * y3
             made.append(point)
+        made.append((x3, y3))
     return made
 
 
-def _is_straight(start: Point, a: Point, b: Point, end: Point) -> bool:
-    """Whether a curve is a line along an axis."""
-    return start[0] == a[0] == b[0] == end[0] or start[1] == a[1] == b[1] == end[1]
+def away_from(box: Box, point: Point) -> float:
+    """The distance from a point to a box; 0 inside."""
+    x, y = point
+    return math.hypot(max(box[0] - x, 0, x - box[2]), max(box[1] - y, 0, y - box[3]))
 
 
 def split(curve: Curves, t: float) -> tuple[Curves, Curves]:
@@ -131,3 +145,21 @@ def _enters(start: Point, end: Point, box: Box) -> bool:
         if first >= last:
             return False
     return True
+
+
+def _apart(box: Box, start: Point, end: Point) -> float:
+    """The distance from a straight line to a box; 0 if it runs through it."""
+    if _enters(start, end, box):
+        return 0.0
+    corners = itertools.product((box[0], box[2]), (box[1], box[3]))
+    from_corners = (math.dist(corner, _nearest(corner, start, end)) for corner in corners)
+    return min(away_from(box, start), away_from(box, end), *from_corners)
+
+
+def _nearest(point: Point, start: Point, end: Point) -> Point:
+    """The point of a straight line that is nearest to another point."""
+    (x, y), across, down = start, end[0] - start[0], end[1] - start[1]
+    length = across * across + down * down
+    share = ((point[0] - x) * across + (point[1] - y) * down) / length if length else 0.0
+    share = min(1.0, max(0.0, share))
+    return x + across * share, y + down * share

@@ -11,7 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.dot import text_width
-from taxpr_jupyter._layout.geometry import Box, Lines, Point, centred, grown, meet, middle_of
+from taxpr_jupyter._layout.geometry import (
+    Box,
+    Lines,
+    Point,
+    away_from,
+    centred,
+    grown,
+    meet,
+    middle_of,
+)
 
 # How far from its end a text may be along the edge, in points; the nearest free place is taken.
 _ALONG = (1.0, 4.0, 8.0, 11.0, 14.0, 18.0, 22.0, 27.0, 32.0, 38.0, 45.0, 52.0, 60.0, 80.0, 110.0)
@@ -86,7 +95,7 @@ class Places:
     def _good(self, text: Text) -> Iterator[_Place]:
         """Positions at which a reader assigns the text to its own edge, the nearest first."""
         end = text.path[0]
-        near = [box for box in self._taken if _distance(box, end) < _REACH]
+        near = [box for box in self._taken if away_from(box, end) < _REACH]
         others = [
             point
             for k, point in self._ends
@@ -99,16 +108,12 @@ class Places:
             over = sum([_overlap(box, other) for other in near if meet(box, other)]) + outside
             if over > _COVERED * _area(box):
                 continue
-            own = _distance(box, end)
-            if not place.upon and any(_distance(box, o) < own for o in others):
+            own = away_from(box, end)
+            if not place.upon and any(away_from(box, o) < own for o in others):
                 continue
-            # What is within the smaller reach is within the larger one.
-            if self._beside(box, _CLEAR) == self._beside(box, _ASIDE + _OWN) == {text.edge}:
+            beside = self._lines.near(box, _CLEAR)
+            if beside.keys() == {text.edge} and beside[text.edge] <= _ASIDE + _OWN:
                 yield place._replace(cost=place.cost + _OVER * over)
-
-    def _beside(self, box: Box, reach: float) -> set[int]:
-        """The lines that cross a box or are within `reach` of it."""
-        return self._lines.through(grown(box, reach, reach))
 
     def _candidates(self, text: Text) -> Iterator[_Place]:
         path, width = text.path, text_width(text.text, self._size)
@@ -117,8 +122,8 @@ class Places:
             if distance > half:
                 return
             (x, y), (dx, dy) = _at(path, distance)
-            if self._beside((x, y, x, y), _ASIDE) != {text.edge}:  # nor is it alone beside a text
-                continue
+            if self._lines.near((x, y, x, y), _ASIDE).keys() != {text.edge}:
+                continue  # nor is it alone beside a text
             cost = _FAR * distance
             # Beside the line, at a distance that depends on the direction of the line.
             aside = _ASIDE + abs(dy) * width / 2 + abs(dx) * self._size / 2
@@ -146,12 +151,6 @@ def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point]:
             return (x + dx * distance, y + dy * distance), (dx, dy)
         distance -= length
     raise ValueError("the path is shorter")
-
-
-def _distance(box: Box, point: Point) -> float:
-    """The distance from a point to a box; 0 inside."""
-    x, y = point
-    return math.hypot(max(box[0] - x, 0, x - box[2]), max(box[1] - y, 0, y - box[3]))
 
 
 def _area(box: Box) -> float:

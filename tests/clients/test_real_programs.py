@@ -13,7 +13,7 @@ from taxpr_jupyter import draw
 from taxpr_jupyter._tree.fold import BUDGET
 
 
-@pytest.mark.spread(6)
+@pytest.mark.spread(6, "haiku_resnet_block", "numpyro_nuts_step")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_drawn_within_the_budget(name):
     fn, args = PROGRAMS[name]()

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from drawn_programs import PROGRAMS
-from line_ends import misread
+from line_ends import between, misread, on_curves
 
 from taxpr_jupyter import draw
 from taxpr_jupyter._layout.geometry import flattened
@@ -62,6 +62,22 @@ def test_where_it_would_be_read_as_another_lines_it_has_no_place():
     assert other[0] > 103
 
 
+@pytest.mark.parametrize("apart", [4, 6, 8, 11, 14, 18, 25, 40])
+@pytest.mark.parametrize("swing", [10, 45, 90])
+def test_it_is_nearest_to_its_own_of_lines_that_part(apart, swing):
+    curves = [
+        [(100.0, 20.0), (100.0, 20.0 + swing), (end, 180.0 - swing), (end, 180.0)]
+        for end in (100.0 - apart, 100.0, 100.0 + apart / 3)
+    ]
+    drawn = [list(on_curves(curve, 200)) for curve in curves]
+    found = places(*map(flattened, curves))
+    assert any(found)
+    for own, middle in enumerate(found):
+        if middle:
+            away = [between(around(middle, 0.6 * 8 * len(WORD)), line) for line in drawn]
+            assert all(away[own] + 1 <= far for k, far in enumerate(away) if k != own)
+
+
 def test_where_everything_is_full_it_has_no_place():
     assert places(UP, taken=[BOUNDS]) == [None]
     assert places([(1.0, 2.0)]) == [None]
@@ -80,6 +96,14 @@ def test_flattened_goes_through_the_ends_of_the_curves():
     assert path[0] == (0, 0)
     assert (30.0, 0.0) in path
     assert path[-1] == pytest.approx((30, 30))
+
+
+def test_flattened_stays_near_the_curve():
+    long = [(0.0, 0.0), (0.0, 400.0), (300.0, -300.0), (300.0, 100.0)]
+    path = flattened(long)
+    for x, y in on_curves(long, 200):
+        assert between((x, y, x, y), path) < 0.5
+    assert len(path) < 60
 
 
 @pytest.mark.parametrize("name", ["operand_order", "mlp_step", "many_inputs", "state"])
