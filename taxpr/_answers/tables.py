@@ -3,7 +3,7 @@
 import dataclasses
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -49,6 +49,15 @@ def texts(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """The names of columns, and the cells of each row that is shown."""
     names = _names(rows)
     return [names] + [[cell(row.get(name)) for name in names] for row in rows[:_MOST]]
+
+
+def once(rows: Sequence[Any], key: Callable[[Any], Hashable]) -> list[Any]:
+    """Of the rows of one key the first whose variable is no part of a tree, or the first of all."""
+    named: dict[Hashable, Any] = {}
+    for row in sorted(rows, key=lambda row: "[" in row.variable):
+        named.setdefault(key(row), row)
+    chosen = set(map(id, named.values()))
+    return [row for row in rows if id(row) in chosen]
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:

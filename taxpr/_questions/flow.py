@@ -15,6 +15,7 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.question import question
+from taxpr._answers.tables import once
 from taxpr._compat import PyTree, is_sequence
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as
@@ -82,6 +83,9 @@ class Flow(Answer):
 
     _columns = "variable", "line", "shape", "norms", "grads", "dead", "updates"
 
+    def _listed(self) -> list[FlowRow]:
+        return _once(self.rows)
+
     def _shown(self) -> list[dict[str, Any]]:
         # A single norm is a number, and several are a curve.
         rows = [{name: _one(value) for name, value in row.items()} for row in super()._shown()]
@@ -91,7 +95,7 @@ class Flow(Answer):
 
     def chart(self) -> Chart | None:
         """The norms of values and of gradients, in the order of execution, as powers of ten."""
-        rows = [row for row in self.rows if row.grads is not None]
+        rows = [row for row in _once(self.rows) if row.grads is not None]
         if not rows:
             return None
         with np.errstate(divide="ignore"):
@@ -171,7 +175,9 @@ def flow(
             _row(parts, [back.get((p.name, p.path)) for p in parts], ratios)
             for parts in groups.values()
         ]
-        headline = f"flow of {rec.name}: {len(rows)} variables"
+        many = len(_once(rows))
+        names = f" by {len(rows)} names, which .rows has" if many < len(rows) else ""
+        headline = f"flow of {rec.name}: {many} variables{names}"
         return Flow(headline, rows, rec.table().notes, recording=rec)
 
     return called_as(f)(flowing)
@@ -233,6 +239,10 @@ def _told_once(groups: dict[Any, list[Part]]) -> dict[Any, list[Part]]:
 def _is_argument(part: Part) -> bool:
     address = Address(part.address)
     return address.kind == "in" and not address.home
+
+
+def _once(rows: Sequence[FlowRow]) -> list[FlowRow]:
+    return once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
 
 
 def _row(

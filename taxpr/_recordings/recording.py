@@ -14,6 +14,7 @@ import numpy
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.tables import once
 from taxpr._compat import PyTree
 from taxpr._errors import SelectorError
 from taxpr._places import is_called
@@ -255,12 +256,7 @@ def _passed(skipped: Skipped) -> str:
 
 
 def _once(rows: Sequence[RecordedRow]) -> list[RecordedRow]:
-    """Each value once, by its first name that is no part of a tree, or its first of all."""
-    named: dict[tuple[Any, ...], RecordedRow] = {}
-    for row in sorted(rows, key=lambda row: "[" in row.variable):
-        named.setdefault((row.address or row.variable, row.axes, row.shape), row)
-    chosen = set(map(id, named.values()))
-    return [row for row in rows if id(row) in chosen]
+    return once(rows, lambda row: (row.address or row.variable, row.axes, row.shape))
 
 
 def _row(part: Part) -> RecordedRow:

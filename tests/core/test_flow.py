@@ -204,3 +204,20 @@ def test_the_ratio_of_update_to_weight_of_each_weight():
     assert "updates" not in str(taxpr.flow(loss)(params, X))
     with pytest.raises(taxpr.ArgumentError, match="the new value of the first argument"):
         taxpr.flow(loss, step=lambda params, x: params["b"])(params, X)
+
+
+def test_a_parameter_that_functions_hand_on_is_shown_once():
+    def layer(p, h):
+        return jnp.tanh(h @ p["w"])
+
+    def loss(params, x):
+        for p in params:
+            x = layer(p, x)
+        return jnp.sum(x)
+
+    found = taxpr.flow(loss)([{"w": jnp.eye(2)}, {"w": jnp.eye(2) * 2}], jnp.ones(2))
+    shown = [line.split("  ")[0] for line in str(found).splitlines()]
+    assert {"loss.p['w']", "layer.p['w']"} <= {row.variable for row in found.rows}
+    assert "loss.p['w']" in shown
+    assert "layer.p['w']" not in shown
+    assert f"variables by {len(found.rows)} names" in shown[0]
