@@ -18,6 +18,7 @@ from typing import Any
 from taxpr import _compat
 from taxpr._primitives.tag import telling
 from taxpr._source.files import is_user_file
+from taxpr._variables.assigned import goes_on
 from taxpr._variables.watch import Watch
 
 _watches = threading.local()
@@ -96,13 +97,21 @@ if sys.version_info >= (3, 12):
         if watch := _current():
             if code not in _codes:
                 _codes.add(code)
-                _monitoring.set_local_events(_tool[0], code, _OF_A_FUNCTION)
+                within = _events.INSTRUCTION if goes_on(code) else 0
+                _monitoring.set_local_events(_tool[0], code, _OF_A_FUNCTION | within)
             watch.started(sys._getframe(1))
         return None
 
     def _on_line(code: types.CodeType, line: int) -> None:
         if watch := _current():
             watch.line(sys._getframe(1), line)
+
+    def _on_instruction(code: types.CodeType, offset: int) -> Any:
+        if offset not in goes_on(code):
+            return _monitoring.DISABLE  # at this instruction
+        if watch := _current():
+            watch.assigned(sys._getframe(1))
+        return None
 
     def _on_call(code: types.CodeType, offset: int, called: object, first: object) -> None:
         if watch := _current():
@@ -125,6 +134,7 @@ if sys.version_info >= (3, 12):
     _HANDLERS = {
         _events.PY_START: _on_start,
         _events.LINE: _on_line,
+        _events.INSTRUCTION: _on_instruction,
         _events.CALL: _on_call,
         _events.PY_RETURN: _on_return,
         _events.PY_YIELD: _on_yield,
@@ -151,6 +161,7 @@ else:
             return None
         if _begins(frame):
             watch.started(frame)
+        frame.f_trace_opcodes = bool(goes_on(frame.f_code))
         return _on_event
 
     def _on_event(frame: types.FrameType, event: str, value: Any) -> Any:
@@ -159,6 +170,8 @@ else:
             return None
         if event == "line":
             watch.line(frame, frame.f_lineno)
+        elif event == "opcode" and frame.f_lasti in goes_on(frame.f_code):
+            watch.assigned(frame)
         elif event == "return":
             (watch.yielded if _is_generator(frame) else watch.returned)(frame)
         return _on_event

@@ -1,7 +1,8 @@
 """Leaves a mark wherever a function that runs binds a variable.
 
-Before a line runs, and where a function returns, its variables are compared with what they held
-before: what has changed was bound by the line that ran last.
+Before a line runs, where one goes on after an assignment, and where a function returns, its
+variables are compared with what they held before: what has changed was bound by the line that ran
+last.
 """
 
 from __future__ import annotations
@@ -49,10 +50,13 @@ class Watch:
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """To be called before a line of a function runs."""
-        seen = self._frames.get(id(frame))
-        if seen is not None:
-            self._look(frame, seen)
+        self.assigned(frame)
+        if (seen := self._frames.get(id(frame))) is not None:
             seen.line = line
+
+    def assigned(self, frame: types.FrameType) -> None:
+        """To be called where a line goes on after it assigned something."""
+        self.yielded(frame)
         if self._tangents is not None:
             self._tangents.look()
 

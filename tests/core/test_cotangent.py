@@ -77,6 +77,24 @@ def test_cotangents_are_derivatives_with_respect_to_zeros_that_are_added_by_hand
     )
 
 
+def test_those_of_statements_in_one_line_are_those_of_lines_of_their_own():
+    def together(w, x):
+        h = x @ w; a = jnp.sum(v := jnp.sin(h)) * v + h; b = a + h  # fmt: skip  # noqa: E702
+        return jnp.sum(b * v)
+
+    def apart(w, x):
+        h = x @ w
+        v = jnp.sin(h)
+        a = jnp.sum(v) * v + h
+        b = a + h
+        return jnp.sum(b * v)
+
+    where = [cotangent(var(name)) for name in "hvab"]
+    found, expected = (taxpr.collect(jax.grad(loss), where)(W, X) for loss in (together, apart))
+    assert len(expected[1]) == 4
+    assert_close(found, expected)
+
+
 def test_in_a_scan_there_is_one_for_each_iteration():
     def loss(w, x):
         def step(carry, k):
@@ -223,7 +241,8 @@ def _called_twice(w, x):
 
 
 def _used_before(w, x):
-    y = jnp.sum(h := x @ w) * h + jnp.sum(h)
+    h = []
+    y = h.append(x @ w) or jnp.sum(h[0]) * h[0]
     return jnp.sum(y)
 
 
@@ -248,7 +267,7 @@ def _twice(w, x):
     ("loss", "where", "message"),
     [
         (_called_twice, cotangent(var("h", occurrence=0)), "traced once and is called 2 times"),
-        (_used_before, cotangent("h"), "before the end of the line that binds it"),
+        (_used_before, cotangent("h[0]"), "before the end of the line that binds it"),
         (_stopped, cotangent(var("h")), "h has no cotangent"),
         (_stopped, cotangent(var("n")), "n has no cotangent"),
         (_stopped, cotangent(var("unused")), "unused has no cotangent"),

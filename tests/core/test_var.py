@@ -362,14 +362,14 @@ def test_decorators_that_hide_a_function(tmp_path):
     assert_close(program.collect(var("f.y"))(X)[1], {"y": X + 1})
 
 
-def test_a_value_that_is_overwritten_within_a_line_has_no_name_and_no_other_one_has_it():
+def test_a_value_that_a_method_overwrites_within_a_line_has_no_name_and_no_other_one_has_it():
     def f(x):
-        y = x + 1; y = y * 2; z = y - x  # fmt: skip  # noqa: E702
+        y = {"a": x + 1}; y.update(a=x * 2); y.update(a=x * 3); z = y["a"] - x  # fmt: skip  # noqa: E702
         return z
 
-    assert names_of(f, X) == [("x", 0), ("y", 0), ("z", 0)]
-    _, found = taxpr.collect(f, [var("y"), var("z")])(X)
-    assert_close(found, {"y": (X + 1) * 2, "z": (X + 1) * 2 - X})
+    assert names_of(f, X) == [("x", 0), ("y['a']", 0), ("y['a']", 1), ("z", 0)]
+    _, found = taxpr.collect(f, [var("y['a']"), var("z")])(X)
+    assert_close(found, {"y['a']#0": X + 1, "y['a']#1": X * 3, "z": X * 3 - X})
 
 
 class Odd:
