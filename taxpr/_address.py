@@ -47,6 +47,7 @@ class Address(str):
         short: The name of an equation or tag within its jaxpr: ``"3"``, ``"t0"``.
         result: The index of the result of an equation or tag; None for other places.
         eqn: The equation or tag, for the address of one of its results; else itself.
+        is_argument: Whether it is an argument of the program.
 
     Example:
         >>> from taxpr import Address
@@ -110,6 +111,11 @@ class Address(str):
         """Its number among those of its kind in its jaxpr; -1 for a jaxpr."""
         number = self._number(self.kind) if self.kind else None
         return -1 if number is None else number
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is an argument of the program, not an input of a jaxpr in it."""
+        return self.kind == "in" and not self.home
 
     @property
     def short(self) -> str:

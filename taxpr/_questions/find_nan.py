@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.question import question
@@ -147,12 +148,13 @@ class _Finding:
         reads = {one.read.address: one.read for one in self._wanted.values()}
         ran = run(self._program, self._flat, list(reads.values()), "auto", self._memory, _BITS)
         fine = self._has_nonfinite(ran.out)
-        found = Nonfinite(self._program.jaxpr, self._seen(ran), fine)
+        seen = self._seen(ran)
+        found = Nonfinite(self._program.jaxpr, seen, fine)
         origins = found.origins
         ran = self._with_values(ran, origins[:_MOST])
         rows = [self._words.row(one, ran.kept) for one in origins[:_MOST]]
         notes = [f"Not read: {one}." for one in self._skipped] + list(ran.notes)
-        notes += _unsure(found, ran)
+        notes += _unsure(found, ran) + self._handed_in(seen, origins)
         if hidden := found.hidden:
             names = ", ".join(dict.fromkeys(map(self._words.short, hidden[:3])))
             notes.append(
@@ -183,6 +185,19 @@ class _Finding:
             for address, one in self._wanted.items()
             for kept in [ran.kept[one.read.address]]
         }
+
+    def _handed_in(self, seen: Mapping[str, Seen], origins: Sequence[Origin]) -> list[str]:
+        """Which arguments are not finite, where something began that no argument is."""
+        begun = {one.address for one in origins}
+        bad = [
+            address
+            for address, one in seen.items()
+            if np.any(one.table) and Address(address).is_argument and address not in begun
+        ]
+        if not begun or not bad:
+            return []
+        names = ", ".join(map(self._words.short, bad[:3]))
+        return [f"Arguments that were not finite: {names}{' …' if len(bad) > 3 else ''}."]
 
     def _has_nonfinite(self, out: Sequence[Any]) -> bool:
         return any(not np.isfinite(_floats(x)).all() for x in out)

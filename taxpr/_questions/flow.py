@@ -83,9 +83,6 @@ class Flow(Answer):
 
     _columns = "variable", "line", "shape", "norms", "grads", "dead", "updates"
 
-    def _listed(self) -> list[FlowRow]:
-        return _once(self.rows)
-
     def _shown(self) -> list[dict[str, Any]]:
         # A single norm is a number, and several are a curve.
         rows = [{name: _one(value) for name, value in row.items()} for row in super()._shown()]
@@ -95,7 +92,7 @@ class Flow(Answer):
 
     def chart(self) -> Chart | None:
         """The norms of values and of gradients, in the order of execution, as powers of ten."""
-        rows = [row for row in _once(self.rows) if row.grads is not None]
+        rows = [row for row in self.rows if row.grads is not None]
         if not rows:
             return None
         with np.errstate(divide="ignore"):
@@ -118,7 +115,7 @@ def flow(
 
     For each variable there are the norms of its values, one for each call, turn of a Python loop,
     or iteration of a scan, so of each layer, and the norms of their gradients: it shows where they
-    vanish or explode, and which units are dead.
+    vanish or explode, and which units are dead. Of variables that are one value the first is told.
 
     Args:
         f: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins with
@@ -169,15 +166,13 @@ def flow(
                 back[part.name.removeprefix("∂ "), part.path] = part
             elif _is_float(part):
                 groups.setdefault(_group(part), []).append(part)
-        groups = _told_once(groups)
         ratios = {} if step is None else _ratios(args, step(*args, **kwargs))
         rows = [
             _row(parts, [back.get((p.name, p.path)) for p in parts], ratios)
             for parts in groups.values()
         ]
-        many = len(_once(rows))
-        names = f" by {len(rows)} names, which .rows has" if many < len(rows) else ""
-        headline = f"flow of {rec.name}: {many} variables{names}"
+        rows = once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
+        headline = f"flow of {rec.name}: {len(rows)} variables"
         return Flow(headline, rows, rec.table().notes, recording=rec)
 
     return called_as(f)(flowing)
@@ -223,26 +218,8 @@ def _group(part: Part) -> Any:
     return one.owner, one.name, one.path, part.kept.shape
 
 
-def _told_once(groups: dict[Any, list[Part]]) -> dict[Any, list[Part]]:
-    """Without the arguments that functions hand on to others."""
-    seen: set[str] = set()
-    told: dict[Any, list[Part]] = {}
-    for key, parts in groups.items():
-        if len(parts) > 1 or not _is_argument(parts[0]):
-            told[key] = parts
-        elif parts[0].address not in seen:
-            seen.add(parts[0].address)
-            told[key] = parts
-    return told
-
-
 def _is_argument(part: Part) -> bool:
-    address = Address(part.address)
-    return address.kind == "in" and not address.home
-
-
-def _once(rows: Sequence[FlowRow]) -> list[FlowRow]:
-    return once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
+    return Address(part.address).is_argument
 
 
 def _row(

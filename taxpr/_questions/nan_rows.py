@@ -117,7 +117,7 @@ class Words:
         if one is None:
             return address
         at = Address(one.read.address)
-        if one.variable is None and at.kind == "in" and not at.home:
+        if one.variable is None and at.is_argument:
             return self._program.in_names[at.number]
         return one.variable.text if one.variable else address
 

@@ -628,3 +628,18 @@ def test_a_carry_that_was_bad_before_and_was_set_again_is_not_named():
 
     found = find_nan(f)(jnp.ones(300).at[jnp.array([10, 200, 280])].set(-1.0))
     assert (found.rows[0].variable, found.rows[0].iteration, found.notes) == ("low", (280,), ())
+
+
+def test_arguments_that_were_not_finite_are_told():
+    """Infinities of arguments are no alarm, but where one makes a NaN the user wants to know."""
+
+    def f(p, x):
+        h = jnp.tanh(p["w"] * x)
+        return (h * p["s"]).sum()
+
+    p = {"w": jnp.ones(2), "s": jnp.array([1.0, jnp.inf])}
+    [note] = taxpr.find_nan(f)(p, jnp.zeros(2)).notes
+    assert note.startswith("Arguments that were not finite: p['s'] (test_find_nan.py:")
+    assert not taxpr.find_nan(f)(p, jnp.ones(2)).notes
+    nan = {**p, "s": jnp.array([1.0, jnp.nan])}
+    assert not taxpr.find_nan(f)(nan, jnp.ones(2)).notes  # which is the row
