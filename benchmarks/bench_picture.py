@@ -1,19 +1,22 @@
 """How long a picture takes: from a traced program to a laid-out SVG, beside other tools.
 
 Run it as `python benchmarks/bench_picture.py`. Gradients of a transformer, unrolled, of about 50 to
-100,000 equations. Goals are about times without tracing; ratios to tracing hardly depend on the
-machine. Other tools run where they can be imported, each in a process of its own, for a minute at
-most; where that is another Python than this one, say so: `PEERS=/path/to/python`.
+100,000 equations. Goals are about times without tracing; ratios to tracing, and to pictures without
+the statements of the source, hardly depend on the machine. Other tools run where they can be
+imported, each in a process of its own, for a minute at most; where that is another Python than this
+one, say so: `PEERS=/path/to/python`.
 """
 
 import gc
 import importlib.util
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import jax
 import programs
@@ -28,6 +31,7 @@ from taxpr_jupyter._svg.svg import finish_svg
 LAYERS = {"50": 0, "2k": 13, "10k": 66, "100k": 660}
 PEER_SECONDS = 60
 FOLDS = 8  # that are opened, one by one
+RUNS = 5  # of pictures with and without statements, in turn
 HERE = Path(__file__).resolve().parent
 
 
@@ -91,6 +95,21 @@ def measured(layers):
     }
 
 
+def with_statements(layers):
+    """What a first picture takes in all, as a ratio to one that knows no source."""
+    program, _ = program_of(layers)
+
+    def seconds():
+        gc.collect()
+        return drawn(Builder(program))[2].total
+
+    def without():
+        with mock.patch.object(taxpr, "statements_of", return_value=()):
+            return seconds()
+
+    return statistics.median(seconds() / without() for _ in range(RUNS))
+
+
 def of_peer(name, layers, python):
     """What a tool did, in words, and its JSON where it came to an end."""
     command = [python, str(HERE / "peers.py"), name, str(layers)]
@@ -124,6 +143,8 @@ def main():
         numbers = "".join(f"{row[c]:>10,}" for c in columns[:2])
         numbers += "".join(f"{row[c]:>10.3f}" for c in columns[2:])
         print(f"{numbers}{row['kB']:>10.0f}{row['first'] / row['trace']:>10.2f}")
+    for name in ("10k", "100k"):
+        rows[name]["statements"] = with_statements(LAYERS[name])
 
     python = os.environ.get("PEERS", sys.executable)
     for peer in PEERS:
@@ -143,6 +164,9 @@ def main():
         programs.reached("opening one more", max(r["fold"] for r in rows.values()), 0.3, " s"),
         programs.reached("the largest SVG", max(r["kB"] for r in rows.values()), 300, " kB"),
     ]
+    for name in ("10k", "100k"):
+        what = f"a picture of {name} equations with statements, to one without"
+        goals.append(programs.reached(what, rows[name]["statements"], 1.2))
     per_eqn = {name: row["build"] / row["equations"] for name, row in rows.items()}
     what = "building, for each equation: at 100k to at 10k"
     goals.append(programs.reached(what, per_eqn["100k"] / per_eqn["10k"], 1.5))
