@@ -14,6 +14,7 @@ from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
 from taxpr_jupyter._model.model import Cluster, Heat, HeatKind, Node
+from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item
 
 _DECADES = 3  # powers of ten on the scale: matmuls stand out, and differ from each other
@@ -181,7 +182,7 @@ class Annotator:
         words = [trait.words for trait in known.traits]
         return replace(
             cluster,
-            lines=_signed(cluster.lines, known.traits),
+            lines=_signed(cluster, known.traits),
             tooltip=_joined(cluster.tooltip, (*words, *known.lines)),
             cost=known.lines,
         )
@@ -194,7 +195,7 @@ class Annotator:
             return node
         return replace(
             node,
-            lines=_signed(node.lines, known.traits),
+            lines=_signed(node, known.traits),
             tooltip=_joined(node.tooltip, (*(t.words for t in known.traits), *known.lines)),
             marks=(*node.marks, *dict.fromkeys(trait.mark for trait in known.traits)),
             cost=known.lines,
@@ -235,12 +236,11 @@ def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None
     return runs * trips * costs.devices_of(eqn)
 
 
-def _signed(lines: tuple[str, ...], traits: Sequence[Trait]) -> tuple[str, ...]:
-    """A label with the signs of traits after its first line, and shardings below."""
+def _signed(shown: Node | Cluster, traits: Sequence[Trait]) -> tuple[str, ...]:
+    """A label with the signs of traits after its title, and shardings below."""
     signs = dict.fromkeys(t.sign for t in traits if t.mark != "sharded")
     specs = dict.fromkeys(t.sign for t in traits if t.mark == "sharded" and t.sign)
-    head = " ".join((lines[0], *(f"[{sign}]" for sign in signs)))
-    return (head, *lines[1:], *specs)
+    return (*labels.signed(shown.lines, shown.titled, signs), *specs)
 
 
 def _joined(tooltip: str, lines: Iterable[str]) -> str:

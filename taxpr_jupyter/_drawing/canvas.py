@@ -167,7 +167,7 @@ class Canvas:
         return [
             replace(
                 node,
-                lines=(f"{node.lines[0]} [kept]", *node.lines[1:]),
+                lines=labels.signed(node.lines, node.titled, ["kept"]),
                 tooltip=f"{node.tooltip}\nkept for the backward pass",
                 marks=(*node.marks, "kept"),
             )

@@ -170,13 +170,13 @@ class Drawing:
         marks += _marks(item)
         if failure := taxpr.failure_of(eqn):
             lines, marks = labels.failure_lines(failure), (*marks, "failed")
+        titled, sign = labels.titled(lines, item.title), []
         if block.loss and block.loss.eqn is eqn:
-            lines[0], tip = f"{lines[0]} [loss]", f"{tip}\n{backward.LOSS}"
-            marks += ("loss",)
+            sign, tip = ["loss"], f"{tip}\n{backward.LOSS}"
         elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
-            lines[0], tip = f"{lines[0]} [unused]", f"{tip}\nnothing uses what it makes"
-            marks += ("unused",)
-        node = Node(address, address, kind, tuple(lines), tip, cluster, marks, fold)
+            sign, tip = ["unused"], f"{tip}\nnothing uses what it makes"
+        lines, marks = labels.signed(lines, titled, sign), (*marks, *sign)
+        node = Node(address, address, kind, lines, tip, cluster, marks, fold, titled=titled)
         tagged = scope.tagged(eqn) if kind in ("tag", "injected") else []
         if tagged:
             self.canvas.add(replace(node, on=tagged[-1].node))
@@ -230,7 +230,8 @@ class Drawing:
             lines = labels.group_lines(item, size, ends.results)
         tip = short.tooltip([address, *lines])
         node = Node(
-            address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair
+            *(address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair),
+            titled=labels.titled(lines, item.title),
         )
         self.canvas.add(node, merging=True)
         tagged = {
@@ -273,8 +274,9 @@ class Drawing:
         if bare or len(item.blocks) > 1:
             outer = address
             title = labels.open_title(eqn, item.title)
+            titled = labels.titled(title, item.title)
             self.canvas.clusters.append(
-                Cluster(address, "hop", title, tip, cluster, address, ended)
+                Cluster(address, "hop", title, tip, cluster, address, ended, titled=titled)
             )
         made: list[list[Origin]] = [[] for _ in eqn.outvars]
         ends: dict[str, _Ends] = {}
@@ -289,8 +291,9 @@ class Drawing:
             if item.title and outer == cluster:
                 title = (*labels.source_lines(item.title), *title)
                 title = (*labels.failure_lines(failure), *title[-1:]) if failure else title
+            titled = labels.titled(title, item.title)
             self.canvas.clusters.append(
-                Cluster(block.address, "jaxpr", title, tip, outer, address, ended)
+                Cluster(block.address, "jaxpr", title, tip, outer, address, ended, titled=titled)
             )
             drawn = ends[block.address] = self._nested(block, nested)
             inner = {*drawn.ins, *(origin.node for origin in drawn.outs)}

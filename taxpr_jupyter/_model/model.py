@@ -107,6 +107,7 @@ class Node:
         heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
         on: Of a tag, the id of the node whose value it tags. It is a badge on that node, and no
             line leads to it, as it hands the value on. "" of all else, and of the tag of a literal.
+        titled: How many of the lines are its title.
     """
 
     id: str
@@ -121,6 +122,7 @@ class Node:
     cost: tuple[str, ...] = ()
     heat: float | None = None
     on: str = ""
+    titled: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ class Cluster:
         marks: As of a `Node`; "unfinished" where an error ended the tracing inside.
         pair: As of a `Node`.
         cost: What it costs, in words.
+        titled: As of a `Node`.
     """
 
     id: str
@@ -183,6 +186,7 @@ class Cluster:
     marks: tuple[str, ...] = ()
     pair: str = ""
     cost: tuple[str, ...] = ()
+    titled: int = 1
 
     @property
     def address(self) -> str:

@@ -3,7 +3,7 @@
 import itertools
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.extend.core.primitives as p
@@ -85,6 +85,22 @@ def source_lines(text: str) -> list[str]:
     others = [end for end in ends if _SOURCE // 3 < end <= _SOURCE]
     end = max(spaces or others, default=_SOURCE)
     return [text[:end].rstrip(), short.shortened(text[end:].lstrip(), _SOURCE)]
+
+
+def titled(lines: Sequence[str], source: str) -> int:
+    """How many lines of a label are its title, which may be the source."""
+    title = source_lines(source)
+    return len(title) if title and [*lines[: len(title)]] == title else 1
+
+
+def signed(lines: Sequence[str], titled: int, signs: Iterable[str]) -> tuple[str, ...]:
+    """A label with signs at the end of its title."""
+    end = titled - 1
+    return (
+        *lines[:end],
+        " ".join((lines[end], *(f"[{sign}]" for sign in signs))),
+        *lines[titled:],
+    )
 
 
 def failure_lines(failure: taxpr.Failure) -> list[str]:

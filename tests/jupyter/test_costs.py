@@ -360,6 +360,23 @@ def test_batched_equations_are_marked():
     assert nodes["1:add"].marks == ()
 
 
+def test_signs_stand_at_the_end_of_a_title_of_two_lines():
+    def each(image):
+        of_the_darkest_of_the_images = jnp.minimum(image, 1.0)
+        contrast = jnp.std(image) / (jnp.mean(image) + 1.0) - jnp.max(image) * 3.0
+        for _ in range(9):
+            image = jnp.sin(image) * jnp.tanh(of_the_darkest_of_the_images)
+        nobody_uses_it_not_even_this_one = jnp.maximum(contrast, 1.0)  # noqa: F841
+        return image
+
+    nodes = build_picture(taxpr.trace(jax.vmap(each))(X), ()).nodes
+    assert {node.lines[:2] for node in nodes if node.titled == 2} == {
+        ("of_the_darkest_of_the_images =", "jnp.minimum(image, 1.0) [vmap]"),
+        ("contrast = jnp.std(image) /", "(jnp.mean(image) + 1.0) …mage) * 3.0 [vmap]"),
+        ("nobody_uses_it_not_even_this_one =", "jnp.maximum(contrast, 1.0) [unused] [vmap]"),
+    }
+
+
 def test_effects_are_marked():
     def fn(x):
         jax.debug.print("{}", x)
