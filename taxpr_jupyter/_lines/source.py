@@ -19,7 +19,7 @@ from taxpr_jupyter._text.short import aval_text, visible
 
 LEAST = 0.01  # of all operations; lines with less are quiet
 MOST_LINES = 2000  # that a page gets
-MOST_PATHS = 12  # arrays of one variable on a line that are told one by one
+MOST_PATHS = 6  # arrays of one variable on a line that are told one by one
 MOST_VALUES = 64  # of one variable on a line
 HOW_NAMES = (
     "The variables are not known: the program was traced before, or beside a debugger, or its "

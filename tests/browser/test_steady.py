@@ -160,6 +160,37 @@ def test_at_each_zoom_what_is_written_can_be_read(panel):
     assert min(size for size, _, named in page.evaluate(LETTERS) if not named) >= 8.99
 
 
+def test_titles_of_frames_stay_in_sight(panel):
+    page = panel.page
+    stage = page.locator(".tx-stage").bounding_box()
+    left, right = stage["x"], stage["x"] + stage["width"]
+
+    def drag(across):
+        page.mouse.move(left + 500, stage["y"] + 10)
+        page.mouse.down()
+        page.mouse.move(left + 500 + across, stage["y"] + 10, steps=3)
+        page.mouse.up()
+
+    def seen():
+        """By the frame where its title begins and ends; of those of which enough is in sight."""
+        found = {}
+        for frame in page.locator(".tx-stage > svg .cluster").all():
+            box, title = (one.bounding_box() for one in (frame, frame.locator("text").first))
+            room = min(box["x"] + box["width"], right) - max(box["x"], left)
+            if room > title["width"] + 20:
+                name = frame.get_attribute("data-address")
+                found[name] = title["x"], title["x"] + title["width"]
+        return found
+
+    begun = seen()
+    drag(-450)
+    after = seen()
+    assert any(begun[name][0] - 450 < left for name in begun.keys() & after.keys())
+    assert all(left <= x and end <= right for x, end in after.values())
+    drag(450)
+    assert all(moved(begun[name], x) < 1 for name, x in seen().items())
+
+
 def test_a_map_is_there_while_the_picture_is_larger_than_its_stage(panel):
     page, chart = panel.page, panel.page.get_by_role("group", name="Map of the whole picture")
     expect(chart).to_be_visible()

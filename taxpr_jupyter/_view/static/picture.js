@@ -16,6 +16,7 @@ import { Boxes } from "./boxes.js";
 import { h } from "./dom.js";
 import { move, places } from "./motion.js";
 import { Overview } from "./overview.js";
+import { keepTitles } from "./titles.js";
 
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
@@ -71,6 +72,8 @@ export class Picture {
     this.boxes = new Boxes(null);
     /** @type {Element[]} */
     this.items = [];
+    /** @type {Element[]} */
+    this.frames = [];
     /** @type {Altitude | null} */
     this.altitude = null;
     this.place = { x: 0, y: 0, scale: 1, ...place };
@@ -110,6 +113,7 @@ export class Picture {
     this.svg?.remove();
     this.svg = svg;
     this.items = [...(svg?.querySelectorAll("[data-address]") ?? [])];
+    this.frames = this.items.filter((item) => item.classList.contains("cluster"));
     this.legend.replaceChildren();
     if (!svg) return;
     this.#prepare(svg);
@@ -235,7 +239,7 @@ export class Picture {
     this.moved = this.used = false;
     this.svg?.remove();
     this.svg = null;
-    this.items = [];
+    this.items = this.frames = [];
   }
 
   /** Moves the picture if the element of this address is out of sight. */
@@ -264,7 +268,13 @@ export class Picture {
 
   /** What depends on the zoom and on where elements are, which only a stage in sight tells. */
   #written() {
-    if (this.stage.clientWidth) this.altitude?.at(this.place.scale);
+    const { clientWidth, clientHeight } = this.stage;
+    const { x, y, scale } = this.place;
+    if (clientWidth) this.altitude?.at(scale);
+    if (clientWidth && scale >= LEAST) {
+      const sight = { x: -x / scale, y: -y / scale, width: clientWidth / scale, height: clientHeight / scale };
+      keepTitles(this.frames, this.boxes, sight);
+    }
     this.overview.at(this.place);
   }
 
