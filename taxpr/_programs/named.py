@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from taxpr._compat import ClosedJaxpr, Token, is_sequence
+from taxpr._compat import ClosedJaxpr, Primitive, Token, is_sequence
 from taxpr._engine.memo import made_of
 from taxpr._errors import AddressError, SelectorError
 from taxpr._primitives.tag import AtVariable
 from taxpr._programs.edit import tag_where
 from taxpr._programs.traced import Traced
-from taxpr._sites.criteria import Holding, Maybe, Selector, TagsOf
+from taxpr._sites.criteria import Holding, Line, Maybe, Scope, Selector, TagsOf
+from taxpr._sites.values import select_values
 from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, chosen, labels, named_var
@@ -210,17 +212,37 @@ def telling(program: Any, *where: Any) -> Generator[None, None, None]:
 
 
 def meant(program: Any, where: Any, error: Exception) -> str:
-    """The end of a message that nothing was found, where it is the name of a variable."""
-    said = [text for text in _texts(where) if repr(text) in str(error) and _is_one(program, text)]
-    return f" {said[0]!r} is a variable: select it by taxpr.{Var(said[0])!r}." if said else ""
+    """The end of a message that nothing was found, where variables or values are what is meant."""
+    for one in _each(where):
+        if repr(one) not in str(error):
+            continue
+        if isinstance(one, str) and _is_one(program, one):
+            return f" {one!r} is a variable: select it by taxpr.{Var(one)!r}."
+        if isinstance(one, (Scope, Line, Primitive)):
+            return "".join(said for said in _untagged(program, one) if said not in str(error))
+    return ""
 
 
-def _texts(where: Any) -> Iterator[str]:
-    if isinstance(where, str):
-        yield where
-    elif is_sequence(where) or is_mapping(where):
+def _each(where: Any) -> Iterator[Any]:
+    if is_sequence(where) or is_mapping(where):
         for one in where:
-            yield from _texts(one)
+            yield from _each(one)
+    else:
+        yield where
+
+
+def _untagged(program: Any, where: Scope | Line | Primitive) -> Iterator[str]:
+    """How to have values without a tag, if there are some."""
+    try:
+        at = {value.address for value in select_values(program.jaxpr, where)}
+        names = dict.fromkeys(one.name for one in program.variables() if one.address in at)
+    except SelectorError:
+        return
+    written = "where" if isinstance(where, Primitive) else f"taxpr.{where!r}"
+    yield f" To have what has no tag, tag it first: taxpr.trace(fn)(*args).tag_at({written})."
+    if names:
+        shown = ", ".join(f"taxpr.{Var(name)!r}" for name in itertools.islice(names, 3))
+        yield f" Or select variables, such as {shown}."
 
 
 def _is_one(program: Any, text: str) -> bool:

@@ -32,6 +32,8 @@ def uncallable(value: Any) -> str:
     name = type(value).__name__
     if isinstance(value, (jax.stages.Lowered, jax.stages.Compiled)):
         return f". A {name} holds no jaxpr any more; give jax.jit(f).trace(...), or f itself"
+    if isinstance(value, (tuple, list)) and value and callable(value[0]):
+        return f". Give the function and its arguments apart and not in a {name}: draw(fn, *args)"
     if callable(getattr(value, "apply", None)):
         return f". Is it the apply of this {name} that you mean? Give that: .apply"
     return ""

@@ -717,6 +717,30 @@ def test_several_values_of_a_variable_are_stacked_in_the_order_in_which_it_held_
     assert_close((y, total), (X * 2, 2 * X.sum()))
 
 
+def test_a_place_without_tags_offers_its_values():
+    def f(x):
+        with jax.named_scope("inner"):
+            y = jnp.sin(x)
+            z = y * 2
+        return taxpr.tag(z + 1, name="t")
+
+    line = f.__code__.co_firstlineno + 2
+    asked = {
+        "taxpr.scope('inner')": taxpr.scope("inner"),
+        f"taxpr.line({line})": taxpr.line(line),
+        "where": lax.sin_p,
+    }
+    for written, where in asked.items():
+        tagged = re.escape(f" tag it first: taxpr.trace(fn)(*args).tag_at({written}).")
+        with pytest.raises(taxpr.SelectorError, match=rf"{tagged} Or .*, such as taxpr.var\('y'\)"):
+            taxpr.collect(f, where)(X)
+        with pytest.raises(taxpr.SelectorError, match=f"{tagged}$"):
+            taxpr.trace(f)(X).collect(where)
+        assert "s" in taxpr.trace(f)(X).tag_at(where, name="s").collect(stack=True)(X)[1]
+    with pytest.raises(taxpr.SelectorError, match=r"None has a named scope\.$"):
+        taxpr.collect(f, taxpr.scope("other"))(X)
+
+
 def test_a_text_that_is_a_variable_and_no_tag_offers_the_variable():
     def f(x):
         y = jnp.sin(x)
