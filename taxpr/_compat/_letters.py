@@ -1,5 +1,8 @@
 """`var_names`: the letters that ``print(jaxpr)`` gives to variables."""
 
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax._src import core as _core
@@ -62,8 +65,9 @@ class _Sketch:
     """Simplifies a jaxpr so that JAX's printer assigns the same letters in a fifth of the time.
 
     For an equation without nested jaxprs only the order of its variables matters, so a placeholder
-    replaces it, which prints nothing. Invariant: the sketch has as many equations as the jaxpr,
-    and identical jaxprs have identical sketches, because the printer counts both.
+    replaces it, which prints nothing. In the outermost jaxpr one does so for all in a row.
+    Invariant: the sketch of any other has as many equations as the jaxpr, and identical jaxprs have
+    identical sketches, because the printer counts both.
 
     Attributes:
         contexts: The contexts of the printer, once it has run. The first one has the letters.
@@ -77,13 +81,13 @@ class _Sketch:
 
     def whole(self, jaxpr: Any) -> Any:
         """The sketch of the outermost jaxpr."""
-        sketch = self._jaxpr(jaxpr)
+        eqns: list[Any] = []
+        for plain, found in itertools.groupby(jaxpr.eqns, _prints_plainly):
+            row = list(found)
+            eqns += _in_a_row(row) if plain else map(self._eqn, row)
         if any(eqn.primitive in _HIDING for eqn in self.hops):
-            sketch = jaxpr  # a hidden jaxpr cannot be replaced, and may occur elsewhere, too
-        first = _untyped.JaxprEqn(
-            [], [], _sketched_p, {"contexts": self.contexts}, set(), _NOWHERE, None
-        )
-        return sketch.replace(eqns=[first, *sketch.eqns])
+            eqns = jaxpr.eqns  # a hidden jaxpr cannot be replaced, and may occur elsewhere, too
+        return jaxpr.replace(eqns=[_placeholder(self.contexts.append), *eqns])
 
     def _jaxpr(self, jaxpr: Any) -> Any:
         if id(jaxpr) not in self._done:
@@ -92,7 +96,8 @@ class _Sketch:
 
     def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
         if _prints_plainly(eqn):
-            return eqn.replace(primitive=_sketched_p, params={}, source_info=_NOWHERE)
+            work = functools.partial(_name, [eqn])
+            return _placeholder(work, invars=eqn.invars, outvars=eqn.outvars)
         self.hops.append(eqn)
         return eqn.replace(params={name: self._param(value) for name, value in eqn.params.items()})
 
@@ -120,15 +125,40 @@ def _prints_plainly(eqn: JaxprEqn) -> bool:
     )
 
 
-def _ask_for_letters(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
-    """The printing rule of the placeholder: assign letters to the variables, print nothing."""
+def _placeholder(
+    work: Callable[[Any], None], invars: Sequence[Any] = (), outvars: Sequence[Any] = ()
+) -> Any:
+    """An equation for which the printer calls this with its context, and prints nothing."""
+    params = {"work": work}
+    return _untyped.JaxprEqn([*invars], [*outvars], _sketched_p, params, set(), _NOWHERE, None)
+
+
+def _in_a_row(eqns: Sequence[JaxprEqn]) -> list[Any]:
+    """Placeholders for equations in a row, which the printer takes for users of all operands."""
+    atoms = [atom for eqn in eqns for atom in eqn.invars]
+    variables = [var for eqn in eqns for var in eqn.outvars]
+    work = functools.partial(_name, eqns)
+    # What is used within the row is used after it is made, so these are two.
+    return [_placeholder(work, outvars=variables), _placeholder(_nothing, invars=atoms)]
+
+
+def _name(eqns: Sequence[JaxprEqn], context: Any) -> None:
+    """Let the printer's context assign letters to the variables of equations."""
     names = context.var_names
-    for contexts in eqn.params.values():
-        contexts.append(context)
-    for atom in (*eqn.outvars, *eqn.invars):
-        if type(atom) is Var:  # neither a literal nor a DropVar
-            names[atom]
+    for eqn in eqns:
+        for atom in (*eqn.outvars, *eqn.invars):
+            if type(atom) is Var:  # neither a literal nor a DropVar
+                names[atom]
+
+
+def _nothing(context: Any) -> None:
+    """Do nothing."""
+
+
+def _print_nothing(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
+    """The printing rule of the placeholders."""
+    eqn.params["work"](context)
     return _pp.nil()
 
 
-_core.pp_eqn_rules[_sketched_p] = _ask_for_letters
+_core.pp_eqn_rules[_sketched_p] = _print_nothing

@@ -61,6 +61,11 @@ class Flow:
         """
         return self._known.of(eqns, lambda eqns: self._ends(eqns, stop, others))
 
+    @functools.cached_property
+    def _passes(self) -> Sequence[str]:
+        """The pass of each equation."""
+        return list(map(pass_of, self.graph.eqns))
+
     def is_between(self, eqns: Eqns) -> bool:
         """Whether equations between a forward and its backward pass are for the latter.
 
@@ -71,7 +76,7 @@ class Flow:
     @functools.cached_property
     def _between(self) -> set[int]:
         eqns, used = self.graph.eqns, self.graph.taken
-        passes = [pass_of(eqn) for eqn in eqns]
+        passes = self._passes
         if self._within_backward or not {"forward", "backward"} <= set(passes):
             return set()
         start, end = passes.index("forward"), len(passes) - passes[::-1].index("backward")
@@ -115,9 +120,9 @@ class Flow:
 
     def _last_use(self, eqn: Any, uses: Sequence[int]) -> int:
         """The last use of an equation's result, without uses as a residual; -1 if there is none."""
-        eqns, kept = self.graph.eqns, len(uses)
-        returned = bool(uses) and uses[-1] == len(eqns)
+        kept = len(uses)
+        returned = bool(uses) and uses[-1] == len(self.graph.eqns)
         if not self._within_backward and not returned and pass_of(eqn) == "forward":
-            backward = (k for k, i in enumerate(uses) if pass_of(eqns[i]) == "backward")
+            backward = (k for k, i in enumerate(uses) if self._passes[i] == "backward")
             kept = next(backward, kept)
         return uses[kept - 1] if kept else -1

@@ -54,9 +54,15 @@ class Sizes:
             return _NOTHING
         return total([Size(others=len(nested)), *(self.of_jaxpr(one.jaxpr) for one in nested)])
 
+    def of_eqns(self, eqns: Iterable[Any]) -> Size:
+        """The size of several equations."""
+        every = list(map(self.of_eqn, eqns))
+        others = [size for size in every if size is not _EQN]
+        return total([Size(eqns=len(every) - len(others)), *others])
+
     def _count_jaxpr(self, jaxpr: Any) -> Size:
         ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
-        return total([Size(others=ends), *map(self.of_eqn, jaxpr.eqns)])
+        return total([Size(others=ends), self.of_eqns(jaxpr.eqns)])
 
     def _count_eqn(self, eqn: Any) -> Size:
         inside, size = self.inside(eqn), _TAG if taxpr.is_tag(eqn) else _EQN

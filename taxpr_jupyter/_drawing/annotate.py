@@ -1,6 +1,7 @@
 """Add costs and traits of equations to the nodes and clusters of a drawing, by their addresses."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,9 +37,11 @@ class _Known:
     cost: costs.Cost | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _OfItem:
     """The facts about an equation or group that do not depend on how it is drawn.
+
+    Equations that are alike share theirs.
 
     Attributes:
         cost: The cost of one run.
@@ -68,6 +71,7 @@ class Facts:
         self._keys = keys
         self._by_key: dict[tuple[int, tuple[str, ...]], _OfItem] = {}
         self._known: ByIdentity[_OfItem] = ByIdentity()
+        self._eqns: ByIdentity[_OfItem] = ByIdentity()
         self._ends: ByIdentity[Mapping[str, Sequence[Trait]]] = ByIdentity()
 
     def of(self, item: Item) -> _OfItem:
@@ -77,11 +81,11 @@ class Facts:
     def _of(self, item: Item) -> _OfItem:
         if not item.is_group:
             return self._of_eqn(item.eqn)
-        apart = {id(tag) for tag in item.tags}  # which have nodes of their own
-        parts = [self.of(child) for child in item.children if id(child) not in apart]
+        parts = Counter(self._eqns.of(eqn, self._of_eqn) for _, eqn in item.eqns)
         every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
         common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
-        return _OfItem(costs.total(part.cost for part in parts), every, common)
+        cost = costs.total(part.cost.times(number) for part, number in parts.items())
+        return _OfItem(cost, every, common)
 
     def _of_eqn(self, eqn: Any) -> _OfItem:
         key = self._keys.alike(eqn), taxpr.transformations_of(eqn)

@@ -7,6 +7,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._drawing import state_nodes
 from taxpr_jupyter._drawing.canvas import Canvas
+from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, Node, NodeKind, count_of
 from taxpr_jupyter._text import short
@@ -23,9 +24,10 @@ class Borders:
         hidden: The addresses of the inputs or outputs that share a node, by its address.
     """
 
-    def __init__(self, canvas: Canvas, tooltips: short.Tooltips):
+    def __init__(self, canvas: Canvas, folded: Folded):
         self._canvas = canvas
-        self._tips = tooltips
+        self._folded = folded
+        self._tips = folded.tips
         self.unfolded: set[str] = set()
         self.foldable: set[str] = set()
         self.hidden: dict[str, tuple[str, ...]] = {}
@@ -50,17 +52,9 @@ class Borders:
         for end, around in self._shown(block.ins, "input", cluster):
             kind: NodeKind = "state" if end.state else "input"
             node = self._end(kind, block, end, list(end.indices), names, around)
-            for i in end.indices:
+            for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
                 ids[i] = node.id
-                var, value = block.jaxpr.invars[i], block.address / f"in{i}"
-                if not scope.wants(var):
-                    continue
-                stub = node
-                if end.children:
-                    lines, tip = (labels.short_path(names[i]),), f"{value}\n{names[i]}"
-                    stub = Node(value, value, kind, lines, tip, cluster)
-                shown = f"{names[i]} = {self._tips.value(var)}"
-                scope.define(var, Origin(node.id, value, shown, stub=stub, name=names[i]))
+                scope.define(block.jaxpr.invars[i], origin)
         return [ids[i] for i in range(len(ids))]
 
     def outputs(
@@ -125,7 +119,6 @@ class Borders:
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         else:
             atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
-        values = (f"{names[i]} = {self._tips.value(atoms[i])}" for i in indices)
         if end.children:
             lines, marks = labels.bundle_lines(end.title, len(indices)), ("many",)
             if end.rest:
@@ -147,7 +140,11 @@ class Borders:
             about.append(state_nodes.use_of(end))
             finals = self.hidden.get(end.address, ()), end.finals
             self.hidden[end.address] = tuple(itertools.chain(*finals))
-        tip = short.tooltip(itertools.chain(about, values))
+
+        def line(one: str | int) -> str:
+            return one if isinstance(one, str) else f"{names[one]} = {self._tips.value(atoms[one])}"
+
+        tip = short.tooltip([*about, *indices], line)
         fold = end.address if end.children else None
         node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
         return self._canvas.add(node, merging=bool(end.children))

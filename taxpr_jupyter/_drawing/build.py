@@ -10,6 +10,7 @@ from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._drawing.annotate import Annotator, Facts
 from taxpr_jupyter._drawing.compared import Compared
+from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import Drawing
 from taxpr_jupyter._drawing.subgraph import Parts
 from taxpr_jupyter._lines.listing import Line, Lines
@@ -47,9 +48,9 @@ class Builder:
         self._lock = threading.RLock()  # a drawing changes what is open in the tree
 
     @functools.cached_property
-    def _tooltips(self) -> Tooltips:
+    def _folded(self) -> Folded:
         held = Held(self.program).name
-        return Tooltips(taxpr.var_names(self.program), self.where, held)
+        return Folded(Tooltips(taxpr.var_names(self.program), self.where, held))
 
     def picture(
         self,
@@ -104,7 +105,7 @@ class Builder:
         with self._lock, without_collection():
             fold = self._fold(only)
             if self._parts is None or self._parts[0] is not fold:
-                self._parts = fold, Parts(fold, self._tooltips)
+                self._parts = fold, Parts(fold, self._folded)
             drawing = self._parts[1].drawn(address, path, marked)
             if drawing is None or len(drawing.canvas.nodes) > fold.limit(path):
                 return None
@@ -125,7 +126,7 @@ class Builder:
         """
         while True:
             fold.choose(unfolded, wants, extra)
-            drawing = Drawing(fold, self._tooltips, marked)
+            drawing = Drawing(fold, self._folded, marked)
             drawing.program(self.program)
             nodes = sum(not node.on for node in drawing.canvas.nodes)
             if nodes <= fold.most or not fold.opens_items:
@@ -176,7 +177,7 @@ class Builder:
         with self._lock:
             fold = self._fold(only)
             fold.choose(unfolded, extra=self._extra(unfolded, only))
-            lines = Lines(self._tooltips, fold, marked)
+            lines = Lines(self._folded.tips, fold, marked)
             return list(lines.folded(fold.root, self.program))
 
     def path_to(self, address: str, only: Only | None = None) -> list[str]:

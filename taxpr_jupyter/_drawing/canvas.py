@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import taxpr
 from taxpr_jupyter._drawing.roles import Role, joined
 from taxpr_jupyter._drawing.scope import Origin, Scope, Use
 from taxpr_jupyter._model.enclosing import Around
@@ -82,8 +81,8 @@ class Canvas:
         # The values that a stub stands for: names, and lines of its tooltip.
         names: dict[tuple[str, str], dict[str, str]] = {}
         for index in sorted(far | early):
-            use = scope.uses[index]
-            origin = scope.origins[use.atom]
+            use, origin = scope.uses[index], scope.sources[index]
+            assert origin is not None, "it is no literal"
             name, tip = origin.name, origin.tooltip
             if index in early:
                 name, tip = use.name, _named(use, origin)
@@ -92,11 +91,10 @@ class Canvas:
         single: dict[tuple[str, str], list[_Part]] = {}
         literals: dict[str, list[Use]] = {}
         merging = self._merging
-        for index, use in enumerate(scope.uses):
-            if taxpr.is_literal(use.atom):
+        for index, (use, origin) in enumerate(zip(scope.uses, scope.sources, strict=True)):
+            if origin is None:
                 literals.setdefault(use.node, []).append(use)
                 continue
-            origin = scope.origins[use.atom]
             source, target = origin.node, use.node
             if index in early:
                 target = self._output_stub(origin, use, names[source, target])
@@ -137,7 +135,7 @@ class Canvas:
                 continue
             parts = [part for source in sources for part in merged[source, target]]
             distinct = _distinct(parts)
-            tip = short.tooltip(part.tooltip for part in distinct)
+            tip = short.tooltip(distinct, _tooltip)
             self.edge(
                 sources[-1],
                 target,
@@ -198,7 +196,7 @@ class Canvas:
             source,
             target,
             value=origin.value,
-            tooltip=part.tooltip,
+            tooltip=_tooltip(part),
             tail=origin.tail.name if origin.tail else "",
             head=head.name if head else "",
             name=_shared_name([part]),
@@ -212,11 +210,11 @@ class Canvas:
         tails = [part.origin.tail for part in distinct if part.origin.tail]
         made = ""
         if len(distinct) == 1:
-            tail, value, tip = joined(tails), first.origin.value, first.tooltip
+            tail, value, tip = joined(tails), first.origin.value, _tooltip(first)
             made = first.origin.made
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
-            value, tip = "", short.tooltip(part.tooltip for part in distinct)
+            value, tip = "", short.tooltip(distinct, _tooltip)
         name = _shared_name(distinct)
         self.edge(
             source,
@@ -298,9 +296,9 @@ class _Part(NamedTuple):
     origin: Origin
     use: Use
 
-    @property
-    def tooltip(self) -> str:
-        return _named(self.use, self.origin)
+
+def _tooltip(part: _Part) -> str:
+    return _named(part.use, part.origin)
 
 
 def _named(use: Use, origin: Origin) -> str:

@@ -17,6 +17,7 @@ from taxpr_jupyter._drawing import backward, state_nodes
 from taxpr_jupyter._drawing import roles as _roles
 from taxpr_jupyter._drawing.borders import Borders
 from taxpr_jupyter._drawing.canvas import Canvas
+from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.loops import ways_to_others
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
@@ -58,7 +59,7 @@ class Drawing:
     def __init__(
         self,
         fold: Fold,
-        tooltips: short.Tooltips,
+        folded: Folded,
         marked: Marked,
     ):
         self.canvas = self._canvas()
@@ -68,8 +69,9 @@ class Drawing:
         self.foldable: set[str] = set()
         self.hidden: dict[str, tuple[str, ...]] = {}
         self._fold = fold
-        self._tips = tooltips
-        self._borders = Borders(self.canvas, tooltips)
+        self._folded = folded
+        self._tips = folded.tips
+        self._borders = Borders(self.canvas, folded)
         self._marked = marked
 
     def _canvas(self) -> Canvas:
@@ -224,13 +226,9 @@ class Drawing:
         self.folded[address] = size.total
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
-        if item.kind == "rest":
-            lines = [f"… {labels.content(size)}", item.title]
-        else:
-            lines = labels.group_lines(item, size, ends.results)
-        tip = short.tooltip([address, *lines])
+        lines, tip, outs = self._folded.group(item, size, ends)
         node = Node(
-            *(address, address, "group", tuple(lines), tip, cluster, marks, address, item.pair),
+            *(address, address, "group", lines, tip, cluster, marks, address, item.pair),
             titled=labels.titled(lines, item.title),
         )
         self.canvas.add(node, merging=True)
@@ -239,16 +237,14 @@ class Drawing:
             for tag in item.tags
             for atom, var in zip(tag.eqn.invars, tag.eqn.outvars, strict=True)
         }
-        own = {var for _, var in ends.outs} if tagged else ()
         for atom in filter(scope.wants, ends.ins):
             before = atom
             while before in tagged and not taxpr.is_literal(tagged[before]):
                 before = tagged[before]
-            if before not in own:
+            if before not in outs:
                 scope.use(atom, address, address, cluster)
-        for value, var in ends.outs:
-            if scope.wants(var):
-                scope.define(var, Origin(address, value, self._tips.value(var)), address)
+        for var, origin in outs.items():
+            scope.define(var, origin, address)
         self._items(scope, block, item.tags, cluster)
 
     # --- open equations ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -112,27 +112,33 @@ class Scope:
         """The equation or group that makes a used value; None for inputs, constants, literals."""
         return None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
 
+    @functools.cached_property
+    def sources(self) -> Sequence[Origin | None]:
+        """The origin of each used value, once all uses are there; None of literals."""
+        literal, origins = taxpr.is_literal, self.origins
+        return [None if literal(use.atom) else origins[use.atom] for use in self.uses]
+
     def far_uses(self) -> set[int]:
         """The uses of inputs and constants that get a stub, as indices into `uses`."""
         steps = self._steps
-        by_node: dict[str, list[int]] = {}
-        for index, use in enumerate(self.uses):
-            if not taxpr.is_literal(use.atom) and self.origins[use.atom].stub is not None:
-                by_node.setdefault(self.origins[use.atom].node, []).append(index)
+        by_node: dict[str, list[tuple[int, int]]] = {}  # each with its step
+        for index, (use, origin) in enumerate(zip(self.uses, self.sources, strict=True)):
+            if origin is not None and origin.stub is not None:
+                by_node.setdefault(origin.node, []).append((steps[use.item], index))
         far: set[int] = set()
-        for indices in by_node.values():
-            first = min(steps[self.uses[i].item] for i in indices)
-            far.update(i for i in indices if steps[self.uses[i].item] > first + _FAR)
+        for uses in by_node.values():
+            first, _ = min(uses)
+            far.update(index for step, index in uses if step > first + _FAR)
         return far
 
     def early_outs(self, bundles: Collection[str]) -> set[int]:
         """The uses by bundles of outputs that get a stub: of values made long before the last."""
-        makers: dict[str, dict[int, int]] = {}
-        for index, use in enumerate(self.uses):
-            if use.node in bundles and (maker := self.maker(use)) is not None:
-                makers.setdefault(use.node, {})[index] = self._steps.get(maker, 0)
+        found: dict[str, dict[int, int]] = {}
+        for index, (use, maker) in enumerate(zip(self.uses, self._makers, strict=True)):
+            if use.node in bundles and maker is not None:
+                found.setdefault(use.node, {})[index] = self._steps.get(maker, 0)
         early: set[int] = set()
-        for steps in makers.values():
+        for steps in found.values():
             last = max(steps.values())
             early.update(index for index, step in steps.items() if step < last - _FAR)
         return early
@@ -144,12 +150,18 @@ class Scope:
         The latest, as Graphviz puts an equation that only prepares an operand next to its use.
         """
         earliest: dict[str, int] = {}
-        makers = list(map(self.maker, self.uses))
-        for use, maker in zip(self.uses, makers, strict=True):  # in program order: it is known
+        ends = zip((use.item for use in self.uses), self._makers, strict=True)
+        pairs = list(dict.fromkeys(ends))  # in program order: a maker is known
+        for item, maker in pairs:
             step = 1 + earliest.get(maker, 0) if maker else 1
-            earliest[use.item] = max(step, earliest.get(use.item, 0))
+            earliest[item] = max(step, earliest.get(item, 0))
         latest = dict.fromkeys(earliest, max(earliest.values(), default=0))
-        for use, maker in zip(reversed(self.uses), reversed(makers), strict=True):
+        for item, maker in reversed(pairs):
             if maker is not None and maker in latest:
-                latest[maker] = min(latest[maker], latest[use.item] - 1)
+                latest[maker] = min(latest[maker], latest[item] - 1)
         return latest
+
+    @functools.cached_property
+    def _makers(self) -> Sequence[str | None]:
+        """The maker of each used value."""
+        return list(map(self.maker, self.uses))

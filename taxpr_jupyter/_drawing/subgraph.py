@@ -12,10 +12,10 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
+from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import Drawing
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import EdgeKind, Marked
-from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, End, Item
 
@@ -61,11 +61,11 @@ class PartScope(Scope):
         """Also uses of the node of a bundle of inputs, as only few of these are used here."""
         few = {
             index
-            for index, use in enumerate(self.uses)
+            for index, (use, origin) in enumerate(zip(self.uses, self.sources, strict=True))
             if use.item in self._inside
-            and not taxpr.is_literal(use.atom)
-            and self.origins[use.atom].stub is not None
-            and self.origins[use.atom].node in self._many
+            and origin is not None
+            and origin.stub is not None
+            and origin.node in self._many
         }
         return super().far_uses() | few
 
@@ -101,7 +101,7 @@ class PartDrawing(Drawing):
 
     Args:
         fold: What is open: only the part and what leads to it.
-        tooltips: Writes tooltips.
+        folded: Writes what is closed.
         marked: The tags that look different.
         around: The neighbours in each jaxpr around the part, by its address.
         inside: The addresses of the items that the part consists of.
@@ -110,12 +110,12 @@ class PartDrawing(Drawing):
     def __init__(
         self,
         fold: Fold,
-        tooltips: Tooltips,
+        folded: Folded,
         marked: Marked,
         around: Mapping[str, Touched],
         inside: Collection[str],
     ) -> None:
-        super().__init__(fold, tooltips, marked)
+        super().__init__(fold, folded, marked)
         self._touched = around
         self._inside = inside
 
@@ -144,12 +144,12 @@ class Parts:
 
     Args:
         fold: The program as a tree. What is open in it changes.
-        tooltips: Writes tooltips.
+        folded: Writes what is closed.
     """
 
-    def __init__(self, fold: Fold, tooltips: Tooltips) -> None:
+    def __init__(self, fold: Fold, folded: Folded) -> None:
         self._fold = fold
-        self._tips = tooltips
+        self._folded = folded
 
     def drawn(
         self,
@@ -166,7 +166,7 @@ class Parts:
         if way is None or not way[-1][1].open:
             return None
         drawing = PartDrawing(
-            self._fold, self._tips, marked, self._around(way), _addresses_in(way[-1][1])
+            self._fold, self._folded, marked, self._around(way), _addresses_in(way[-1][1])
         )
         drawing.program(self._fold.root.jaxpr)
         return drawing

@@ -88,12 +88,13 @@ def placed(picture: Picture, layout: Layout) -> Placed:
     labels = _labels(picture, Places([*nodes, *across], layout.view, EDGE_FONT, paths), paths)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
     badges = _badges(picture, layout, [*nodes, *across, *(box for _, box in taken)], paths)
+    others = [grown(box, *_ROOM) for box in (*across, *badges.values())]
+    texts = [(name, box, grown(box, *_ROOM)) for name, box in taken]
     # A text is beside its own line, or on it.
     lines = {
         edge.id: broken(
             curves[number],
-            [grown(box, *_ROOM) for box in (*across, *badges.values())]
-            + [box if name == edge.id else grown(box, *_ROOM) for name, box in taken],
+            others + [box if name == edge.id else more for name, box, more in texts],
         )
         for number, edge in enumerate(picture.edges)
     }

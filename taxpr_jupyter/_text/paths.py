@@ -1,5 +1,6 @@
 """Split names that are paths into a PyTree, such as `params['w'][0]`, and shorten lists of them."""
 
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -10,16 +11,21 @@ def path_parts(name: str) -> list[str]:
 
     A role stays with the name: `carry params['w']` becomes `carry params`, `['w']`.
     """
-    return _PART.findall(name)
+    return [*_parts(name)]
 
 
 # Alternatives: a part in brackets; a name with the role before it; a number after a role.
 _PART = re.compile(r"\[[^\]]*\]|\.?[^\[. ]+(?: (?!\d+$)[^\[. ]+)*| .*")
 
 
+@functools.lru_cache(maxsize=1 << 15)
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(_PART.findall(name))
+
+
 def shared_title(names: Sequence[str]) -> str:
     """The common prefix of names, or else the first and the last name."""
-    paths = [path_parts(name) for name in names]
+    paths = list(map(_parts, names))
     # The common prefix of the alphabetically first and last path is common to all.
     ends = zip(min(paths), max(paths), strict=False)
     shared = itertools.takewhile(lambda pair: pair[0] == pair[1], ends)

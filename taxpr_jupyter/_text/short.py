@@ -3,7 +3,7 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jax.core import Tracer
@@ -17,6 +17,7 @@ _RESULTS = 6  # of an equation, of which the variables are told
 TOOLTIP = 160  # characters in one line of a tooltip
 _LINES = 12  # lines of a tooltip
 
+T = TypeVar("T")
 Where = Callable[[taxpr.Source], str]
 
 
@@ -223,9 +224,14 @@ def function_name(source: taxpr.Source) -> str:
     return source.function.rpartition("<locals>.")[2]
 
 
-def tooltip(lines: Iterable[str]) -> str:
-    """Join lines, each shortened. If there are too many, the last line has their number."""
+def tooltip(lines: Iterable[T], write: Callable[[T], str] = str) -> str:
+    """Join lines, each shortened. If there are too many, the last line has their number.
+
+    Args:
+        lines: The lines.
+        write: Writes a line that is shown.
+    """
     lines = list(lines)
-    if len(lines) > _LINES:
-        lines[_LINES - 1 :] = [f"and {len(lines) - _LINES + 1:,} more"]
-    return "\n".join(shortened(line, TOOLTIP) for line in lines)
+    shown = len(lines) if len(lines) <= _LINES else _LINES - 1
+    more = [f"and {len(lines) - shown:,} more"] if shown < len(lines) else []
+    return "\n".join([*(shortened(write(line), TOOLTIP) for line in lines[:shown]), *more])

@@ -8,7 +8,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.names import is_of_jax
-from taxpr_jupyter._analysis.sizes import Size, Sizes, total
+from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.grow import Tree
@@ -71,7 +71,7 @@ class Fold:
     def of_item(self, item: Item) -> Size:
         """How many equations, and besides how many tags, an item and all in it hold."""
         return self._item_sizes.of(
-            item, lambda item: total([self.sizes.of_eqn(eqn) for _, eqn in item.eqns])
+            item, lambda item: self.sizes.of_eqns(eqn for _, eqn in item.eqns)
         )
 
     def addresses(self, item: Item) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
 """Find repetitions in a sequence, such as equal layers of a model."""
 
+import itertools
+import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 _CANDIDATES = 8  # distances to try as the length of a period
 _LEAST = 3  # repetitions
@@ -30,7 +30,6 @@ def repeat_in(keys: Sequence[int]) -> Repeat | None:
     """
     if len(keys) < _LEAST:
         return None
-    values = np.asarray(keys)
     # A period is a frequent distance between equal elements.
     last: dict[int, int] = {}
     distances: Counter[int] = Counter()
@@ -40,7 +39,7 @@ def repeat_in(keys: Sequence[int]) -> Repeat | None:
         last[key] = i
     best: Repeat | None = None
     for period, _ in distances.most_common(_CANDIDATES):
-        start, length = _longest_true(values[:-period] == values[period:])
+        start, length = _longest_true(map(operator.eq, keys, keys[period:]))
         found = Repeat(start, period, (length + period) // period)
         if found.times < _LEAST:
             continue
@@ -51,11 +50,12 @@ def repeat_in(keys: Sequence[int]) -> Repeat | None:
     return best
 
 
-def _longest_true(values: np.ndarray) -> tuple[int, int]:
+def _longest_true(values: Iterable[bool]) -> tuple[int, int]:
     """The start and the length of the longest run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], values, [False])).astype(np.int8)))
-    if not edges.size:
-        return 0, 0
-    starts, stops = edges[::2], edges[1::2]
-    longest = int(np.argmax(stops - starts))
-    return int(starts[longest]), int(stops[longest] - starts[longest])
+    start = longest = at = 0
+    for value, run in itertools.groupby(values):
+        length = len(list(run))
+        if value and length > longest:
+            start, longest = at, length
+        at += length
+    return start, longest

@@ -173,10 +173,8 @@ class Block:
         """The equations of an item that make the loss, or take its derivative first."""
         if self.loss is None:
             return []
-        ends = (self.loss.eqn, *self.loss.firsts)
-        return self._turns.of(
-            item, lambda item: [eqn for _, eqn in item.eqns if any(eqn is end for end in ends)]
-        )
+        ends = {id(eqn) for eqn in (self.loss.eqn, *self.loss.firsts)}
+        return self._turns.of(item, lambda item: [e for _, e in item.eqns if id(e) in ends])
 
     @property
     def nodes(self) -> int:
