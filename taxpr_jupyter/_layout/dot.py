@@ -130,7 +130,7 @@ def _contents(
         if isinstance(part, Node):
             yield f"{indent}{node_text(part)}"
             continue
-        attributes = {"id": part.id, "class": part.kind, "margin": _MARGIN}
+        attributes = {"id": part.id, "class": part.kind, "margin": _MARGIN, **ended(part)}
         if depth > theme.SHADES:
             attributes["fillcolor"] = "transparent"
         # A single line is left-aligned anyway.
@@ -140,6 +140,15 @@ def _contents(
         yield f"{indent}  graph [{listed(attributes)} {title} {tooltip}];"
         yield from _contents(part.id, inside, depth + 1)
         yield f"{indent}}}"
+
+
+def ended(cluster: Cluster) -> dict[str, str]:
+    """The border of a cluster in which an error ended the tracing; nothing of others."""
+    if {"failed", "unfinished"}.isdisjoint(cluster.marks):
+        return {}
+    style = [GRAPH["style"], *(["dashed"] if "unfinished" in cluster.marks else [])]
+    look = {"color": theme.FAILED_LINE, "penwidth": f"{theme.ENDED_BORDER}"}
+    return {**look, "style": ",".join(style)}
 
 
 def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:

@@ -81,8 +81,9 @@ def css(heated: bool) -> str:
         + failed
         + f"stroke-width:{theme.FAILED_BORDER}px"
     )
-    rules[".cluster.failed rect"] = f"{failed}stroke-width:1.4px"
-    rules[".cluster.unfinished rect"] = f"{failed}stroke-width:1.4px;stroke-dasharray:5 3"
+    ended = f"{failed}stroke-width:{theme.ENDED_BORDER}px"
+    rules[".cluster.failed rect"] = ended
+    rules[".cluster.unfinished rect"] = f"{ended};stroke-dasharray:5 3"
     rules[".stub rect,.stub path,.again rect,.added rect,.added path,.rest rect"] = (
         "stroke-dasharray:4 2"
     )

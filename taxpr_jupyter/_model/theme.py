@@ -60,6 +60,7 @@ LOOKS: Mapping[str, Look] = {
 
 FAILED_FILL, FAILED_LINE = "#ffd6d2", "#c02a1d"  # where an error ended the tracing
 FAILED_BORDER = 2.2  # points
+ENDED_BORDER = 1.4  # of the frames around it
 
 PLUMBING_OPACITY = 0.35  # of the fill of what only arranges values
 PLUMBING_FILL = "#f9fafb"  # the same where nothing is seen through it

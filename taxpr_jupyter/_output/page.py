@@ -81,10 +81,10 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     svg = drawing.svg(cancel)
     style = _STYLE.search(svg)
     lines = drawing.outline(_LINES)
-    script, looks = linked(STATIC / "page.js"), _looks(style[1] if style else "")
+    script, look, looks = linked(STATIC / "page.js"), style[1] if style else "", _looks()
     outline = "".join(map(_outline_line, lines))
     main = _STYLE.sub("", svg)
-    size = sum(len(part.encode(errors="replace")) for part in (main, script, looks, outline))
+    size = sum(len(part.encode(errors="replace")) for part in (main, script, look, looks, outline))
     first = drawing.picture
     shown = {one.fold or one.address for one in (*first.nodes, *first.clusters)}
     # Half of the room at most: a search is worth little in a file without pictures.
@@ -135,6 +135,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
         title=_escaped(drawing.program.name),
         counts=_escaped(f"{drawing.picture.counts}{_left_out(len(data['left']))}"),
         note=_escaped(drawing.note),
+        look=look,
         looks=looks,
         svg=main,
         outline=outline,
@@ -211,6 +212,6 @@ def _embedded(data: Any) -> str:
     return re.sub(r"<(?=[!?sS])", r"\\u003c", text)
 
 
-def _looks(svg_style: str) -> str:
+def _looks() -> str:
     panel = (_PANEL / "panel.css").read_text("utf-8")
-    return "\n".join([svg_style, panel, (STATIC / "page.css").read_text("utf-8")])
+    return "\n".join([panel, (STATIC / "page.css").read_text("utf-8")])

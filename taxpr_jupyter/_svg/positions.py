@@ -78,7 +78,7 @@ def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
 
 
 def _cluster(cluster: Cluster, bounds: Box, depth: int) -> str:
-    given = {"bb": _sides(bounds), "label": ""}
+    given = {"bb": _sides(bounds), "label": "", **dot.ended(cluster)}
     if cluster.kind == "function":
         given["style"] = f"{dot.GRAPH['style']},dotted"
     if depth > theme.SHADES:

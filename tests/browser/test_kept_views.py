@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from browser.notebook_page import expect
+from PIL import Image
 
 from taxpr_jupyter import Session, draw
 
@@ -48,6 +49,15 @@ def test_a_view_is_kept_and_comes_back(shown, page):
     expect(kept).to_have_count(0)
 
 
+def copied(page):
+    """The file of the copied picture."""
+    with page.expect_download() as saved:  # a page without https may not write to the clipboard
+        page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        page.get_by_role("button", name="Copy the picture").click()
+    assert saved.value.suggested_filename == "taxpr.png"
+    return saved.value.path()
+
+
 @pytest.mark.parametrize("of", ["panel", "page"])
 def test_the_picture_is_copied(shown, page, context, tmp_path, of):
     if of == "panel":
@@ -56,10 +66,30 @@ def test_the_picture_is_copied(shown, page, context, tmp_path, of):
         page.goto(draw(model, 1.0).save(tmp_path / "model.html").as_uri())
     svg = page.locator(".tx-stage > svg").first
     height = svg.evaluate("svg => svg.viewBox.baseVal.height")
-    with page.expect_download() as saved:  # a page without https may not write to the clipboard
-        page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined})")
-        page.get_by_role("button", name="Copy the picture").click()
-    data = saved.value.path().read_bytes()
-    assert saved.value.suggested_filename == "taxpr.png"
+    data = copied(page).read_bytes()
     assert data.startswith(b"\x89PNG")
     assert abs(int.from_bytes(data[20:24], "big") - height * 8 / 3) < 2
+
+
+def fails(x):
+    return jax.jit(lambda y: jnp.tanh(y) @ jnp.ones(5))(x)
+
+
+def test_the_copied_picture_has_the_colours(page, tmp_path):
+    with pytest.raises(TypeError) as caught:
+        draw(fails, jnp.ones(3))
+    page.goto(draw(caught.value).save(tmp_path / "model.html").as_uri())
+    svg = page.locator(".tx-stage > svg").first
+    x, y, height = svg.locator(".cluster.unfinished rect").evaluate(
+        """rect => {
+          const [box, view] = [rect.getBBox(), rect.ownerSVGElement.viewBox.baseVal];
+          return [box.x - view.x, box.y - view.y, box.height];
+        }"""
+    )
+    with Image.open(copied(page)) as image:
+        rows = range(int((y + height / 4) * 8 / 3), int((y + height * 3 / 4) * 8 / 3))
+        border = [image.convert("RGB").getpixel((round(x * 8 / 3), row)) for row in rows]
+        paper = image.convert("RGB").getpixel((round((x + 4) * 8 / 3), rows[0]))
+    reddest = min(border, key=lambda colour: colour[1] + colour[2] - colour[0])
+    assert reddest[0] - reddest[2] > 80
+    assert min(paper) > 200

@@ -11,6 +11,10 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, compare, draw
 from taxpr_jupyter._cli.main import main
+from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.layout import lay_out
+from taxpr_jupyter._model import theme
+from taxpr_jupyter._svg.positions import with_positions
 
 PROGRAM = """
 import jax
@@ -71,6 +75,19 @@ def test_an_error_is_drawn():
     }
     assert 'class="node eqn failed"' in drawing.svg()
     assert "✗ y @ w" in drawing.dot
+
+
+def test_dot_colours_the_frames_that_were_not_finished():
+    drawing = draw(failing())
+    laid_out = lay_out(lambda: arranged(drawing.picture, Kept())).layout
+    unfinished = [c for c in drawing.picture.clusters if "unfinished" in c.marks]
+    assert unfinished
+    for text in (drawing.dot, with_positions(drawing.picture, laid_out, "white")):
+        for cluster in drawing.picture.clusters:
+            at = text.index(f'subgraph "cluster_{cluster.id}"')
+            graph = text[at : text.index("];", at)]
+            assert (theme.FAILED_LINE in graph) == (cluster in unfinished)
+            assert ("dashed" in graph) == (cluster in unfinished)
 
 
 def test_the_note_says_what_happened_and_what_to_do():

@@ -12,6 +12,12 @@ async function png(svg) {
   const copy = /** @type {SVGSVGElement} */ (svg.cloneNode(true));
   copy.removeAttribute("style"); // where it is on the stage
   copy.querySelector(".tx-names")?.remove(); // which stand for texts too small for the stage
+  // A saved page has the style sheet of its pictures only once.
+  if (!copy.querySelector("style")) {
+    const look = document.createElementNS("http://www.w3.org/2000/svg", "style");
+    look.textContent = document.getElementById("taxpr-look")?.textContent ?? "";
+    copy.prepend(look);
+  }
   const { width, height } = svg.viewBox.baseVal;
   const scale = Math.min((PIXELS * 4) / 3, MOST / Math.max(width, height, 1));
   const [wide, high] = [Math.ceil(width * scale), Math.ceil(height * scale)];
