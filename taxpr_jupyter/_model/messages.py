@@ -579,6 +579,13 @@ class Known(TypedDict):
     total: int
 
 
+class PageView(TypedDict):
+    """What is selected in a view that was kept, and where the panel had the picture."""
+
+    selected: str
+    place: Place
+
+
 class Page(TypedDict):
     """A picture: the numbers of the nodes of each edge, and the lines of source of each element."""
 
@@ -588,6 +595,7 @@ class Page(TypedDict):
     svg: NotRequired[str]
     outer: NotRequired[str]
     title: NotRequired[str]
+    view: NotRequired[PageView]
 
 
 class Left(TypedDict):

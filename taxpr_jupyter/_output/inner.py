@@ -39,6 +39,8 @@ def walk(
     levels: int,
     until: float,
     room: Callable[[], bool],
+    start: str,
+    level: dict[str, int],
 ) -> Iterator[Inner]:
     """The inside of all that is folded in a picture, and of what is folded in there, and so on.
 
@@ -49,9 +51,11 @@ def walk(
         levels: How deep to go.
         until: When to stop, by `time.monotonic`.
         room: Whether there is room for more.
+        start: The address of the picture, which is "" for that of the whole program.
+        level: How deep addresses are that were found before, which are left out; gets those found.
     """
-    waiting: collections.deque[Inner] = collections.deque([Inner("", "", "", picture, ())])
-    level = {"": 0}
+    waiting: collections.deque[Inner] = collections.deque([Inner(start, "", "", picture, ())])
+    level[start] = 0
     while waiting:
         outer = waiting.popleft()
         assert outer.picture is not None

@@ -1,9 +1,11 @@
 """Write a drawing as one HTML file that needs no network and no Python.
 
-The page contains the picture as SVG, visible without scripts, and as data a picture of each folded
-node, as far as size and time allow. `static/page.js` shows them one at a time. It shares navigation
-and styles with the panel.
+The page contains the picture as SVG, visible without scripts, and as data a picture of each view
+that was kept, and of each folded node, as far as size and time allow. `static/page.js` shows them
+one at a time. It shares navigation and styles with the panel.
 """
+
+from __future__ import annotations
 
 import base64
 import functools
@@ -16,8 +18,8 @@ import re
 import string
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
@@ -29,11 +31,12 @@ from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.layout import lay_out_all
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.legend import legend_rows
-from taxpr_jupyter._model.messages import Empty, PageData, Source
+from taxpr_jupyter._model.messages import Empty, PageData, Place, Source
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known_places
 from taxpr_jupyter._output.modules import linked
+from taxpr_jupyter._output.views import View
 from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible
@@ -42,6 +45,7 @@ LEVELS = 6  # how deep one can walk
 MAX_BYTES = 2_000_000
 _LINES = 2000  # of the program as text
 _TOGETHER = 16  # pictures that are laid out in one go
+_VIEW = "view:"  # before the name of a view, as the address of its picture
 
 STATIC = pathlib.Path(__file__).parent / "static"
 _PANEL = pathlib.Path(__file__).parents[1] / "_view" / "static"
@@ -67,6 +71,9 @@ class Pictured(Protocol):
     def note(self) -> str: ...
     def svg(self, cancel: threading.Event | None = None) -> str: ...
     def part(self, address: str, path: Collection[str]) -> Picture | None: ...
+    @property
+    def views(self) -> Mapping[str, View]: ...
+    def view(self, name: str) -> Pictured: ...
 
 
 def page(
@@ -97,7 +104,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
                 "ends": _ends(drawing.picture),
                 "lines": lines_of(drawing.picture),
                 "counts": str(drawing.picture.counts),
-            }
+            },
         },
         "left": {},
         "call": drawing.call,
@@ -112,7 +119,23 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     def room() -> bool:
         return size < max_bytes
 
-    found = walk(drawing.picture, drawing.part, levels, until, room)
+    pictures = {"": drawing}
+    for name, view in drawing.views.items() if room() else ():
+        one = pictures[f"{_VIEW}{name}"] = drawing.view(name)
+        data["pages"][f"{_VIEW}{name}"] = {
+            "title": name,
+            "ends": _ends(one.picture),
+            "lines": lines_of(one.picture),
+            "counts": str(one.picture.counts),
+            "svg": _STYLE.sub("", one.svg(cancel)),
+            "view": {"selected": view.selected, "place": cast(Place, dict(view.place))},
+        }
+        size += len(_embedded(data["pages"][f"{_VIEW}{name}"]))
+    level: dict[str, int] = {}
+    found = itertools.chain.from_iterable(
+        walk(one.picture, one.part, levels, until, room, start, level)
+        for start, one in pictures.items()
+    )
     for inner, shown in _laid_out(found, until, cancel):
         if cancel is not None and cancel.is_set():
             raise PanelError("No page: it was cancelled.")

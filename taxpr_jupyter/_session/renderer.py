@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from taxpr_jupyter._code.code import Source, code_of
@@ -20,6 +21,7 @@ from taxpr_jupyter._model.model import HeatKind, Picture
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._output.drawing import Drawing, Layouts
+from taxpr_jupyter._output.views import View
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._states.model import PureCall
@@ -37,6 +39,7 @@ class Renderer:
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
         heat: The quantity by which nodes are coloured.
+        views: The views that were kept, by their names.
     """
 
     _store: Store
@@ -46,6 +49,7 @@ class Renderer:
     budget: int
     timeout: float
     heat: HeatKind | None
+    views: Mapping[str, View] = dataclasses.field(default_factory=dict[str, View], init=False)
     _layouts: Layouts = dataclasses.field(default_factory=Layouts, init=False)
     _builder: Builder | None = dataclasses.field(default=None, init=False)
     _kept: tuple[Any, Drawing] | None = dataclasses.field(default=None, init=False)
@@ -123,9 +127,7 @@ class Renderer:
         Raises:
             PanelError: If the picture could not be laid out.
         """
-        with self._store.lock:
-            drawing = self.drawing(self._store.edited)
-        return drawing.html()
+        return self._with_views().html()
 
     def tags_table(self, color: bool = False) -> str:
         """A table of all tags.
@@ -201,15 +203,17 @@ class Renderer:
             PanelError: If the name ends otherwise, or nothing here can write it.
             OSError: If the file cannot be written.
         """
-        with self._store.lock:
-            drawing = self.drawing(self._store.edited)
         own = {
             ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
             ".py": self.code,
         }
-        files.save(path, {**drawing.writers(), **own})
+        files.save(path, {**self._with_views().writers(), **own})
 
     # ---- within ------------------------------------------------------------------
+
+    def _with_views(self) -> Drawing:
+        with self._store.lock:
+            return dataclasses.replace(self.drawing(self._store.edited), views=self.views)
 
     def drawing(self, edited: Edited) -> Drawing:
         """The drawing of a program with its edits."""

@@ -237,7 +237,7 @@ class Session:
         with self._store.change("tags"):
             hand_over(old._store, self._store, self._states)
             self.view_state = dict(old.view_state)
-            self._views.kept = dict(old.views)
+            self._renderer.views = old.views
             self._renderer.heat = self._renderer.heat or old.heat
         self._runner.count = old._runner.count  # so that no two runs of a cell have one number
 
@@ -254,7 +254,7 @@ class Session:
     @property
     def views(self) -> Mapping[str, View]:
         """The views that `keep_view` kept, by their names."""
-        return self._views.kept
+        return self._renderer.views
 
     @property
     def heat(self) -> HeatKind | None:

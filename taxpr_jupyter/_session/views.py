@@ -16,9 +16,6 @@ class Views:
 
     Args:
         state: Gives what the panel keeps: what is selected, and the place of the picture.
-
-    Attributes:
-        kept: The views by their names.
     """
 
     def __init__(
@@ -27,7 +24,6 @@ class Views:
         self._store = store
         self._renderer = renderer
         self._state = state
-        self.kept: dict[str, View] = {}
 
     def keep_view(self, name: str) -> None:
         """Keeps what is open, what is selected and the zoom, to come back to it by `view`.
@@ -54,7 +50,8 @@ class Views:
             edits, state = self._store.edits, self._state()
             selected, place = state.get("selected", ""), dict(state.get("place", {}))
             unfolded = self._renderer.picture().unfolded
-            self.kept = {**self.kept, name.strip(): View(unfolded, edits.only, selected, place)}
+            now = View(unfolded, edits.only, selected, place)
+            self._renderer.views = {**self._renderer.views, name.strip(): now}
 
     def view(self, name: str) -> None:
         """Shows a view that was kept, else the first place that a search for the name finds.
@@ -66,12 +63,12 @@ class Views:
             PanelError: There is neither.
         """
         with self._store.change("view"):
-            kept = self.kept.get(name)
+            kept = self._renderer.views.get(name)
             if kept is None:
                 edited = self._store.edited
                 now = View(self._renderer.picture().unfolded, edited.edits.only)
                 builder = self._renderer.builder(edited)
-                kept = found_view(name, self.kept, edited.tagged.finder, builder, now)
+                kept = found_view(name, self._renderer.views, edited.tagged.finder, builder, now)
             by_hand = frozenset(kept.unfolded or ())
             self._store.put(unfolded=kept.unfolded, by_hand=by_hand, only=kept.only, note="")
             self._state().update(selected=kept.selected, place=dict(kept.place))
@@ -86,6 +83,7 @@ class Views:
             PanelError: There is none of that name.
         """
         with self._store.change("views"):
-            if name not in self.kept:
+            views = dict(self._renderer.views)
+            if views.pop(name, None) is None:
                 raise PanelError(f"There is no view {name!r}")
-            self.kept = {other: view for other, view in self.kept.items() if other != name}
+            self._renderer.views = views

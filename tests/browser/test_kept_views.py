@@ -58,6 +58,40 @@ def copied(page):
     return saved.value.path()
 
 
+def test_a_saved_page_has_the_views(page, tmp_path):
+    session = Session(model, (1.0,))
+    session.view_state.update(selected=TANH, place={"x": -40, "y": -60, "scale": 2})
+    session.keep_view("inner")
+    session.fold("0:jit")
+    session.view_state.update(selected="", place={})
+    session.keep_view("outer")
+    session.save(tmp_path / "model.html")
+    page.goto((tmp_path / "model.html").as_uri())
+    views = page.get_by_role("combobox", name="Kept views")
+    node = page.locator(f".tx-stage svg .node[data-address='{TANH}']")
+    expect(node).to_have_count(0)
+    views.select_option("inner")
+    expect(node).to_have_attribute("aria-selected", "true")
+    expect(node).to_be_in_viewport()
+    expect(page.locator(".tx-scale")).to_have_text("200%")
+    expect(page.locator(".tx-path")).to_contain_text("whole program›inner")
+    views.select_option("outer")
+    expect(node).to_have_count(0)
+    expect(page.locator(".tx-stage svg .node[data-address='0:jit']")).to_have_count(1)
+    page.locator(".tx-stage svg .node[data-address='0:jit']").dblclick()
+    expect(node).to_have_count(1)
+    expect(views).to_have_value("")
+    page.go_back()
+    expect(views).to_have_value("view:outer")
+    page.reload()
+    expect(views).to_have_value("view:outer")
+
+
+def test_a_page_without_views_offers_none(page, tmp_path):
+    page.goto(draw(model, 1.0).save(tmp_path / "model.html").as_uri())
+    expect(page.get_by_role("combobox", name="Kept views")).to_have_count(0)
+
+
 @pytest.mark.parametrize("of", ["panel", "page"])
 def test_the_picture_is_copied(shown, page, context, tmp_path, of):
     if of == "panel":

@@ -21,6 +21,7 @@ import { Tabs } from "../../_view/static/text.js";
 import { Mistake, Search, placeOf, placesOf } from "./search.js";
 
 const INSIDE = "in:"; // begins the fragment of what is in an address
+const VIEW = "view:"; // begins the address of the picture of a view that was kept
 const FEW = 12; // ends of a value that are listed at first
 const TYPING = 120; // milliseconds without a key before the search begins
 
@@ -55,6 +56,13 @@ let nodes = [];
 /** @type {SVGGElement[]} */
 let edges = [];
 
+const views = Object.keys(data.pages).filter((address) => address.startsWith(VIEW));
+const choice = h(
+  "select",
+  { class: "tx-field tx-views", "aria-label": "Kept views", change: () => go(choice.value) },
+  h("option", { value: "" }, "Views"),
+  ...views.map((address) => h("option", { value: address }, data.pages[address].title ?? "")),
+);
 const scale = h("span", { class: "tx-scale" });
 const picture = new Picture(
   stage,
@@ -130,6 +138,12 @@ function draw(address) {
   markLines(address);
   inspect();
   say("");
+  choice.value = page.view ? address : "";
+  if (!page.view) return;
+  picture.goToPlace(page.view.place);
+  if (!page.view.selected) return;
+  select(page.view.selected);
+  picture.reveal(selected);
 }
 
 function focusPicture() {
@@ -531,7 +545,7 @@ $(".tx-search").append(
 
 // --- the page ------------------------------------------------------------------------------------
 
-$(".tx-tools").append(...zoomTools(() => picture, scale, say));
+$(".tx-tools").append(...zoomTools(() => picture, scale, say), ...(views.length ? [choice] : []));
 
 stage.addEventListener("click", (event) => {
   const { target } = event;
