@@ -12,8 +12,9 @@ _KEPT = ("residual", "seed")  # kinds of edges that lead from the forward to the
 # The number of rows from which on an edge is far, and one of these kinds. The latter are far also
 # if they begin or end in a frame that does not hold both ends.
 _FAR = (9, 3)
-# What is given from outside, and is used more often than this, is named in the frames that use it;
-# and if it is used still more often, beside all nodes but the first that take more than it.
+# What is given from outside has a line into the first frame that uses it, and is named in others;
+# in all of them if it is used more often than this; and if it is used still more often, beside all
+# nodes but the first that take more than it.
 _GIVEN, _USES, _MANY = ("input", "const"), 3, 5
 _WRITES = 2  # the most ways from values to states that are drawn from end to end
 
@@ -70,6 +71,7 @@ def far_edges(picture: Picture, ends: Ends, again: set[str]) -> tuple[set[str], 
     takes = Counter(edge.target for edge in picture.edges)
     order: Order = {}
     drawn: set[str] = set()  # what is given, and has a line
+    entered: dict[str, str] = {}  # the first part into which it leads
     for frame, edges in inside.items():
         rows = _rows([(part, other) for _, part, other in edges])
         for edge, part, other in edges:
@@ -77,7 +79,8 @@ def far_edges(picture: Picture, ends: Ends, again: set[str]) -> tuple[set[str], 
             given = uses[edge.source] * (ends.nodes[edge.source].kind in _GIVEN)
             crosses = part != edge.source or other != edge.target
             several = given > _MANY and edge.source in drawn and takes[edge.target] > 1
-            often = given > _USES and (crosses or several)
+            again_here = crosses and entered.setdefault(edge.source, other) != other
+            often = (given > _USES and (crosses or several)) or (given > 0 and again_here)
             long = abs(rows[other] - rows[part]) >= _FAR[kept]
             if edge.id in far or long or often or (crosses and kept):
                 far.add(edge.id)

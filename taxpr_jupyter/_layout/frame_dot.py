@@ -221,6 +221,10 @@ class FrameDot:
             if len(row) > 1 and sum(self.boxes[name][0] for name in row) < _BROAD:
                 yield row
 
+    def _wide(self, name: str) -> float:
+        """The width of a part with what stands beside it."""
+        return self._known[name].width if name in self._known else self.boxes[name][0]
+
     def _steps(self) -> dict[Piece, int]:
         """The number of rows between the ends of a piece if it is not one.
 
@@ -244,9 +248,15 @@ class FrameDot:
             elif not ins and len(outs) == 1:
                 alike.setdefault(("to", outs[0].target.part), []).append((name, outs[0]))
         found: dict[Piece, int] = {}
-        for found_alike in alike.values():
+        for (side, _), found_alike in alike.items():
             boxes = [self.boxes[name] for name, _ in found_alike]
-            width = sum(box[0] + _GAP[0] for box in boxes)
+            # What comes from one part stands above what is made of it alone.
+            below = targets if side == "from" else {}
+            stacks = [
+                (name, *(piece.target.part for piece in below.get(name, ()) if piece.target.part))
+                for name, _ in found_alike
+            ]
+            width = sum(max(map(self._wide, stack)) + _GAP[0] for stack in stacks)
             height = max(box[1] for box in boxes) + _GAP[1]
             rows = min(_ROWS, round(math.sqrt(width / height / _ROW_LONG)))
             if width > _ROW_WIDE and rows > 1:

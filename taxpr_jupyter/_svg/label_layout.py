@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from taxpr_jupyter._layout.arranged import Layout
 from taxpr_jupyter._layout.dot import text_width
+from taxpr_jupyter._layout.frame_dot import TAB
 from taxpr_jupyter._layout.geometry import (
     Box,
     Curves,
@@ -24,7 +25,7 @@ from taxpr_jupyter._layout.geometry import (
     tip_of,
 )
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import Picture
+from taxpr_jupyter._model.model import Node, Picture
 from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import broken
 from taxpr_jupyter._svg.label_places import Places, Text
@@ -81,7 +82,7 @@ def placed(picture: Picture, layout: Layout) -> Placed:
         _to_the_tip(flattened(curves[k]), layout.tips.get(edge.id))
         for k, edge in enumerate(picture.edges)
     ]
-    nodes = [layout.nodes[node.id] for node in picture.nodes]
+    nodes = [_with_tab(node, layout.nodes[node.id]) for node in picture.nodes]
     nodes += [box for box, _ in layout.twins.values()]
     titles = _titles(picture, layout, paths, nodes)
     across = [box for boxes in titles.values() for box in boxes]
@@ -150,6 +151,12 @@ def _badges(
         if free:
             found[node.id] = min(free, key=cost)
     return found
+
+
+def _with_tab(node: Node, box: Box) -> Box:
+    """The box of a node with the tab of a folder, which stands out."""
+    left, top, right, bottom = box
+    return left, top - TAB * (theme.look_of(node).shape == "folder"), right, bottom
 
 
 def _holds(box: Box, other: Box) -> bool:

@@ -6,6 +6,7 @@
 import pytest
 from client_checks import check_identity
 from line_ends import misread
+from picture_quality import measured
 from real_programs import PROGRAMS
 
 import taxpr
@@ -23,7 +24,10 @@ def test_it_is_drawn_within_the_budget(name):
     assert counts.drawn + sum(counts.folded.values()) == counts.total > 0
     assert len(picture.nodes) <= BUDGET
     assert picture.note == ""
-    assert misread(picture, drawing.svg()) == []
+    svg = drawing.svg()
+    assert misread(picture, svg) == []
+    found = measured(picture, svg)
+    assert (found["over"], found["texts"]) == (0, 0)
 
 
 @pytest.mark.spread(6)
