@@ -169,7 +169,16 @@ def _steps(stack: Sequence[taxpr.Statement], derived: bool) -> Iterator[Step]:
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
     caller: taxpr.Statement | None = None
     last: Any = None
+    handed = False
     for frame in reversed([*library, *own]):
+        where = (caller.file, caller.line) if caller and not caller.text else ()
+        note = _place(*where) if where else ""
+        if _of_library(frame) and _runs_another(frame, handed):
+            if caller and where and not handed:  # and what it runs is a part of this function
+                yield Step("function", (caller.function, *where, derived), _name(caller), note)
+            handed = True
+            continue
+        handed = False
         if frame.text:
             place = frame.file, frame.place
             if place != last:  # not of a comprehension, which is a function for Python
@@ -182,12 +191,23 @@ def _steps(stack: Sequence[taxpr.Statement], derived: bool) -> Iterator[Step]:
                 yield Step("expression", part, _derivative(frame.expression, derived))
             last = place
         else:
-            where = (caller.file, caller.line) if caller and not caller.text else ()
-            note = _place(*where) if where else ""
-            name = frame.function.rpartition("<locals>.")[2]
-            yield Step("function", (frame.function, *where, derived), name, note)
+            yield Step("function", (frame.function, *where, derived), _name(frame), note)
             last = None
         caller = frame
+
+
+def _name(frame: taxpr.Statement) -> str:
+    return frame.function.rpartition("<locals>.")[2]
+
+
+def _runs_another(frame: taxpr.Statement, handed: bool) -> bool:
+    """Whether it is what a library makes of a function, as `_VmapWrapper.__call__` of equinox.
+
+    Or, handed to such a one, a lambda of the library.
+    """
+    *_, name = names = frame.function.split(".")
+    wraps = (one[0] == "_" and two == "__call__" for one, two in itertools.pairwise(names))
+    return any(wraps) or (handed and name == "<lambda>")
 
 
 def _of_library(frame: taxpr.Statement) -> bool:

@@ -9,6 +9,7 @@ from checks import assert_close
 from client_checks import all_of, assert_same_bits, check_identity, check_scale, collected_at
 
 import taxpr
+from taxpr_jupyter import draw
 
 X = jax.random.normal(jax.random.key(1), (4, 8))
 KEY = jax.random.key(0)
@@ -174,3 +175,14 @@ def test_a_value_injected_into_a_checkpointed_loop_flows_and_the_gradient_is_the
     assert_close(run(run.ctx, START)[0], x)
     for mode in (lambda f: f, jax.jit):
         assert_close(mode(jax.grad(loss))(START), slope)
+
+
+def test_what_equinox_makes_of_a_function_has_no_node_of_its_own():
+    def loss(x):
+        return jnp.sum(eqx.filter_vmap(MLP)(eqx.filter_vmap(jnp.sin)(x)))
+
+    picture = draw(eqx.filter_value_and_grad(loss), X).picture
+    titles = [node.lines[:2] for node in picture.nodes if node.kind in ("eqn", "hop", "group")]
+    assert not any("Wrapper" in line for lines in titles for line in lines)
+    [made] = {lines for lines in titles if lines[0].startswith("MLP.__call__")}
+    assert made[1].startswith("from _mlp.py:")
