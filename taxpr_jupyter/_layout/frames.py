@@ -252,5 +252,11 @@ def _is_small(part: Node | Frame | str) -> bool:
 
 
 def _shortened(words: str) -> str:
-    """The text on a twin."""
-    return words if len(words) <= _TWIN else f"{words[: _TWIN - 1]}…"
+    """The text on a twin. The end of a path says most: `params…[0]['w']`."""
+    if len(words) <= _TWIN:
+        return words
+    first = words.partition("[")[0].rstrip("…")
+    end = words[len(first) + 1 - _TWIN :]
+    if " " not in words and "[" in end:
+        return f"{first}…{end[end.index('[') :]}"
+    return f"{words[: _TWIN - 1]}…"

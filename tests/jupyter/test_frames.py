@@ -253,6 +253,21 @@ class TestWays:
         layout = laid_out(picture(*after, boxes))  # used so often, in no frame
         assert list(layout.twins) == [one.id for one in edges]
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("params['layers'][0]['b']", "params…[0]['b']"),
+            ("params…[0]['out_kernel']", "params…['out_kernel']"),
+            ("y = f(x)[0] + g(x)[1] + h(x)", "y = f(x)[0] + g(x)[1]…"),
+        ],
+    )
+    def test_a_twin_of_a_path_has_its_end(self, name, text):
+        nodes = [node("x", kind="input"), node("p", "A"), node("q", "B")]
+        edges = [edge("x", "p"), dataclasses.replace(edge("x", "q"), name=name)]
+        boxes = [Cluster(one, "group", (one,), "", None, one) for one in "AB"]
+        [(_, found)] = laid_out(picture(nodes, edges, boxes)).twins.values()
+        assert found == text
+
     def test_branches_stand_side_by_side_in_their_order_and_begin_alike(self):
         drawn = draw(PROGRAMS["switch"]()).picture
         layout = laid_out(drawn)
