@@ -1,0 +1,91 @@
+"""Which differences of two runs are more than rounding.
+
+A sum whose terms cancel is rounding alone: another order of the terms gives another number, which
+may be far from the first one, and what is divided by it further still. So both runs are done again,
+several times, with arguments that have moved a little. Rounding then makes another difference each
+time, while a wrong line makes about the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy
+import numpy
+
+from taxpr._compat import PyTree, map_leaves
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jax: Any = jax
+_jnp: Any = jax.numpy
+
+SAMPLES = 4
+_SHARE = 1 / 4  # of a difference, by which it may change and be the same one
+_OF = 16  # one of so many numbers that differ must do so by more than rounding
+
+Key = int | str
+Pairs = Mapping[Key, tuple[Any, Any]]
+
+
+def moved(given: PyTree, number: int) -> Any:
+    """Arguments whose floats are a little smaller, each by a share of its own.
+
+    Whole numbers stay, since a mask, a label or a zero means just that number.
+    """
+    rng = np.random.default_rng(number)
+
+    def of(x: Any) -> Any:
+        if not _jnp.issubdtype(getattr(x, "dtype", x.__class__), _jnp.inexact):
+            return x
+        dtype = _jnp.result_type(x)  # of a double its type in JAX
+        is_complex = _jnp.issubdtype(dtype, _jnp.complexfloating)
+        wide = np.asarray(x).astype(np.complex128 if is_complex else np.float64)
+        # The root moves what is added to a larger number, too, and leaves what is sound alone.
+        share = rng.uniform(0.25, 1.0, wide.shape) * float(_jnp.finfo(dtype).eps) ** 0.5
+        with np.errstate(all="ignore"):
+            new = np.where(wide == np.round(wide), wide, wide * (1 - share)).astype(dtype)
+        return _jax.device_put(new, x.sharding) if isinstance(x, jax.Array) else new
+
+    return map_leaves(of, given)
+
+
+def lasting(found: Pairs, again: Callable[[int], Pairs]) -> dict[Key, Any]:
+    """For each number of each pair whether its difference stays when the arguments move.
+
+    Args:
+        found: Pairs of arrays.
+        again: The pairs of the same keys, of runs whose arguments have moved for the given time. A
+            while loop may have had another number of iterations in them.
+    """
+    first = {key: _between(*pair) for key, pair in found.items()}
+    stays = {key: np.ones(x.shape, bool) for key, x in first.items()}
+    for number in range(SAMPLES):
+        if not any(one.any() for one in stays.values()):
+            break
+        now = again(number)
+        for key, x in first.items():
+            other = _between(*now[key])
+            both = tuple(map(slice, map(min, x.shape, other.shape)))
+            with np.errstate(all="ignore"):  # what is not finite stays
+                changed = np.abs(other[both] - x[both]) > _SHARE * np.abs(x[both])
+            stays[key][both] &= ~changed
+    return stays
+
+
+def _between(a: Any, b: Any) -> Any:
+    both = tuple(map(slice, map(min, a.shape, b.shape)))
+    with np.errstate(all="ignore"):
+        return np.subtract(a[both], b[both], dtype=np.result_type(a, b, np.float64))
+
+
+def more_than(wrong: Any, stays: Any, lead: int) -> Any:
+    """What of numbers that differ does so by more than rounding, for each of the leading axes.
+
+    One may seem to by chance, and one that does counts for all, so that it takes a share of them.
+    """
+    own = tuple(range(lead, wrong.ndim))
+    both = wrong & stays
+    enough = _OF * both.sum(axis=own, keepdims=True) > wrong.sum(axis=own, keepdims=True)
+    return both & enough
