@@ -37,16 +37,18 @@ class Lines:
                     found.add(number)
         return found
 
-    def near(self, box: Box, reach: float) -> dict[int, float]:
-        """How far the lines are from a box that are within a reach of it, by their numbers."""
-        found: dict[int, float] = {}
+    def alone(self, number: int, box: Box, reach: float) -> float | None:
+        """How far a line is from a box, if it and no other one is within a reach of it."""
+        found: float | None = None
         around_it = grown(box, reach, reach)
         for cell in _cells(around_it):
-            for number, start, end in self._cells.get(cell, ()):
+            for one, start, end in self._cells.get(cell, ()):
                 if _enters(start, end, around_it):
                     away = _apart(box, start, end)
-                    if away <= min(reach, found.get(number, reach)):
-                        found[number] = away
+                    if away <= reach and one != number:
+                        return None
+                    if away <= (reach if found is None else found):
+                        found = away
         return found
 
 
@@ -108,6 +110,18 @@ def away_from(box: Box, point: Point) -> float:
     return math.hypot(max(box[0] - x, 0, x - box[2]), max(box[1] - y, 0, y - box[3]))
 
 
+def any_within(box: Box, points: Iterable[Point], reach: float) -> bool:
+    """Whether a point is nearer to a box than this: `away_from`, in a third of the time."""
+    left, top, right, bottom = box
+    square = reach * reach
+    for x, y in points:
+        across = left - x if x < left else x - right if x > right else 0.0
+        down = top - y if y < top else y - bottom if y > bottom else 0.0
+        if across * across + down * down < square:
+            return True
+    return False
+
+
 def split(curve: Curves, t: float) -> tuple[Curves, Curves]:
     """Split a curve in two by De Casteljau's algorithm."""
     a, b, c, d = curve
@@ -122,8 +136,9 @@ def _between(a: Point, b: Point, t: float) -> Point:
 
 
 def _cells(box: Box) -> Iterable[tuple[int, int]]:
-    left, top, right, bottom = [math.floor(side / _CELL) for side in box]
-    return itertools.product(range(left, right + 1), range(top, bottom + 1))
+    left, top, right, bottom = box
+    across = range(int(left // _CELL), int(right // _CELL) + 1)
+    return itertools.product(across, range(int(top // _CELL), int(bottom // _CELL) + 1))
 
 
 def _enters(start: Point, end: Point, box: Box) -> bool:

@@ -15,6 +15,7 @@ from taxpr_jupyter._layout.geometry import (
     Box,
     Lines,
     Point,
+    any_within,
     away_from,
     centred,
     grown,
@@ -95,7 +96,7 @@ class Places:
     def _good(self, text: Text) -> Iterator[_Place]:
         """Positions at which a reader assigns the text to its own edge, the nearest first."""
         end = text.path[0]
-        near = [box for box in self._taken if away_from(box, end) < _REACH]
+        near = [box for box in self._taken if any_within(box, (end,), _REACH)]
         others = [
             point
             for k, point in self._ends
@@ -108,11 +109,10 @@ class Places:
             over = sum([_overlap(box, other) for other in near if meet(box, other)]) + outside
             if over > _COVERED * _area(box):
                 continue
-            own = away_from(box, end)
-            if not place.upon and any(away_from(box, o) < own for o in others):
+            if not place.upon and any_within(box, others, away_from(box, end)):
                 continue
-            beside = self._lines.near(box, _CLEAR)
-            if beside.keys() == {text.edge} and beside[text.edge] <= _ASIDE + _OWN:
+            beside = self._lines.alone(text.edge, box, _CLEAR)
+            if beside is not None and beside <= _ASIDE + _OWN:
                 yield place._replace(cost=place.cost + _OVER * over)
 
     def _candidates(self, text: Text) -> Iterator[_Place]:
@@ -122,7 +122,7 @@ class Places:
             if distance > half:
                 return
             (x, y), (dx, dy) = _at(path, distance)
-            if self._lines.near((x, y, x, y), _ASIDE).keys() != {text.edge}:
+            if self._lines.alone(text.edge, (x, y, x, y), _ASIDE) is None:
                 continue  # nor is it alone beside a text
             cost = _FAR * distance
             # Beside the line, at a distance that depends on the direction of the line.
