@@ -14,8 +14,9 @@
 
 import { eqnOf, isTag, localOf } from "../../_view/static/address.js";
 import { button, chip, closer, fill, folded, h, hint, line, searchField, spoken, zoomTools } from "../../_view/static/dom.js";
+import { parseSvg } from "../../_view/static/drawn.js";
 import { drawLegend } from "../../_view/static/legend.js";
-import { parseSvg, Picture } from "../../_view/static/picture.js";
+import { Picture } from "../../_view/static/picture.js";
 import { SourceLines } from "../../_view/static/source.js";
 import { Tabs } from "../../_view/static/text.js";
 import { Mistake, Search, placeOf, placesOf } from "./search.js";

@@ -38,6 +38,11 @@ export class Altitude {
     svg.append(this.names);
   }
 
+  /** Writes all again at the next zoom, since parts have moved. */
+  again() {
+    this.level = NaN;
+  }
+
   /** To be called when the zoom has changed. @param {number} scale */
   at(scale) {
     this.svg.classList.toggle("tx-lines-far", scale < ALL - 1e-6);

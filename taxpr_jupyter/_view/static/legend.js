@@ -5,7 +5,7 @@
  */
 
 import { h } from "./dom.js";
-import { parseSvg } from "./picture.js";
+import { parseSvg } from "./drawn.js";
 
 /** @param {[string, string][]} rows Each a sample as SVG and words. */
 export function drawLegend(rows) {

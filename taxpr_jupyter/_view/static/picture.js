@@ -14,47 +14,19 @@ import { eqnOf, isIn, outward } from "./address.js";
 import { ALL, Altitude, LEAST } from "./altitude.js";
 import { Boxes } from "./boxes.js";
 import { h } from "./dom.js";
+import { addressOf, legendOf, parseSvg, prepare } from "./drawn.js";
 import { move, places } from "./motion.js";
+import { neighbour, startOf } from "./nearby.js";
 import { Overview } from "./overview.js";
 import { keepTitles } from "./titles.js";
 
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
 const ZOOM_RANGE = [0.05, 8];
-const PIXELS = 4 / 3; // in a point
 const MARGIN = 16; // pixels around a fitted picture
-const ROW = 32; // pixels at scale 1: nodes nearer to the topmost one are beside it
 const BORDER = 64; // an element nearer to the edge than this is moved into sight
 const TITLE = 6; // pixels at scale 1 between the border of a frame and its title, at least
 const EDGE = 40; // what is folded is as far in the stage, at least
-
-const FORBIDDEN = new Set(
-  "script foreignobject iframe object embed image audio video animate set".split(" "),
-);
-
-/**
- * Parses the SVG text and drops what could run a script or load something. The text is clean
- * already; this is the second line of defence.
- * @param {string} text
- * @returns {SVGSVGElement | null} null if the text is no SVG
- */
-export function parseSvg(text) {
-  const root = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-  if (root.localName !== "svg") return null;
-  for (const element of [root, ...root.querySelectorAll("*")]) {
-    const loads = element.localName === "style" && /@import|url\(/i.test(element.textContent ?? "");
-    if (loads || FORBIDDEN.has(element.localName.toLowerCase())) element.remove();
-    for (const attribute of [...element.attributes]) {
-      const name = attribute.localName.toLowerCase();
-      const leads = (name === "href" || name === "src") && !attribute.value.startsWith("#");
-      if (name.startsWith("on") || leads) element.removeAttributeNode(attribute);
-    }
-  }
-  return /** @type {any} */ (document.importNode(root, true));
-}
-
-/** @param {Element} item */
-const addressOf = (item) => item.getAttribute("data-address") ?? "";
 
 export class Picture {
   /**
@@ -116,8 +88,8 @@ export class Picture {
     this.frames = this.items.filter((item) => item.classList.contains("cluster"));
     this.legend.replaceChildren();
     if (!svg) return;
-    this.#prepare(svg);
-    this.#liftLegend(svg);
+    prepare(svg);
+    this.legend.append(...legendOf(svg));
     this.boxes = new Boxes(svg);
     this.altitude = new Altitude(svg, this.boxes, this.items);
     this.mark(this.marks);
@@ -227,11 +199,18 @@ export class Picture {
     let x = (clientWidth - width * scale) / 2;
     const y = Math.max(MARGIN, (clientHeight - height * scale) / 2);
     this.#put({ x, y, scale }, false);
-    const start = x < MARGIN && !whole ? this.#start() : null;
+    const start = x < MARGIN && !whole ? startOf(this.items, this.#middle, this.stage, scale) : null;
     if (start === null) return;
     const least = clientWidth - MARGIN - width * scale; // then its right end is in sight
     x = Math.min(Math.max(x + clientWidth / 2 - start, least), MARGIN);
     this.#put({ x, y, scale }, false);
+  }
+
+  /** To be called when parts of the picture have moved in it. @param {SVGSVGElement} svg */
+  rearranged(svg) {
+    this.boxes.again(svg);
+    this.altitude?.again();
+    this.overview.of(this.boxes, this.items);
   }
 
   /** Takes the picture away: the next one is another, and stands where it fits. */
@@ -278,39 +257,6 @@ export class Picture {
     this.overview.at(this.place);
   }
 
-  /** Makes the picture usable with keyboard and screen reader. */
-  #prepare(/** @type {SVGSVGElement} */ svg) {
-    svg.setAttribute("role", "listbox");
-    svg.setAttribute("aria-label", "Picture of the program. Arrow keys move, Enter selects, O opens and closes.");
-    for (const item of svg.querySelectorAll("[data-address]")) {
-      const texts = [...item.querySelectorAll("text")];
-      const lines = texts.map((text) => text.textContent?.trim());
-      item.setAttribute("role", "option");
-      item.setAttribute("aria-selected", "false");
-      item.setAttribute("tabindex", "-1");
-      item.setAttribute("aria-label", `${lines.join(" ")}, ${addressOf(item)}`);
-      for (const text of texts) text.after(" "); // else its lines are one word for a reader
-      item.setAttribute("data-lm-suppress-shortcuts", "true");
-    }
-  }
-
-  /** Takes the legend of colours out of the picture, and the room that it has there. */
-  #liftLegend(/** @type {SVGSVGElement} */ svg) {
-    const legend = svg.querySelector(".legend[data-box]");
-    if (!legend) return;
-    const own = document.createElementNS(svg.namespaceURI ?? "", "svg");
-    const view = (/** @type {Element} */ element, /** @type {string} */ box) => {
-      const [, , width, height] = box.split(" ").map(Number);
-      element.setAttribute("viewBox", box);
-      element.setAttribute("width", `${Math.round(width * PIXELS)}`);
-      element.setAttribute("height", `${Math.round(height * PIXELS)}`);
-    };
-    view(own, legend.getAttribute("data-box") ?? "");
-    view(svg, legend.getAttribute("data-graph") ?? "");
-    own.append(legend);
-    this.legend.append(own);
-  }
-
   #find(/** @type {string} */ address) {
     if (!address || !this.svg) return [];
     return [...this.svg.querySelectorAll(`[data-address="${CSS.escape(address)}"]`)];
@@ -341,28 +287,6 @@ export class Picture {
   /** Whether a point of the stage is in sight. */
   #inSight(/** @type {Point} */ { x, y }) {
     return x > 0 && y > 0 && x < this.stage.clientWidth && y < this.stage.clientHeight;
-  }
-
-  /**
-   * Where a picture too wide to be seen is read from: the topmost node, an input if there is one,
-   * and of several the one with the most nodes around it.
-   * @returns {number | null} where that is across the stage
-   */
-  #start() {
-    const nodes = this.items
-      .filter((item) => !item.classList.contains("cluster"))
-      .map((item) => ({ input: item.classList.contains("input"), at: this.#middle(item) }));
-    const top = Math.min(...nodes.map(({ at }) => at.y));
-    const row = nodes.filter(({ at }) => at.y < top + ROW * this.place.scale);
-    const inputs = row.filter(({ input }) => input);
-    const { clientWidth, clientHeight } = this.stage;
-    const seen = nodes.filter(({ at }) => at.y < clientHeight);
-    let [best, most] = [/** @type {number | null} */ (null), -1];
-    for (const { at } of inputs.length ? inputs : row) {
-      const near = seen.filter((other) => Math.abs(other.at.x - at.x) < clientWidth / 2).length;
-      if (near > most) [best, most] = [at.x, near];
-    }
-    return best;
   }
 
   /**
@@ -492,9 +416,7 @@ export class Picture {
   }
 
   /** Where an element is in the stage. For a frame that is where its title is. */
-  #middle(/** @type {Element} */ item) {
-    return this.#on(this.boxes.middle(item));
-  }
+  #middle = (/** @type {Element} */ item) => this.#on(this.boxes.middle(item));
 
   /** Brings a point of the picture to the middle of the stage. @param {Point} point */
   #look({ x, y }) {
@@ -554,12 +476,14 @@ export class Picture {
     const item = this.#itemAt(event.target);
     const items = this.items;
     const go = (/** @type {Element | undefined} */ to) => to && this.#focus(to);
+    const walk = (/** @type {number} */ right, /** @type {number} */ below) =>
+      go(item ? neighbour(item, items, this.#middle, right, below) : items[0]);
     /** @type {Record<string, () => void>} */
     const keys = {
-      ArrowUp: () => go(item ? this.#neighbour(item, 0, -1) : items[0]),
-      ArrowDown: () => go(item ? this.#neighbour(item, 0, 1) : items[0]),
-      ArrowLeft: () => go(item ? this.#neighbour(item, -1, 0) : items[0]),
-      ArrowRight: () => go(item ? this.#neighbour(item, 1, 0) : items[0]),
+      ArrowUp: () => walk(0, -1),
+      ArrowDown: () => walk(0, 1),
+      ArrowLeft: () => walk(-1, 0),
+      ArrowRight: () => walk(1, 0),
       Home: () => go(items.at(0)),
       End: () => go(items.at(-1)),
       Enter: () => item && this.#choose(item, event.shiftKey),
@@ -577,26 +501,6 @@ export class Picture {
     keys[event.key]();
     event.preventDefault();
     event.stopPropagation();
-  }
-
-  /** The nearest element to the right (1) or left (-1), or below (1) or above (-1). */
-  #neighbour(
-    /** @type {Element} */ item,
-    /** @type {number} */ right,
-    /** @type {number} */ below,
-  ) {
-    const from = this.#middle(item);
-    /** @type {Element | undefined} */
-    let best;
-    let least = Infinity;
-    for (const other of this.items) {
-      const to = this.#middle(other);
-      const ahead = (to.x - from.x) * right + (to.y - from.y) * below;
-      const aside = Math.abs((to.x - from.x) * below) + Math.abs((to.y - from.y) * right);
-      const cost = ahead + 2 * aside;
-      if (ahead > 1 && aside < 2 * ahead && cost < least) [best, least] = [other, cost];
-    }
-    return best;
   }
 
   /** Zooms with Ctrl or Cmd held; without it the wheel scrolls the page. */
