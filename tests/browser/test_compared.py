@@ -48,6 +48,31 @@ def test_both_sides_fold_alike(compared, page):
     expect(after).to_have_count(1)
 
 
+MAPPED = """map => {
+  const svg = map.parentElement.querySelector("svg.comparison");
+  const { width, height } = svg.viewBox.baseVal;
+  const seen = [...svg.querySelectorAll("g.compared")].map((side) => side.getBoundingClientRect());
+  const wide = (ends) =>
+    Math.max(...ends.map((one) => one[1])) - Math.min(...ends.map((one) => one[0]));
+  const sides = wide(seen.map(({ left, right }) => [left, right]));
+  const boxes = [...map.querySelectorAll("path")].map((path) => path.getBBox());
+  const outlines = wide(boxes.filter((box) => box.width).map((box) => [box.x, box.x + box.width]));
+  const view = map.querySelector("svg").viewBox.baseVal;
+  const scale = svg.getBoundingClientRect().width / width;
+  return [
+    view.width * 3 / 4 - width, view.height * 3 / 4 - height, outlines * 3 / 4 - sides / scale
+  ];
+}"""
+
+
+def test_the_map_shows_the_sides_as_they_stand(compared, page):
+    for width in (1400, 700):
+        page.set_viewport_size({"width": width, "height": 500})
+        page.wait_for_timeout(200)
+        off = compared.panel.locator(".tx-sides .tx-map").evaluate(MAPPED)
+        assert max(map(abs, off)) < 12, (width, off)
+
+
 @pytest.mark.parametrize(("width", "stacked"), [(1400, False), (700, True)])
 def test_it_begins_at_the_first_change(compared, page, width, stacked):
     page.set_viewport_size({"width": width, "height": 900})

@@ -124,7 +124,7 @@ export class Compare {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("width", String((width * 4) / 3));
     svg.setAttribute("height", String((height * 4) / 3));
-    this.picture.boxes.again(svg);
+    this.picture.rearranged(svg);
   }
 
   /**

@@ -3,7 +3,7 @@
  * The browser's half of `taxpr_jupyter._view.graph`: draws what the model's traits say, and turns
  * clicks and keys into a new `selected` or into a message. It decides nothing about programs.
  *
- * Texts enter the page by `dom.js`, the picture through `parseSvg` of `picture.js`.
+ * Texts enter the page by `dom.js`, the picture through `parseSvg` of `drawn.js`.
  *
  * @import { Inspection, Message, Numbered, Output, Results, Tag, Traits, Value } from "./messages.js"
  * @typedef {(message: Message) => number} Send
@@ -345,14 +345,8 @@ function render({ model, el }) {
     // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
     find.element,
     ranLine,
-    h(
-      "div",
-      { class: "tx-bar" },
-      h("span", { class: "tx-title" }, call, counts),
-      tabs.list,
-      heat,
-      tools,
-    ),
+    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tabs.list, heat),
+    tools,
     stage,
     source.panel,
     ask.panel,
