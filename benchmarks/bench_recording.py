@@ -1,4 +1,4 @@
-"""What recordings and `find_nan` cost, against the bare program, in one process.
+"""What recordings cost, against the bare program, in one process.
 
     python benchmarks/bench_recording.py
 
@@ -64,15 +64,6 @@ def measured(name: str, fn: Any, args: Any, where: Any) -> list[dict[str, Any]]:
     ]
 
 
-def asked(name: str, fn: Any, args: Any) -> dict[str, Any]:
-    """`find_nan` of a sound program, against tracing, compiling and running it once."""
-    jax.clear_caches()
-    _, bare = seconds(lambda: jax.block_until_ready(compiled(fn, args)(*args)))
-    jax.clear_caches()
-    _, asked = seconds(lambda: taxpr.find_nan(fn)(*args))
-    return programs.reached(f"{name}: find_nan", asked / bare, 4, " times")
-
-
 def main() -> None:
     wide = programs.transformer_args(12, tokens=256, width=256)
     results = measured("loss of 12 layers, variables", loss, wide, None)
@@ -81,8 +72,6 @@ def main() -> None:
     results += measured("gradient of it, small arrays", jax.grad(loss), small, "*")
     deep = programs.transformer_args(184, tokens=64, width=256)
     results += measured("loss of 184 layers", loss, deep, "*")
-    results += [asked("loss of 12 layers", loss, wide)]
-    results += [asked("gradient of 12 layers", jax.grad(loss), wide)]
     programs.write("bench_recording", results)
 
 

@@ -4,7 +4,6 @@ import difflib
 import linecache
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Hashable, Sequence
 
 from taxpr._address import Address
@@ -12,83 +11,90 @@ from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
 from taxpr._recordings.recorded import Part
 from taxpr._sites.walk import iter_eqns
+from taxpr._variables.table import Variable
 
 Pair = tuple[Part, Part]
+_Key = Callable[[Part], Hashable]
 
 
 def aligned(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
     """The values that belong together.
 
-    Variables by their names, those of a function by its name, too, where another has them; what
-    has no variable by what computes it, its type and line, in the same order. A variable that is
-    in a loop of one only, as where a scan became a loop of Python, has no partner; nor has one that
-    held another number of values, unless the same line bound both.
+    Variables of one name do: first those that a line of the same text bound, wherever it stands,
+    then others; of functions of one name before those of others. Where as many are called so in
+    both, they belong together in their order. What has no variable belongs together by what
+    computes it, its type and line, in the same order. A variable that is in a loop of one only, as
+    where a scan became a loop of Python, has no partner.
     """
     pairs: list[Pair] = []
-    for key in (_whole, _short, _bare):
-        pairs += _by(key, _left(a, [one for one, _ in pairs]), _left(b, [two for _, two in pairs]))
-    left = _left(a, [one for one, _ in pairs]), _left(b, [two for _, two in pairs])
-    pairs += _in_order(*([one for one in of if one.variable is None] for of in left))
-    held = [Counter(map(_held, of)) for of in (a, b)]
+    for key, may_repeat in _KEYS:
+        pairs += _by(key, may_repeat, *_left(a, b, pairs))
+    left = [[one for one in of if one.variable is None] for of in _left(a, b, pairs)]
+    return pairs + _in_order(*left)
+
+
+def _left(a: Sequence[Part], b: Sequence[Part], pairs: Sequence[Pair]) -> list[list[Part]]:
+    """Those of both that are in no pair."""
+    gone = {id(part) for pair in pairs for part in pair}
+    return [[part for part in of if id(part) not in gone] for of in (a, b)]
+
+
+def _file(one: Variable) -> Hashable:
+    return one.file, one.function
+
+
+def _qualified(one: Variable) -> Hashable:
+    return one.function
+
+
+def _function(one: Variable) -> Hashable:
+    return one.function.rpartition(".")[2]
+
+
+def _any(one: Variable) -> Hashable:
+    return None
+
+
+def _of(where: Callable[[Variable], Hashable], *, line: bool, turn: bool) -> _Key:
+    """A key of what variables are called: with the text of the line, and which value it is."""
+
+    def key(part: Part) -> Hashable:
+        one = part.variable
+        if one is None:
+            return None
+        # A variable that one of both has in a loop has a value for each iteration there.
+        own = where(one), one.text, one.recomputed, len(part.kept.axes)
+        is_argument = part.address.startswith("in")
+        text = "in" if is_argument else linecache.getline(one.file, one.line).strip()
+        if not line:
+            return own
+        return (own, text, one.occurrence if turn else None) if text else None
+
+    return key
+
+
+# What belongs together, the surest first; and whether several may be called so.
+_KEYS: list[tuple[_Key, bool]] = [
+    *((_of(where, line=True, turn=False), True) for where in (_file, _qualified, _function, _any)),
+    *((_of(where, line=True, turn=True), False) for where in (_file, _qualified, _function)),
+    *((_of(where, line=False, turn=False), True) for where in (_file, _qualified, _function)),
+    (_of(_any, line=False, turn=False), False),
+]
+
+
+def _by(key: _Key, may_repeat: bool, a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+    """Those that have a key, in their order, where as many have it in both."""
+    called: list[dict[Hashable, list[Part]]] = [{}, {}]
+    for of, parts in zip(called, (a, b), strict=True):
+        for part in parts:
+            of.setdefault(key(part), []).append(part)
     return [
-        (one, two)
-        for one, two in pairs
-        if held[0][_held(one)] == held[1][_held(two)] or _same_line(one, two)
-    ]
-
-
-def _held(part: Part) -> Hashable:
-    """What holds several values one after the other: a variable of one function."""
-    one = part.variable
-    return (one.owner, one.text, one.recomputed) if one else part.address
-
-
-def _same_line(one: Part, two: Part) -> bool:
-    if all(part.address.startswith("in") for part in (one, two)):
-        return True  # arguments
-    texts = [linecache.getline(part.file or "", part.line or 0).strip() for part in (one, two)]
-    return texts[0] == texts[1] != ""
-
-
-def _left(parts: Sequence[Part], taken: Sequence[Part]) -> list[Part]:
-    gone = set(map(id, taken))
-    return [part for part in parts if id(part) not in gone]
-
-
-def _whole(part: Part) -> Hashable:
-    one = part.variable
-    return one and (one.file, one.function, one.text, one.occurrence, one.recomputed, _loops(part))
-
-
-def _short(part: Part) -> Hashable:
-    one = part.variable
-    return one and (
-        one.function.rpartition(".")[2],
-        one.text,
-        one.occurrence,
-        one.recomputed,
-        _loops(part),
-    )
-
-
-def _bare(part: Part) -> Hashable:
-    one = part.variable
-    return one and (one.text, one.occurrence, one.recomputed, _loops(part))
-
-
-def _loops(part: Part) -> int:
-    """How many loops are around a value; one that each iteration has pairs with no single one."""
-    return len(part.kept.axes)
-
-
-def _by(key: Callable[[Part], Hashable], a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
-    """Those that alone have a key, in both."""
-    counts = [Counter(map(key, of)) for of in (a, b)]
-    of_b = {key(part): part for part in b}
-    return [
-        (part, of_b[key(part)])
-        for part in a
-        if key(part) is not None and counts[0][key(part)] == counts[1][key(part)] == 1
+        pair
+        for name, ones in called[0].items()
+        if name is not None
+        and len(ones) == len(called[1].get(name, ()))
+        and (may_repeat or len(ones) == 1)
+        for pair in zip(ones, called[1][name], strict=True)
     ]
 
 

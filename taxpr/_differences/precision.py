@@ -95,9 +95,14 @@ class Tolerance:
                     f"first_difference: {name}={given!r} is no tolerance. Give a number from 0 on."
                 )
 
+    @property
+    def asked(self) -> bool:
+        """Whether one of both was given."""
+        return self.atol is not None or self.rtol is not None
+
     def of(self, a: Any, b: Any, dtypes: Sequence[Any]) -> Any:
         """How much two arrays of numbers may differ, where they are finite."""
-        if self.atol is not None or self.rtol is not None:
+        if self.asked:
             return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(b)
         least = self.coarsest(dtypes)
         if least is None:
@@ -107,5 +112,4 @@ class Tolerance:
 
     def coarsest(self, dtypes: Sequence[Any]) -> Any:
         """The type whose precision is tolerated; None where none is."""
-        asked = self.atol is not None or self.rtol is not None
-        return None if asked else coarsest(dtypes)
+        return None if self.asked else coarsest(dtypes)

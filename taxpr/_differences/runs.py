@@ -3,8 +3,12 @@
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
+from __future__ import annotations
+
 import contextlib
+import copy
 import dataclasses
+import functools
 from collections.abc import Generator
 from typing import Any
 
@@ -13,10 +17,12 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import PyTree
+from taxpr._compat import Array, PyTree
 from taxpr._differences.precision import precisions
 from taxpr._errors import ArgumentError, name_of
+from taxpr._hops.silent import silent
 from taxpr._hops.table import is_loop, nested_jaxprs
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.functions import trace
 from taxpr._programs.program import Injected, Program
 from taxpr._recordings.recorded import Part
@@ -76,6 +82,21 @@ def way_of(a: Any, b: Any) -> Way:
     return Way(dtype.name, a, dtype=dtype)
 
 
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a run kept.
+
+    Attributes:
+        parts: Values, with the names of variables that are known.
+        out: The results, by their names.
+        notes: How it ran, in sentences.
+    """
+
+    parts: list[Part]
+    out: dict[str, Array]
+    notes: tuple[str, ...]
+
+
 class Run:
     """A run that is prepared: its program is traced."""
 
@@ -84,16 +105,28 @@ class Run:
         with self._settings():
             if way.dtype is not None:
                 args, kwargs = _all_cast((args, kwargs), way.dtype)
-            if way.device is not None:
-                args, kwargs = _jax.device_put((args, kwargs), way.device)
+            args, kwargs = self._placed(args, kwargs)
             traced = isinstance(way.target, Program)
             self.program: Program = (
                 way.target if traced else trace(way.target, names=True)(*args, **kwargs)
             )
-        if isinstance(self.program, Injected):
-            args = (self.program.ctx, *args)
         self._args, self._kwargs = args, kwargs
         self._precise, self.results = precisions(self.program.jaxpr)
+
+    @functools.cached_property
+    def again(self) -> Run | None:
+        """The same without what it prints; None where it has other effects, or other types."""
+        quiet = silent(self.program.jaxpr)
+        if self._way.dtype is not None or _compat.open_jaxpr(quiet).effects:
+            return None
+        run = copy.copy(self)
+        run.program = dataclasses.replace(self.program, jaxpr=quiet)
+        return run
+
+    def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._way.device is None:
+            return args, kwargs
+        return _jax.device_put((args, kwargs), self._way.device)
 
     def precision(self, part: Part) -> Any:
         """The coarsest type that a value was computed in; its own if it is none of floats."""
@@ -101,14 +134,23 @@ class Run:
         inexact = jnp.issubdtype(dtype, jnp.inexact)
         return self._precise.get(part.address, dtype) if inexact else dtype
 
-    def record(self, where: Selector, memory: int | None) -> tuple[list[Part], PyTree, list[str]]:
-        """What it kept, with the names of variables that are known, its result, and notes."""
+    def record(
+        self, where: Selector, memory: int | None, given: tuple[Any, Any] | None = None
+    ) -> Record:
+        """Run it, and keep values.
+
+        Args:
+            where: As for `watch`.
+            memory: As for `watch`.
+            given: Other arguments, by position and by name.
+        """
+        args, kwargs = (self._args, self._kwargs) if given is None else self._placed(*given)
+        if isinstance(self.program, Injected):
+            args = (self.program.ctx, *args)
         # The program was traced before, so that only what runs is run op by op.
         op_by_op = jax.disable_jit() if self._way.op_by_op else contextlib.nullcontext()
         with self._settings(), op_by_op:
-            rec = watch(self.program, where, keep="values", memory=memory)(
-                *self._args, **self._kwargs
-            )
+            rec = watch(self.program, where, keep="values", memory=memory)(*args, **kwargs)
         if not rec.complete:
             raise KeyboardInterrupt
         names: dict[str, str] = {}
@@ -116,7 +158,8 @@ class Run:
             names.setdefault(one.address, one.short)
         parts = [dataclasses.replace(p, name=names.get(p.name, p.name)) for p in rec.parts]
         out = rec.out[0] if isinstance(self.program, Injected) else rec.out
-        return parts, out, [*rec.notes, *self._compiled()]
+        named = {name: jnp.asarray(leaf) for name, leaf in named_leaves("out", out)}
+        return Record(parts, named, (*rec.notes, *self._compiled()))
 
     def _compiled(self) -> list[str]:
         """A note that names what ran compiled although all was to run op by op."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,13 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, Mesh, StoredJaxpr
 from taxpr._engine.hop_thread import ThreadedJaxpr
+from taxpr._engine.pack import Packs, packed, unpacked
 from taxpr._engine.retraced import moved, retraced, with_origin
 from taxpr._hops.protocol import Beside, Emission, Emits, Made, Nested, Options
-from taxpr._hops.rebuild import Slots, wrong_entry
+from taxpr._hops.rebuild import Slots, slotted, wrong_entry
 from taxpr._hops.table import inject_rule, is_brought, nested_jaxprs
 from taxpr._jaxprs.splice import Splice
+from taxpr._sites.site import Step
 from taxpr._sites.values import Value
 from taxpr._sites.walk import local_names
 
@@ -36,10 +38,21 @@ _Slot = tuple[str, int, int]  # kind, number and result, as in a `Place`
 
 @dataclasses.dataclass
 class _Wanted:
-    """The values wanted of a jaxpr and of its nested jaxprs."""
+    """The values wanted of a jaxpr and of its nested jaxprs.
 
-    at: dict[_Slot, tuple[bool, Summary | None]] = dataclasses.field(
-        default_factory=dict[_Slot, tuple[bool, Summary | None]]
+    Attributes:
+        at: What is computed of each value and handed out instead; None for the value.
+        below: By the position of an equation and the label.
+        repeated: Whether a loop is around it.
+        slotted: Whether a while loop is.
+        always: Whether it runs once whenever its equation does.
+    """
+
+    repeated: bool = False
+    slotted: bool = False
+    always: bool = False
+    at: dict[_Slot, Summary | None] = dataclasses.field(
+        default_factory=dict["_Slot", "Summary | None"]
     )
     below: dict[int, dict[str, _Wanted]] = dataclasses.field(
         default_factory=dict[int, "dict[str, _Wanted]"]
@@ -53,12 +66,45 @@ class _Wanted:
             for position, of_eqn in self.below.items()
             for label, sub in of_eqn.items()
         )
-        return frozenset(self.at.items()), frozenset(below)
+        around = self.repeated, self.slotted, self.always
+        return around, frozenset(self.at.items()), frozenset(below)
+
+    def inside(self, step: Step) -> _Wanted:
+        """Those of a nested jaxpr."""
+        of_eqn, nested = self.below.setdefault(step.position, {}), step.nested
+        again = nested.conditional or nested.idle or nested.rule or step.is_loop
+        apart = step.eqn.primitive is _compat.shard_map_p or is_brought(step.eqn)
+        return of_eqn.setdefault(
+            nested.label,
+            _Wanted(
+                self.repeated or step.is_loop,
+                self.slotted or step.is_while,
+                nested.trips == 1 and not again and not apart,
+            ),
+        )
+
+
+class HandedOut(NamedTuple):
+    """A jaxpr that hands values out, and where in its results these are."""
+
+    threaded: ThreadedJaxpr
+    packs: Packs
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The jaxpr."""
+        return self.threaded.jaxpr
+
+    def unpack(self, flat: Sequence[Array | None]) -> tuple[list[Any], Emits]:
+        """Its own results, and what was handed out by the addresses of the values."""
+        given: Sequence[Any] = flat
+        _, outs, emits = self.threaded.unpack(given)
+        return outs, unpacked(emits, self.packs)
 
 
 def hand_out(
     jaxpr: ClosedJaxpr, values: Iterable[Value], *, max_steps: int, summaries: Mapping[str, Summary]
-) -> ThreadedJaxpr:
+) -> HandedOut:
     """The jaxpr ``args -> [*outs, *handed out]``, which can unpack its results.
 
     Args:
@@ -71,11 +117,10 @@ def hand_out(
     for value in values:
         here = wanted
         for step in value.steps:
-            here = here.below.setdefault(step.position, {}).setdefault(step.nested.label, _Wanted())
+            here = here.inside(step)
         slot = value.place.kind, value.place.number, value.place.out or 0
-        looped = any(step.is_while for step in value.steps)
-        here.at[slot] = looped, summaries.get(value.address)
-    return _HandingOut(max_steps).jaxpr(jaxpr, wanted, Address(), Address())
+        here.at[slot] = summaries.get(value.address)
+    return HandedOut(*_HandingOut(max_steps).jaxpr(jaxpr, wanted, Address(), Address()))
 
 
 class _HandingOut:
@@ -83,7 +128,7 @@ class _HandingOut:
 
     def __init__(self, max_steps: int) -> None:
         self._max_steps = max_steps
-        self._done: dict[Hashable, tuple[StoredJaxpr, ThreadedJaxpr]] = {}
+        self._done: dict[Hashable, tuple[StoredJaxpr, tuple[ThreadedJaxpr, Packs]]] = {}
 
     def jaxpr(
         self,
@@ -92,8 +137,8 @@ class _HandingOut:
         label: Address,
         address: Address,
         probed: bool = False,
-    ) -> ThreadedJaxpr:
-        """The jaxpr that also hands out; ``address`` is the first place that has it."""
+    ) -> tuple[ThreadedJaxpr, Packs]:
+        """The jaxpr that also hands out, in packs; ``address`` is the first place that has it."""
         mesh = _compat.mesh_here()
         key = id(stored), wanted.key, label, probed, mesh
         if key not in self._done:
@@ -109,19 +154,16 @@ class _HandingOut:
         address: Address,
         probed: bool,
         outside: Mesh,
-    ) -> ThreadedJaxpr:
+    ) -> tuple[ThreadedJaxpr, Packs]:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
         emits: Emits = {}
+        packs: Packs = {}
 
         def put(atom: Atom, slot: _Slot, local: str) -> None:
-            looped, summary = wanted.at[slot]
-            if summary is not None:
+            if (summary := wanted.at[slot]) is not None:
                 [atom] = splice.inline(_piece(summary, atom.aval), [atom], again=True)
             leaves: list[Any] = [atom]
-            if looped:
-                [true] = splice.inline(_compat.make_jaxpr(_true)(), [])
-                leaves = [Slots(leaves, true, self._max_steps)]  # type: ignore[arg-type]
             emits[label / local] = Emission(leaves, None)
 
         for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
@@ -138,9 +180,15 @@ class _HandingOut:
             splice.keep(inner.eqns[done:position])
             eqn, done = inner.eqns[position], position + 1
             if position in wanted.below:
-                outs, new = self._hop(eqn, wanted.below[position], address / local, splice, outside)
+                below, at = wanted.below[position], address / local
+                outs, new, held = self._hop(eqn, below, at, splice, outside)
                 splice.write(eqn.outvars, outs)
-                emits.update({label / local / key: value for key, value in new.items()})
+                home = label / local
+                emits.update({home / key: value for key, value in new.items()})
+                packs.update(
+                    (home / key, {home / name: at for name, at in members.items()})
+                    for key, members in held.items()
+                )
             else:
                 # An unused result may be a DropVar, which nothing can read.
                 outvars = [
@@ -152,12 +200,25 @@ class _HandingOut:
             for k in results.get(position, ()):
                 put(outs[k], ("eqn", position, k), f"{local}.{k}")
         splice.keep(inner.eqns[done:])
+        if wanted.slotted and not wanted.always:
+            [true] = splice.inline(_compat.make_jaxpr(_true)(), [])
+            emits = {key: self._with_slots(one, true) for key, one in emits.items()}
+        if label and outside.empty:  # on a mesh each value has axes of its own
+            join = wanted.repeated and jax.process_count() == 1
+            emits, own = packed(emits, splice, label, join)
+            packs |= own
         if probed:
             [one_run] = splice.inline(_compat.make_jaxpr(lambda: jnp.int32(0))(), [])
             emits[label] = Emission([one_run], None)
         leaves, tree = jax.tree.flatten(emits)
         jaxpr = splice.finish(inner.invars, [*splice.read(inner.outvars), *leaves])
-        return ThreadedJaxpr(jaxpr, 0, tree, touched=True, address=address)
+        return ThreadedJaxpr(jaxpr, 0, tree, touched=True, address=address), packs
+
+    def _with_slots(self, one: Emission, true: Atom) -> Emission:
+        """An emission of every run, with slots for iterations if it has none yet."""
+        if slotted(one):
+            return one
+        return one._replace(value=[Slots(one.value, true, self._max_steps)])  # type: ignore[arg-type]
 
     def _hop(
         self,
@@ -166,14 +227,15 @@ class _HandingOut:
         address: Address,
         splice: Splice,
         outside: Mesh,
-    ) -> tuple[list[Atom], Emits]:
+    ) -> tuple[list[Atom], Emits, Packs]:
         """Trace an equation that holds wanted values again: its results, and what it hands out."""
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
         mesh = _compat.mesh_at(eqn, is_hop=True)
 
+        thread = _Thread(self, eqn, wanted, address)
+
         def run(*operands: Array) -> Made:
-            thread = _Thread(self, eqn, wanted, address)
             _, outs, emits = rule(eqn, [], list(operands), thread)
             return [], list(outs), {key: one for key, one in emits.items() if key not in wanted}
 
@@ -182,7 +244,7 @@ class _HandingOut:
         _, outs, new = jax.tree.unflatten(tree, flat)
         leaves, tree = jax.tree.flatten(new)
         leaves = moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
-        return outs, jax.tree.unflatten(tree, leaves)
+        return outs, jax.tree.unflatten(tree, leaves), thread.packs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -197,6 +259,7 @@ class _Thread:
     used: tuple[int, ...] = ()
     observes: bool = True
     seen: frozenset[int] = frozenset()
+    packs: Packs = dataclasses.field(default_factory=dict[str, Any])
 
     @functools.cached_property
     def _nested(self) -> dict[str, Nested]:
@@ -208,7 +271,8 @@ class _Thread:
 
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
         """A derivative rule as it is: none runs."""
-        return self.handing.jaxpr(jaxpr, _Wanted(), Address(label), self.address / label), None
+        at = Address(label), self.address / label
+        return self.handing.jaxpr(jaxpr, _Wanted(), *at)[0], None
 
     def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> ThreadedJaxpr:
         """The nested jaxpr of a label, which also hands out."""
@@ -219,7 +283,9 @@ class _Thread:
             raise wrong_entry(self.eqn, text)
         checked, below = is_brought(self.eqn), self.wanted.get(label, _Wanted())
         stored, home = self._nested[label].stored, self.address / label
-        built = self.handing.jaxpr(stored, below, Address(label), home, checked and bool(below))
+        probed = checked and label in self.wanted
+        built, packs = self.handing.jaxpr(stored, below, Address(label), home, probed)
+        self.packs.update(packs)
         return built.asked_by(self.eqn, label) if checked else built
 
 

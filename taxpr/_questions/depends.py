@@ -213,21 +213,16 @@ class Depends:
         params = dict(eqn.params)
         if "fill_value" in params:
             params["fill_value"] = -1
-
-        def copied(places: Sequence[Any]) -> Any:
-            at = dict(zip(given, places, strict=True))
-            operands = [at.get(k, numbers.get(k)) for k in range(len(eqn.invars))]
-            operands = [jnp.asarray(one) for one in operands]
-            if kind is lax.scatter_p:  # whose own jaxpr is one of floats
-                names = "dimension_numbers", "indices_are_sorted", "unique_indices", "mode"
-                return lax.scatter(*operands, **{name: params[name] for name in names})
-            [out] = _compat.bind(kind, operands, params)
-            return out
-
-        if rows:
-            found = _jax.jit(_jax.vmap(copied))(rows)
+        if kind is lax.scatter_p:  # whose own jaxpr is one of floats
+            names = "dimension_numbers", "indices_are_sorted", "unique_indices", "mode"
+            params = {name: params[name] for name in names}
+        if kind is lax.dynamic_slice_p:
+            found = _sliced(numbers[0], rows, params["slice_sizes"])
+        elif kind is lax.dynamic_update_slice_p:
+            found = _updated(numbers[0], numbers[1], rows)
         else:
-            found = _jax.jit(copied)(())
+            run = _copying(kind, tuple(params.items()), tuple(given), tuple(numbers))
+            found = run(rows, list(numbers.values()))
         return np.asarray(found).reshape(lead + shape)
 
     def _aligned(self, operand: int, out: int) -> tuple[int | None, ...] | None:
@@ -281,6 +276,48 @@ class Depends:
         elements = math.prod(self._shapes[operand]), math.prod(self._shape_of(out))
         self.exact = self.exact and 1 in elements
         return mixed
+
+
+def _windows(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> tuple[Any, ...]:
+    """For each axis the indices of a window, which does not go beyond an array, in each row."""
+    n, found = len(sizes), list[Any]()
+    for k, (whole, size, start) in enumerate(zip(shape, sizes, starts, strict=True)):
+        at = np.clip(start.astype(np.int64), 0, whole - size)[:, None] + np.arange(size)
+        found.append(at.reshape(-1, *(size if axis == k else 1 for axis in range(n))))
+    return tuple(found)
+
+
+def _sliced(numbers: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+    return numbers[_windows(numbers.shape, sizes, starts)] if starts else numbers
+
+
+def _updated(numbers: Any, new: Any, starts: Sequence[Any]) -> Any:
+    if not starts:
+        return new
+    rows = np.arange(len(starts[0])).reshape(-1, *(1,) * new.ndim)
+    out = np.repeat(numbers[None], len(rows), 0)
+    out[(rows, *_windows(numbers.shape, new.shape, starts))] = new
+    return out
+
+
+@functools.lru_cache(maxsize=256)
+def _copying(
+    kind: Any,
+    params: tuple[tuple[str, Any], ...],
+    deciders: tuple[int, ...],
+    others: tuple[int, ...],
+) -> Any:
+    """What a primitive makes of numbers in the place of its operands, compiled."""
+
+    def run(places: Sequence[Any], numbers: Sequence[Any]) -> Any:
+        at = dict(zip(deciders, places, strict=True)) | dict(zip(others, numbers, strict=True))
+        operands = [jnp.asarray(at[k]) for k in range(len(at))]
+        if kind is lax.scatter_p:
+            return lax.scatter(*operands, **dict(params))
+        [out] = _compat.bind(kind, operands, dict(params))
+        return out
+
+    return _jax.jit(_jax.vmap(run, (0, None)) if deciders else run)
 
 
 def _shape(atom: Any) -> tuple[int, ...]:

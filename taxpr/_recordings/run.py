@@ -13,8 +13,7 @@ import numpy
 from taxpr import _compat
 from taxpr._answers.progress import Progress
 from taxpr._compat import Array, ClosedJaxpr
-from taxpr._engine.hand_out import Summary, hand_out
-from taxpr._engine.hop_thread import ThreadedJaxpr
+from taxpr._engine.hand_out import HandedOut, Summary, hand_out
 from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
 from taxpr._hops.protocol import Emission
@@ -28,9 +27,9 @@ from taxpr._sites.values import Value
 np: Any = numpy  # which leaves types of arrays unknown
 _jax: Any = jax
 
-_STEPS = 32  # of a while loop, at first
+_STEPS = 512, 128, 32  # of a while loop, at first
 _MOST_STEPS = 1 << 16
-_SMALL = 1 << 26  # bytes of statistics, whatever the memory
+_SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
 
 
 @dataclasses.dataclass(eq=False)
@@ -114,9 +113,10 @@ def run(
             kept[one.address] = Kept((), x.shape, dtype, x)
     rest = [one for one in values if one.address not in kept]
     runner = _Runner(program.jaxpr, flat, device, room, keep, reduction)
-    steps, notes = _STEPS, list[str]()
+    looped, notes = [one for one in rest if _whiles(one)], list[str]()
+    sizes = ((n, sum(_bytes(one, n) for one in looped)) for n in _STEPS)
+    steps = next((n for n, size in sizes if size <= min(room, _SMALL)), _STEPS[-1])
     out, found = runner.run(rest, steps)
-    looped = [one for one in rest if _whiles(one)]
     while not runner.stopped:
         full = [one for one in looped if _is_full(one, found[one.address])]
         if not full:
@@ -134,6 +134,12 @@ def run(
     for one in rest:
         if one.address in found:
             kept[one.address] = runner.kept(one, found[one.address])
+    if not runner.on_host:
+        of_rest = (kept[address] for address in found)
+        held = [one for one in of_rest if isinstance(one.value, np.ndarray)]
+        placed = _jax.device_put([one.value for one in held], device)
+        for one, value in zip(held, placed, strict=True):
+            one.value = value
     return Ran(out, kept, (*runner.notes, *notes), not runner.stopped)
 
 
@@ -250,12 +256,12 @@ def _on_host(x: Array) -> Any:
 class _Handing:
     """A jaxpr that hands values out, and a compiled function of it, without its first results."""
 
-    threaded: ThreadedJaxpr
+    handed: HandedOut
     run: Callable[..., list[Any]]
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        return self.threaded.jaxpr
+        return self.handed.jaxpr
 
     @classmethod
     def made(
@@ -269,13 +275,13 @@ class _Handing:
     ) -> _Handing:
         reduced: Summary = beside(reduction.of)
         summaries = dict.fromkeys(summed, reduced)
-        threaded = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
-        run = _compat.jaxpr_as_fun(threaded.jaxpr)
+        handed = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
+        run = _compat.jaxpr_as_fun(handed.jaxpr)
 
         def results(*flat: Array) -> list[Array]:
             return run(*flat)[first:]
 
-        return cls(threaded, _jax.jit(results, keep_unused=True))
+        return cls(handed, _jax.jit(results, keep_unused=True))
 
 
 def _mask(found: _Found) -> Any:
@@ -305,6 +311,7 @@ class _Runner:
         # Whether a second run has no effects that are seen, such as those of a callback.
         self.repeatable = not _compat.open_jaxpr(self._again).effects
         self.notes: tuple[str, ...] = ()
+        self.on_host = False  # whether what is kept is to stay in the memory of the host
         self.stopped = False
 
     def too_many(self, values: Sequence[Value], steps: int) -> bool:
@@ -331,6 +338,7 @@ class _Runner:
                 if not whole:
                     of_pass = self._summed(group, of_pass)
                 elif len(groups) > 1:
+                    self.on_host = True
                     of_pass = {key: one.on_host() for key, one in of_pass.items()}
                 found |= of_pass
         self.stopped = progress.stopped
@@ -393,7 +401,7 @@ class _Runner:
         with jax.debug_nans(False), jax.debug_infs(False):
             flat: list[Any] = handing.run(*self._flat)
         nothing: list[Any] = [None] * first
-        _, out, emits = handing.threaded.unpack([*nothing, *flat])
+        out, emits = handing.handed.unpack([*nothing, *flat])
         found: dict[str, _Found] = {
             one.address: _Found(emits[one.address], one.address in summed) for one in values
         }
@@ -434,6 +442,8 @@ class _Runner:
                     else slice(None)
                     for k, step_is_while in enumerate(_is_while(value, axes))
                 )
+                if self._device.platform == "cpu" and not _compat.is_extended(leaf.dtype):
+                    leaf = np.asarray(leaf)  # of which a part compiles nothing
                 leaf, fired = leaf[used], fired[used]
             fired = None if fired.all() and fired.size else fired
         kept = Kept(axes, tuple(_type(value).shape), _type(value).dtype, fired=fired)

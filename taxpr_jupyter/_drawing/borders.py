@@ -1,7 +1,7 @@
 """Draw the inputs, constants and outputs of a jaxpr."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import taxpr
@@ -45,17 +45,24 @@ class Borders:
             node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
             scope.define(var, Origin(address, address, shown, stub=node))
 
-    def inputs(self, scope: Scope, block: Block, cluster: str | None) -> list[str]:
-        """Draw the inputs, states outside of the cluster. Returns the id of each one's node."""
+    def inputs(
+        self, scope: Scope, block: Block, cluster: str | None, without: Set[int]
+    ) -> list[str]:
+        """Draw the inputs, states outside of the cluster, but for some that nothing uses.
+
+        Returns:
+            The id of each one's node; "" of those that are not drawn.
+        """
         names = block.names.ins
-        ids: dict[int, str] = {}
-        for end, around in self._shown(block.ins, "input", cluster):
+        ids = [""] * len(block.jaxpr.invars)
+        ends = [end for end in block.ins if not without or not without >= {*end.indices}]
+        for end, around in self._shown(ends, "input", cluster):
             kind: NodeKind = "state" if end.state else "input"
             node = self._end(kind, block, end, list(end.indices), names, around)
             for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
                 ids[i] = node.id
                 scope.define(block.jaxpr.invars[i], origin)
-        return [ids[i] for i in range(len(ids))]
+        return ids
 
     def outputs(
         self,

@@ -1,4 +1,4 @@
-"""Find the ways of loop carries into other jaxprs: from a while's body to its condition."""
+"""Find the carries of a while's body that its condition uses, and those that it does not."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -33,3 +33,26 @@ def ways_to_others(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> Iterator[Way
             for i, k in enumerate(reads.operands):
                 if k in carries and other.jaxpr.invars[i] in other.flow.graph.used:
                     yield WayBack(block.address, carries[k], other.address, i)
+
+
+def shown_in_the_body(
+    block: Block, blocks: Sequence[tuple[Block, taxpr.Nested]]
+) -> dict[int, tuple[str, int]]:
+    """The inputs of a jaxpr that nothing there uses, and that are carries of the loop.
+
+    Returns:
+        For the number of each the address of the body, and its number there.
+    """
+    carries: dict[int | None, tuple[str, int]] = {
+        nested.operands[i]: (body.address, i)
+        for body, nested in blocks
+        if body is not block
+        for _, i in nested.back
+    }
+    operands = next(nested.operands for other, nested in blocks if other is block)
+    used = block.flow.graph.used
+    return {
+        i: carries[k]
+        for i, k in enumerate(operands)
+        if k in carries and block.jaxpr.invars[i] not in used
+    }

@@ -8,7 +8,7 @@ in the same way, inside clusters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from taxpr_jupyter._drawing import roles as _roles
 from taxpr_jupyter._drawing.borders import Borders
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
-from taxpr_jupyter._drawing.loops import ways_to_others
+from taxpr_jupyter._drawing.loops import shown_in_the_body, ways_to_others
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, Marked, Node, NodeKind
@@ -84,20 +84,20 @@ class Drawing:
         root = self._fold.root
         own = [True] * len(program.out_names)
         box = state_nodes.around_function(self.canvas, root, program.name, self._fold.visible)
-        self._jaxpr(root, own, program.consts, box)
+        self._jaxpr(root, own, program.consts, box, frozenset())
         self.unfolded |= self._borders.unfolded
         self.foldable |= self._borders.foldable
         self.hidden |= self._borders.hidden
 
-    def _nested(self, block: Block, nested: taxpr.Nested) -> _Ends:
-        """Draw a nested jaxpr in its cluster."""
+    def _nested(self, block: Block, nested: taxpr.Nested, without: Set[int]) -> _Ends:
+        """Draw a nested jaxpr in its cluster, without some inputs that nothing uses."""
         # An output that is carried, stacked or not returned has a node of its own. The results of a
         # call come straight from where they are made.
         own = [
             result is None or role != "out"
             for result, role in zip(nested.results, nested.out_roles, strict=True)
         ]
-        ends = self._jaxpr(block, own, nested.consts, block.address)
+        ends = self._jaxpr(block, own, nested.consts, block.address, without)
         self.canvas.back(
             [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
         )
@@ -109,10 +109,11 @@ class Drawing:
         own_outs: Sequence[bool],
         consts: Sequence[Any],
         cluster: str | None,
+        without: Set[int],
     ) -> _Ends:
         scope, start = self._scope(block), len(self.canvas.nodes)
         self._borders.consts(scope, block, consts, cluster)
-        ins = self._borders.inputs(scope, block, cluster)
+        ins = self._borders.inputs(scope, block, cluster, without)
         self._items(scope, block, block.items, cluster)
         outs = self._borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
@@ -277,6 +278,7 @@ class Drawing:
         made: list[list[Origin]] = [[] for _ in eqn.outvars]
         ends: dict[str, _Ends] = {}
         decides: list[str] = []
+        again = {block.address: shown_in_the_body(block, item.blocks) for block, _ in item.blocks}
         if bare:
             node = self._bare(scope, item, bare_operands, bool(bare_results), outer)
             for k in bare_results:
@@ -291,11 +293,11 @@ class Drawing:
             self.canvas.clusters.append(
                 Cluster(block.address, "jaxpr", title, tip, outer, address, ended, titled=titled)
             )
-            drawn = ends[block.address] = self._nested(block, nested)
-            inner = {*drawn.ins, *(origin.node for origin in drawn.outs)}
+            drawn = ends[block.address] = self._nested(block, nested, {*again[block.address]})
+            inner = {*filter(None, drawn.ins), *(origin.node for origin in drawn.outs)}
             self.canvas.belongs(inner, bool(_marks(item)))
             for i, k in enumerate(nested.operands):
-                if k is not None:
+                if k is not None and drawn.ins[i]:
                     scope.use(eqn.invars[k], drawn.ins[i], address, cluster)
             for j, k in enumerate(nested.results):
                 if k is not None:
@@ -306,6 +308,11 @@ class Drawing:
                     self.canvas.edge(drawn.ins[i], operands_of(address), tooltip=tip, head=str(k))
             outs = zip(drawn.outs, nested.out_roles, strict=True)
             decides += [origin.node for origin, role in outs if role == "predicate"]
+        for block, _ in item.blocks:
+            for i, (body, number) in again[block.address].items():
+                node, hidden = ends[body].ins[number], self._borders.hidden
+                if not ends[block.address].ins[i]:
+                    hidden[node] = (*hidden.get(node, (node,)), block.address / f"in{i}")
         for way in ways_to_others(item.blocks):
             self.canvas.back([ends[way.source].outs[way.out]], [ends[way.target].ins[way.into]])
         for source in decides:

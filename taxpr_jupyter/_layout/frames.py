@@ -10,7 +10,7 @@ target stands a twin of its source, with the source's name.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, port_of
@@ -117,8 +117,12 @@ class Frame:
         inner = sorted(frame.id or "" for frame in self.inner())
         return [box_of(one) for one in inner]
 
-    def put_beside(self) -> None:
-        """Find the parts that stand beside a node, when all pieces are there."""
+    def put_beside(self, again: Collection[str]) -> None:
+        """Find the parts that stand beside a node, when all pieces are there.
+
+        Args:
+            again: Nodes that stand for what another node is already.
+        """
         ins: dict[str, list[Piece]] = {}
         outs: dict[str, list[Piece]] = {}
         for piece in self.pieces:
@@ -127,7 +131,9 @@ class Frame:
         taken: set[str] = set()
         for name, part in self.parts.items():
             made, used = ins.get(name, []), outs.get(name, [])
-            if len(made) + len(used) != 1 or not _is_small(part) or name in self.beside:
+            if len(made) + len(used) != 1 or name in self.beside:
+                continue
+            if name not in again and not _is_small(part):
                 continue
             (piece,) = (*made, *used)
             main = piece.source.part if made else piece.target.part
@@ -195,7 +201,7 @@ class Framed:
                 else:
                     self.frames[name].margins[margin] = None
         for frame in self.frames.values():
-            frame.put_beside()
+            frame.put_beside(self.again)
 
     def _put_parts(self, picture: Picture) -> None:
         """Put nodes and frames into the frames around them, in program order."""

@@ -643,3 +643,24 @@ def test_arguments_that_were_not_finite_are_told():
     assert not taxpr.find_nan(f)(p, jnp.ones(2)).notes
     nan = {**p, "s": jnp.array([1.0, jnp.nan])}
     assert not taxpr.find_nan(f)(nan, jnp.ones(2)).notes  # which is the row
+
+
+def test_a_window_that_would_end_beyond_an_array_begins_earlier():
+    def f(ks, x, y):
+        def step(c, k):
+            a = jnp.sqrt(x)
+            b = jnp.log(y)
+            kept = lax.dynamic_slice(a, (k,), (2,)) + lax.dynamic_slice(b, (k,), (2,))
+            return c, lax.dynamic_update_slice(jnp.zeros(4), kept, (k,))[3]
+
+        return lax.scan(step, 0.0, ks)[1]
+
+    x, y = jnp.array([-1.0, 1, 1, 1]), jnp.array([1.0, 1, 1, -1])
+    found = find_nan(f)(jnp.array([0, 9]), x, y)
+    [row] = found.rows
+    assert (row.variable, row.iteration, row.elements) == (
+        "b",
+        (1,),
+        "1 of 4 elements, the first at (3,)",
+    )
+    assert any("no result has: a" in note for note in found.notes)

@@ -15,7 +15,10 @@ from jax import lax
 
 import taxpr
 from taxpr import var
+from taxpr._compat import open_jaxpr
+from taxpr._engine.hand_out import hand_out
 from taxpr._recordings.run import _Runner
+from taxpr._sites.values import values_of
 
 X = jnp.arange(1.0, 5.0)
 
@@ -172,6 +175,49 @@ def test_every_iteration_of_a_long_while_loop_is_kept():
     assert short.notes == ("Of while loops only the first 32 iterations were kept.",)
 
 
+@pytest.mark.parametrize("loop", ["while", "scan"])
+def test_many_values_leave_a_loop_in_few_results(loop):
+    wide = np.arange(5000.0, dtype=np.float32)  # too much to be copied into one array with others
+
+    @jax.jit
+    def halved(x):
+        half = x / 2
+        return half
+
+    def f(x):
+        def body(state):
+            n, x = state
+            for k in range(20):
+                x = jnp.cos(x + k)
+            even = n % 2 == 0
+            many = x + wide
+            chosen = lax.cond(even, lambda x: halved(x) + 1, lambda x: -x, x)
+            return n + 1, chosen + jnp.mean(many)
+
+        if loop == "while":
+            return lax.while_loop(lambda state: state[0] < 6, body, (0, x))
+        return lax.fori_loop(0, 6, lambda _, state: body(state), (0, x))
+
+    rec = taxpr.watch(f)(1.0)
+    x = np.float32(1.0)
+    for step in range(6):
+        for k in range(20):
+            x = np.cos(x + np.float32(k))
+            assert_close(rec["body.x"].parts[k + 1].kept.value[step], x, 1e-4)
+        many = x + wide
+        assert_close(rec["many"].value[step], many, 1e-4)
+        assert rec["even"].value[step] == (step % 2 == 0)
+        if step % 2 == 0:
+            assert_close(rec["half"].value[step], x / 2, 1e-4)
+        x = (x / 2 + 1 if step % 2 == 0 else -x) + np.mean(many)
+    assert np.flatnonzero(rec["half"].fired).tolist() == [0, 2, 4]
+    program = taxpr.trace(f)(1.0)
+    values = [one for one in values_of(program.jaxpr) if one.eqn is not None and not one.refusal]
+    handed = hand_out(program.jaxpr, values, max_steps=8, summaries={})
+    [looping] = [e for e in open_jaxpr(handed.jaxpr).eqns if e.primitive.name == loop]
+    assert len(looping.outvars) < len(values) / 2
+
+
 def test_a_branch_says_when_it_ran():
     def f(x):
         def up(x):
@@ -244,11 +290,11 @@ def test_effects_happen_once(capfd):
             y = jax.experimental.io_callback(lambda x: seen.append(x) or x + 1, x, x)
             return y
 
-        return lax.while_loop(lambda x: x < 40, body, x)
+        return lax.while_loop(lambda x: x < 600, body, x)
 
     rec = taxpr.watch(called)(jnp.float32(0.0))
-    assert len(seen) == 40
-    assert rec["y"].value.shape == (32,)
+    assert len(seen) == 600
+    assert rec["y"].value.shape == (512,)
 
 
 def test_what_cannot_be_read_is_skipped():
@@ -514,9 +560,9 @@ def test_the_first_iterations_stay_where_more_are_interrupted(monkeypatch):
         return jax.lax.while_loop(lambda k: k < n, body, 0)
 
     stops_in(monkeypatch, 2)
-    rec = taxpr.watch(f, taxpr.var("k", occurrence=1))(50)
-    assert (rec.complete, rec["k"].value.tolist()) == (False, [*range(1, 33)])
-    assert rec.notes == ("Stopped: of some while loops only 32 iterations are here.",)
+    rec = taxpr.watch(f, taxpr.var("k", occurrence=1))(600)
+    assert (rec.complete, rec["k"].value.tolist()) == (False, [*range(1, 513)])
+    assert rec.notes == ("Stopped: of some while loops only 512 iterations are here.",)
 
 
 def test_many_passes_say_how_far_they_are(monkeypatch, capsys):

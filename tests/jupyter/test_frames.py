@@ -226,6 +226,32 @@ class TestWays:
         assert layout.again == inputs
         assert all((one.target in inputs) == (not layout.curves[one.id]) for one in drawn.edges)
 
+    def test_the_condition_of_a_while_has_what_it_uses_of_the_state_beside_its_use(self):
+        drawn = draw(PROGRAMS["while_body"]()).picture  # whose condition takes one of two carries
+        boxes = laid_out(drawn).nodes
+        assert drawn.find("0:while/cond/in1") is None
+        assert drawn.element_of("0:while/cond/in1") == drawn.find("0:while/body/in2")
+        _, top, right, bottom = boxes["0:while/cond/in0"]
+        left, above, _, below = boxes["0:while/cond/0:lt"]
+        assert right < left
+        assert (top + bottom) / 2 == pytest.approx((above + below) / 2, abs=1)
+
+    @pytest.mark.parametrize("unfold", [(), ("0:while/body/group:in1-8",)])
+    def test_a_condition_that_hands_a_carry_on_beside_many_that_it_does_not_use(self, unfold):
+        def loop(go, state):
+            def step(carry):
+                return ~carry[0], jax.tree.map(lambda x: x * 2, carry[1])
+
+            return jax.lax.while_loop(lambda carry: carry[0], step, (go, state))
+
+        drawing = draw(loop, True, dict.fromkeys(LONG[:8], 1.0), unfold=unfold)
+        drawn = drawing.picture
+        inside = {one.id for one in drawn.nodes if one.cluster == "0:while/cond"}
+        assert inside == {"0:while/cond/in0", "0:while/cond/out0"}
+        there = "0:while/body/in3" if unfold else "0:while/body/group:in1-8"
+        assert drawn.element_of("0:while/cond/in3") == drawn.find(there)
+        assert laid_out(drawn).again == {"0:while/cond/in0"}
+
     def test_what_the_forward_pass_keeps_has_a_twin_beside_its_use(self):
         drawn = draw(PROGRAMS["mlp_step"]()).picture
         layout = laid_out(drawn)
