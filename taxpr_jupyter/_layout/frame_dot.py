@@ -188,11 +188,9 @@ class FrameDot:
             return f"{self.ids[name]} [{listed(given)} label=<{_TABLE}{label}</table>>];"
         width, height = self.boxes[name]
         given |= {"width": _inches(width), "height": _inches(height)}
-        if not isinstance(part, Node):
-            return f"{self.ids[name]} [{listed(given)}];"
-        look = theme.look_of(part)
-        given["shape"] = "box" if look.shape == "folder" else look.shape
-        if look.double:
+        look = theme.look_of(part) if isinstance(part, Node) else None
+        given["shape"] = look.shape if look and look.shape != "folder" else "box"
+        if look and look.double:
             given["peripheries"] = "2"
         return f"{self.ids[name]} [{listed(given)}];"
 

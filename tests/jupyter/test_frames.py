@@ -19,6 +19,7 @@ import taxpr
 from taxpr import trace
 from taxpr_jupyter import draw
 from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.geometry import meet
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Cluster, Edge, Node
@@ -293,6 +294,17 @@ class TestWays:
         boxes = [Cluster(one, "group", (one,), "", None, one) for one in "AB"]
         [(_, found)] = laid_out(picture(nodes, edges, boxes)).twins.values()
         assert found == text
+
+    def test_more_twins_than_fit_beside_a_node_stand_above_it(self):
+        boxes = [Cluster(name, "group", (name,), "", None, name) for name in "AB"]
+        given = [node(name, kind="input") for name in LONG[:12]]
+        ends = [node("p", "A"), node("q", "B")]
+        edges = [edge(one.id, end.id) for end in ends for one in given]
+        layout = laid_out(picture([*given, *ends], edges, boxes))
+        assert list(layout.twins) == [f"{one.id}->q" for one in given]
+        twins = [box for box, _ in layout.twins.values()]
+        assert all(inside(box, layout.clusters["B"]) for box in twins)
+        assert not any(meet(a, b) for a, b in itertools.combinations(twins, 2))
 
     def test_branches_stand_side_by_side_in_their_order_and_begin_alike(self):
         drawn = draw(PROGRAMS["switch"]()).picture
