@@ -30,6 +30,15 @@ def place_text(file: str | None, line: int | None) -> str:
     return f"{file_text(file)}:{line}" if file else ""
 
 
+def place_note(line: str, address: str = "") -> str:
+    """`" (model.py:12 in f, at 3:sin)"`, to stand in a message; "" if nothing is known.
+
+    What the user wrote comes first, and the address last.
+    """
+    known = ", ".join(filter(None, [line, address and f"at {address}"]))
+    return f" ({known})" if known else ""
+
+
 def is_called(file: str, name: str) -> bool:
     """Whether people call a file so: by the end of its path, or as `file_text` does."""
     wanted = pathlib.PurePath(name).parts

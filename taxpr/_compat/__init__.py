@@ -118,6 +118,7 @@ from taxpr._compat._open_traces import (
     jaxprs_held,
     trace_of,
     traced_whole,
+    user_function,
 )
 from taxpr._compat._own import (
     Dims,

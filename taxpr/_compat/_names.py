@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._types import JaxprEqn
-from taxpr._places import cell_text, file_text
+from taxpr._places import cell_text, file_text, place_note, place_text
 
 # `source_of` skips the frames of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
@@ -51,9 +51,13 @@ class Source(NamedTuple):
         return f"{at} in {self.function}"
 
 
-def source_note(source: Source | None) -> str:
-    """`" (model.py:42 in loss)"`, to stand in a message; "" if the source is unknown."""
-    return f" ({source})" if source else ""
+def source_note(source: Source | None, address: str = "") -> str:
+    """`" (model.py:42 in loss, at 3:sin)"`, to stand in a message; see `place_note`."""
+    if source is None:
+        return place_note("", address)
+    # Some versions of JAX prepend the functions around it.
+    function = source.function.rpartition("<locals>.")[2]
+    return place_note(f"{place_text(source.file, source.line)} in {function}", address)
 
 
 def source_of(eqn: JaxprEqn | None) -> Source | None:

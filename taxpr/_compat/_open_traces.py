@@ -13,8 +13,8 @@ from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src.interpreters import partial_eval as _partial_eval
 
-from taxpr._compat._jaxprs import is_jaxpr
-from taxpr._compat._types import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
+from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr, written_by_jax
+from taxpr._compat._types import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, StoredJaxpr, Var
 
 T = TypeVar("T")
 _untyped_core: Any = _core
@@ -123,6 +123,12 @@ def about_jaxpr(debug_info: Any) -> tuple[str, str, str]:
     """What a function was traced for, such as ``"scan"``, its name and its file."""
     name = (debug_info.func_src_info or "").split(" at ")[0]
     return debug_info.traced_for or "", name, debug_info.func_filename or ""
+
+
+def user_function(jaxpr: StoredJaxpr) -> str:
+    """The name of the user's function that this jaxpr was traced from; "" where it has none."""
+    _, name, file = about_jaxpr(open_jaxpr(jaxpr).debug_info)
+    return name if file and not written_by_jax(jaxpr) else ""
 
 
 class _Calls:

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import jax
 
-from taxpr import _compat
-from taxpr._compat import JaxprEqn
 from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning, UnobservedWarning, warn
 from taxpr._hops.table import dropped
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, around, described
 
 _HERE = os.path.dirname(os.path.dirname(__file__))
 _JAX = os.path.dirname(jax.__file__)
@@ -25,16 +23,15 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
     """
     warned: set[str] = set()
     for site in sites:
-        for address, step in zip(site.chain, site.steps, strict=True):
+        for address, step in around(site.steps):
             rule = dropped(step.eqn)
             if rule is None or address in warned:
                 continue
             warned.add(address)
-            source = _compat.source_of(step.eqn)
             warn(
-                f"the {site} is inside {address}{_compat.source_note(source)}"
-                f". With an injection, {step.eqn.primitive.name} is replaced by what it "
-                f"computes, and {rule} is dropped. Select other tags with where= to keep it.",
+                f"the {site} is inside {described(address, step.eqn)}. With an injection, "
+                f"{step.eqn.primitive.name} is replaced by what it computes, and {rule} is "
+                "dropped. Select other tags with where= to keep it.",
                 DroppedRuleWarning,
                 _levels_to_the_caller(),
             )
@@ -57,21 +54,19 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
     )
 
 
-def warn_of_unobserved(tags: Sequence[str], label: str, eqn: JaxprEqn) -> None:
+def warn_of_unobserved(tags: Sequence[str], label: str, ruled: str) -> None:
     """Warn once about tags of a rule at which no injector can look.
 
     Warns:
-        UnobservedWarning: Names the tags and the equation.
+        UnobservedWarning: Names the tags and the equation that has the rule.
     """
     if not tags:
         return
-    source = _compat.source_of(eqn)
     warn(
         f"nothing is seen in this derivative at {_first(tags)}: only the {label} rule of "
-        f"{eqn.primitive.name}{_compat.source_note(source)} has such a tag, and cannot be told "
-        "there from the others with its params and shapes, since the rule may have other tags "
-        "for other inputs that are differentiated and the lines of the source do not tell them "
-        "apart. Give these tags names of their own.",
+        f"{ruled} has such a tag, and cannot be told there from the others with its params and "
+        "shapes, since the rule may have other tags for other inputs that are differentiated and "
+        "the lines of the source do not tell them apart. Give these tags names of their own.",
         UnobservedWarning,
         _levels_to_the_caller(),
     )

@@ -26,7 +26,7 @@ from taxpr._hops.protocol import Beside, Emission, Emits, Made, Nested, Options
 from taxpr._hops.rebuild import Slots, slotted, wrong_entry
 from taxpr._hops.table import inject_rule, is_brought, nested_jaxprs
 from taxpr._jaxprs.splice import Splice
-from taxpr._sites.site import Step
+from taxpr._sites.site import Step, described
 from taxpr._sites.values import Value
 from taxpr._sites.walk import local_names
 
@@ -265,9 +265,14 @@ class _Thread:
     def _nested(self) -> dict[str, Nested]:
         return {nested.label: nested for nested in nested_jaxprs(self.eqn)}
 
-    def selected(self, label: str) -> list[str]:
+    @property
+    def place(self) -> str:
+        """The equation, for messages."""
+        return described(self.address, self.eqn)
+
+    def selected(self, label: str | None = None) -> list[str]:
         """What is handed out of a nested jaxpr, for messages."""
-        return [f"a value of {self.address / label}"]
+        return [f"a value in the {label or 'whole'} of {self.place}"]
 
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
         """A derivative rule as it is: none runs."""

@@ -141,13 +141,16 @@ class HopThread:
     def _rules(self) -> dict[str, Nested]:
         return {nested.label: nested for nested in rule_jaxprs(self.eqn)}
 
-    def selected(self, label: str) -> list[str]:
-        nested = self._nested[label]
-        below, plan = self.address / label, self.plans.get(label, {})
+    @property
+    def place(self) -> str:
+        return described(self.address, self.eqn)
+
+    def selected(self, label: str | None = None) -> list[str]:
         return [
-            described(below / site.address, site.eqn)
+            described(self.address / nested.label / site.address, site.eqn)
+            for nested in ([self._nested[label]] if label else self._nested.values())
             for site in find_sites(nested.stored, of=is_tag_or_access)
-            if handler_at(plan, site)
+            if handler_at(self.plans.get(nested.label, {}), site)
         ]
 
     @functools.cached_property
@@ -220,8 +223,8 @@ def settled(threaded: HopThread, ctx: list[Array]) -> list[Array]:
                     continue
                 if aval.shape != old.shape:
                     raise RefusedError(
-                        f'inject: {threaded.address} runs a shard_map with shards="stack" more '
-                        "than once or not always, so the stacked ctx cannot be handed on. Use "
+                        f'inject: {threaded.place} runs a shard_map with shards="stack" more than '
+                        "once or not always, so the stacked ctx cannot be handed on. Use "
                         'shards="psum", "pmax" or a function.'
                     )
                 more = _compat.varying(aval) - _compat.varying(value)

@@ -77,7 +77,8 @@ def in_rule(
     of_label = plans.get(label, {})
     unseen = [one.site for one in unclear if one.of_rule]
     unseen += [site for site in untold if (it := handler_at(of_label, site)) and it.emits]
-    warn_of_unobserved([_described(address, label, site) for site in unseen], label, eqn)
+    tags = [_described(address, label, site) for site in unseen]
+    warn_of_unobserved(tags, label, described(address, eqn))
     quiet = {handler: _quiet(handler) for handler in handlers if not handler.observes}
     quiet |= {handler: handler for handler in beside}
     return InRule(
@@ -117,26 +118,26 @@ def _described(address: Address, label: str, site: Site) -> str:
 
 
 def _refusal(address: Address, label: str, eqn: JaxprEqn, unclear: Unclear) -> str:
-    site, source = unclear.site, _compat.source_note(_compat.source_of(eqn))
+    site, ruled = unclear.site, described(address, eqn)
     if is_access(site.eqn):
         return (
-            f"uncurry: the {site}, in {address}{source}, is not in the {label} rule that takes "
-            "the function's place when it is differentiated, or another number of times. What "
-            "the state becomes would differ between the two. Let the rule use the states as the "
+            f"uncurry: the {site}, in {ruled}, is not in the {label} rule that takes the "
+            "function's place when it is differentiated, or another number of times. What the "
+            "state becomes would differ between the two. Let the rule use the states as the "
             "function does, as by calling it."
         )
     if unclear.of_rule:
         return (
             f"inject: the {_described(address, label, site)}, which only "
-            f"the {label} rule of {address}{source} has, cannot be told from the others there "
-            "with its params and shapes: the rule may have other tags for other inputs that are "
+            f"the {label} rule of {ruled} has, cannot be told from the others there with its "
+            "params and shapes: the rule may have other tags for other inputs that are "
             "differentiated, and the lines of the source do not tell them apart. The injection "
             "would stand in the wrong place. Give these tags names of their own, or select all "
             "of them, with one injector."
         )
     return (
         f"inject: the {_described(address, nested_jaxprs(eqn)[0].label, site)}, in "
-        f"{address}{source}, cannot be told for sure in the {label} rule that takes the "
+        f"{ruled}, cannot be told for sure in the {label} rule that takes the "
         "function's place when it is differentiated: the rule has no such tag, or another number "
         "of tags with these params and shapes, or not all of them are selected. The injection "
         'would be lost or stand in the wrong place. Give custom_rules="drop" to '

@@ -20,7 +20,7 @@ from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Options
 from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested
 from taxpr._primitives.tag import tag
-from taxpr._sites.site import Site, Step
+from taxpr._sites.site import Site, Step, around, described
 
 COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
 
@@ -48,10 +48,9 @@ class Loop:
         return counter
 
 
-def loops_around(site: Site) -> list[tuple[str, Step]]:
+def loops_around(site: Site) -> list[tuple[Address, Step]]:
     """The addresses and steps of the loops around a site, outermost first."""
-    around = zip(site.chain, site.steps, strict=True)
-    return [(address, step) for address, step in around if step.is_loop]
+    return [(address, step) for address, step in around(site.steps) if step.is_loop]
 
 
 def runs_plainly(step: Step, options: Options = NO_OPTIONS) -> bool:
@@ -65,22 +64,22 @@ def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> 
     For example, a kept rule of `jax.custom_vjp` runs instead of the function when the program is
     differentiated.
     """
-    for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
+    for address, step in around(site.steps[:depth]):
         if not runs_plainly(step, options):
             raise RefusedError(
-                f"{what}: the {site} is inside {address}, and {step.eqn.primitive.name} may run "
-                'other code in the place of what it holds. Give custom_rules="drop", select other '
-                "tags with where=, or move the tag out of it."
+                f"{what}: the {site} is inside {described(address, step.eqn)}, and "
+                f"{step.eqn.primitive.name} may run other code in the place of what it holds. Give "
+                'custom_rules="drop", select other tags with where=, or move the tag out of it.'
             )
 
 
 def _refuse_hidden(site: Site, depth: int) -> None:
-    for address, step in list(zip(site.chain, site.steps, strict=True))[:depth]:
+    for address, step in around(site.steps[:depth]):
         if not step.nested.replaceable:
             raise RefusedError(
-                f"counting iterations: the {site} is inside {address}, which keeps its jaxpr "
-                "hidden, so that no counter can be put there. Select other tags with where=, or "
-                "move the tag out of it."
+                f"counting iterations: the {site} is inside {described(address, step.eqn)}, which "
+                "keeps its jaxpr hidden, so that no counter can be put there. Select other tags "
+                "with where=, or move the tag out of it."
             )
 
 

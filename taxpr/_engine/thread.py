@@ -37,7 +37,7 @@ from taxpr._hops.table import inject_rule, is_brought
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
 from taxpr._primitives.tag import is_differentiated
-from taxpr._sites.site import Site, described
+from taxpr._sites.site import Site, around, described
 from taxpr._sites.walk import local_names
 
 
@@ -91,12 +91,11 @@ _STANDS_ELSEWHERE = (
 
 def refuse_if_inside_opaque(site: Site) -> None:
     """Raise if a context cannot enter one of the equations around a site."""
-    for address, step in zip(site.chain, site.steps, strict=True):
+    for address, step in around(site.steps):
         if reason := step.refusal:
-            source = _compat.source_of(step.eqn)
             raise RefusedError(
-                f"inject: the {site} is inside {address}{_compat.source_note(source)}"
-                f", and taxpr does not inject into {step.eqn.primitive.name}: {reason}. "
+                f"inject: the {site} is inside {described(address, step.eqn)}, and taxpr does not "
+                f"inject into {step.eqn.primitive.name}: {reason}. "
                 + (_STANDS_ELSEWHERE if site.idle else "")
                 + (
                     "Move it out of there."
@@ -173,9 +172,9 @@ class _Threader:
             for index in used:
                 if _compat.aval_of(ctx[index]).shape != ctx_avals[index].shape:
                     raise RefusedError(
-                        f"inject: {here} comes after a shard_map that left its ctx "
-                        'stacked, one for each device. With shards="stack" a ctx is used in one '
-                        'shard_map only: use "psum", "pmax" or a function, or inject apart.'
+                        f"inject: {described(here, eqn)} comes after a shard_map that left its "
+                        'ctx stacked, one for each device. With shards="stack" a ctx is used in '
+                        'one shard_map only: use "psum", "pmax" or a function, or inject apart.'
                     )
             now = [ctx[index] for index in used]
             mesh = _compat.mesh_at(eqn, is_hop=isinstance(todo, dict))

@@ -16,7 +16,7 @@ from taxpr._hops.table import has_rules
 from taxpr._jaxprs.derived import inexact
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.guard import underived
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, around, described
 
 
 def without_derivatives(
@@ -81,19 +81,17 @@ def with_refusals(jaxpr: ClosedJaxpr, refused: Mapping[int, Refused]) -> ClosedJ
 
 def _refusal(site: Site, handler: Handler, options: Options) -> str | None:
     """The error message, if an equation with a kept rule is around the site."""
-    around = zip(site.chain, site.steps, strict=True)
-    rules = [(address, step.eqn) for address, step in around if has_rules(step.eqn)]
+    rules = [(address, step.eqn) for address, step in around(site.steps) if has_rules(step.eqn)]
     if not rules or options.custom_rules == "drop":
         return None
     address, eqn = rules[0]
-    source = _compat.source_of(eqn)
     taken_of = "collect: a derivative is taken of the value of", "value"
     if not handler.emits:
         taken_of = "inject: a derivative is taken of the ctx of an injector that looks at", "ctx"
     what, word = taken_of
     return (
-        f"{what} the {site}, which is inside {address}{_compat.source_note(source)}"
-        f". The rule for derivatives of {eqn.primitive.name} is kept, and says nothing of "
-        f'the {word}. Give custom_rules="drop" to differentiate the function itself, or end '
-        f"the derivative of the {word} with jax.lax.stop_gradient."
+        f"{what} the {site}, which is inside {described(address, eqn)}. The rule for derivatives "
+        f"of {eqn.primitive.name} is kept, and says nothing of the {word}. Give "
+        'custom_rules="drop" to differentiate the function itself, or end the derivative of the '
+        f"{word} with jax.lax.stop_gradient."
     )

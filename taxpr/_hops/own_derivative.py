@@ -17,21 +17,21 @@ from taxpr._compat import Array, ArrayLike, Atom, ClosedJaxpr, Dot, Var
 from taxpr._errors import RefusedError
 from taxpr._hops.kept import entering, jvp_in, leaving
 from taxpr._hops.protocol import Emits, Made, Thread
-from taxpr._hops.rebuild import refuse_refs, untagged
+from taxpr._hops.rebuild import refuse_refs, tags_in, untagged
 
 # Splits the results of a jaxpr into context, results and emissions.
 Unpack = Callable[[Sequence[Array]], tuple[list[Array], list[Array], Emits]]
 
 _NO_DERIVATIVE = (
-    "{name} at {address}{source} has a derivative of its own, which does not cover a context. So "
+    "inject: at {tags}: {place} has a derivative of its own, which does not cover a context. So "
     "nothing can be differentiated with respect to the context of an injector inside it, or to a "
     "value that the injector closes over. {cure}select other tags with where=, or use "
     "jax.lax.stop_gradient on the context.{hint}"
 )
 _NO_DERIVATIVE_OF_STATES = (
-    "uncurry: a derivative is taken with respect to a state that {name} at {address}{source} uses. "
-    "{name} has a derivative of its own, which does not cover states. Read the state before, and "
-    "give {name} the value, or end the derivative with jax.lax.stop_gradient.{hint}"
+    "uncurry: a derivative is taken with respect to a state: {tags}, in {place}. {name} has a "
+    "derivative of its own, which does not cover states. Read the state before, and give {name} "
+    "the value, or end the derivative with jax.lax.stop_gradient.{hint}"
 )
 _DROP = 'Give custom_rules="drop" to differentiate what it runs, '
 
@@ -62,13 +62,13 @@ def keep_derivative(
         hint: More that refusals say.
     """
     jaxpr, own = run
-    name, source = eqn.primitive.name, _compat.source_of(eqn)
-    refuse_refs(name, thread, own, eqn)
+    name = eqn.primitive.name
+    refuse_refs(name, thread, own)
     text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
     text = text.format(
         name=name,
-        address=thread.address,
-        source=_compat.source_note(source),
+        tags=tags_in(thread),
+        place=thread.place,
         cure=_DROP if droppable else "Either ",
         hint=hint,
     )

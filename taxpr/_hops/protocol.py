@@ -205,8 +205,8 @@ class Thread(Protocol):
     """Threads the context through a nested jaxpr of the equation at hand."""
 
     @property
-    def address(self) -> Address:
-        """The address of the equation, for messages."""
+    def place(self) -> str:
+        """The equation at hand, its line and its address, for messages."""
         ...
 
     @property
@@ -229,8 +229,8 @@ class Thread(Protocol):
         """The indices of leaves of the whole context on which no token depends."""
         ...
 
-    def selected(self, label: str) -> list[str]:
-        """The selected tags in the nested jaxpr of a label, for messages."""
+    def selected(self, label: str | None = None) -> list[str]:
+        """The selected tags in the nested jaxpr of a label, or in all, for messages."""
         ...
 
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[Threaded, Beside | None]:

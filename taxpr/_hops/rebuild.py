@@ -19,8 +19,7 @@ from taxpr._primitives.tag import is_tag
 
 def wrong_entry(eqn: _compat.JaxprEqn, what: str) -> ArgumentError:
     """The error for what is wrong in the entry of another library."""
-    source = _compat.source_of(eqn)
-    where = f", at {source}" if source else ""
+    where = _compat.source_note(_compat.source_of(eqn))
     return ArgumentError(f"register_hop: the entry of {eqn.primitive.name}{where}: {what}.")
 
 
@@ -34,25 +33,23 @@ def shown(avals: Sequence[Aval]) -> str:
     return ", ".join(aval.str_short() for aval in avals) or "nothing"
 
 
-def tags_in(thread: Thread, label: str) -> str:
-    """The first selected tags in a nested jaxpr, for messages."""
+def tags_in(thread: Thread, label: str | None = None) -> str:
+    """The first selected tags in a nested jaxpr, or in all of the equation, for messages."""
     tags = thread.selected(label)
     return ", ".join(tags[:3]) + (f" and {len(tags) - 3} more" if len(tags) > 3 else "")
 
 
-def refuse_refs(what: str, thread: Thread, consts: Sequence[Array], eqn: _compat.JaxprEqn) -> None:
+def refuse_refs(what: str, thread: Thread, consts: Sequence[Array]) -> None:
     """Raise if an injector closes over a Ref, which is then among the hoisted consts.
 
     JAX cannot trace a custom_linear_solve whose solve writes to a Ref, nor compile such a
     custom_jvp. For a custom_vjp it would be possible, but is not implemented.
     """
     if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in consts):
-        source = _compat.source_of(eqn)
         raise RefusedError(
-            f"inject: an injector at a tag in {thread.address}{_compat.source_note(source)}"
-            f" closes over a Ref, and {what} has a derivative rule, which does not cover the "
-            'Ref. Carry the value in the ctx instead of the Ref, or give custom_rules="drop" to '
-            "drop the rule."
+            f"inject: an injector at {tags_in(thread) or 'a tag'}, in {thread.place}, closes over "
+            f"a Ref, and {what} has a derivative rule, which does not cover the Ref. Carry the "
+            'value in the ctx instead of the Ref, or give custom_rules="drop" to drop the rule.'
         )
 
 

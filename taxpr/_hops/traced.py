@@ -112,14 +112,12 @@ class Traced:
         self, eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
     ) -> Made:
         inner = thread(self.label)
-        name = eqn.primitive.name
         if thread.options.custom_rules == "drop":
             if self.undroppable is not None:
-                source = _compat.source_of(eqn)
                 raise RefusedError(
-                    f"inject: custom_rules={'drop'!r} is given, and {name} at {thread.address}"
-                    f"{_compat.source_note(source)} keeps its derivative: {self.undroppable}. "
-                    "Leave it out, or select other tags with where=."
+                    f"inject: custom_rules={'drop'!r} is given, and {thread.place} keeps its "
+                    f"derivative: {self.undroppable}. Leave it out, or select other tags with "
+                    "where=."
                 )
             return inner(ctx, operands)
         return keep_derivative(

@@ -135,11 +135,13 @@ def _attached(
         read_only |= _read_only(one, indices[key])
         parameters += _parameters(key, one, indices[key])
 
-    injectors = {key: one for key, (one, _) in parts.items()}  # a report keeps no sites
+    injectors = {key: one for key, (one, _) in parts.items()}
+    # A report keeps no sites, which hold the program.
+    tags: dict[str, JaxprEqn] = {site.address: site.eqn for site, _ in chosen}
 
     def report(final: PyTree, initial: PyTree) -> PyTree:
         before = initial or dict.fromkeys(injectors)
-        return {key: _report(one, final[key], before[key]) for key, one in injectors.items()}
+        return {key: _report(one, final[key], before[key], tags) for key, one in injectors.items()}
 
     read = frozenset(read_only)
     return Attached(chosen, counters, ctx, report, no_sums, read, tuple(parameters))
@@ -203,10 +205,13 @@ def _initial(given: Injector | Chain, sites: Sequence[Site]) -> PyTree:
     return given.initial(sites)
 
 
-def _report(given: Injector | Chain, ctx: PyTree, initial: PyTree) -> PyTree:
+def _report(
+    given: Injector | Chain, ctx: PyTree, initial: PyTree, tags: Mapping[str, JaxprEqn]
+) -> PyTree:
     if isinstance(given, tuple):
-        return tuple(map(_report, given, ctx, initial or (None,) * len(given)))
-    return given.report_of(ctx, initial)
+        each = zip(given, ctx, initial or (None,) * len(given), strict=True)
+        return tuple(_report(*one, tags) for one in each)
+    return given.report_of(ctx, initial, tags)
 
 
 def _no_sums(given: Injector | Chain, indices: PyTree) -> dict[int, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import DType, Params, PyTree
+from taxpr._compat import DType, JaxprEqn, Params, PyTree
 from taxpr._errors import InjectorError, TaxprError, name_of, say_where, unfit
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, described
 
 # Values of parameters by name.
 Values = Mapping[str, PyTree]
@@ -146,7 +147,10 @@ class Injector:
             )
 
     def report_of(
-        self, ctx: dict[str, PyTree], initial: dict[str, PyTree] | None = None
+        self,
+        ctx: dict[str, PyTree],
+        initial: dict[str, PyTree] | None = None,
+        tags: Mapping[str, JaxprEqn] = types.MappingProxyType({}),
     ) -> dict[str, PyTree]:
         """The reports of a final context by address; ``"*"`` if the state is shared.
 
@@ -156,6 +160,7 @@ class Injector:
         Args:
             ctx: The context after a run.
             initial: The context before it; needed where states are stacked.
+            tags: The equations of the tags by address, by which errors call them.
 
         Example:
             >>> from taxpr import count, tag, trace
@@ -173,7 +178,8 @@ class Injector:
             except TaxprError:
                 raise
             except Exception as error:
-                say_where(error, f"raised by the report of {self.name!r} at {address}.")
+                place = described(address, tags[address]) if address in tags else address
+                say_where(error, f"raised by the report of {self.name!r} at {place}.")
                 raise
         return said
 

@@ -14,7 +14,7 @@ from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector, Report
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.site_injector import Firing, SiteInjector, without_site
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, described
 
 
 def by_iteration(kind: InjectorKind) -> InjectorKind:
@@ -104,10 +104,10 @@ class _PerIteration(SiteInjector):
             size = trips if isinstance(trips, int) else limit
             if size is None:
                 raise InjectorError(
-                    f"{self.name}: the {site} is in the loop {address}, and only a run can tell "
-                    "how often that iterates. Say how many iterations have a row, the first ones: "
-                    f'{self.name}(per="iteration", max_steps=100); or select other tags with '
-                    "where=."
+                    f"{self.name}: the {site} is in the loop {described(address, step.eqn)}, and "
+                    "only a run can tell how often that iterates. Say how many iterations have a "
+                    f'row, the first ones: {self.name}(per="iteration", max_steps=100); or select '
+                    "other tags with where=."
                 )
             sizes.append(size)
         return tuple(sizes)

@@ -17,7 +17,7 @@ from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
 from taxpr._injectors.collect import Steps
 from taxpr._injectors.injector import Values
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, described
 
 # For each leading axis of the values, the index of a loop around the tag, or the name of a mesh
 # axis.
@@ -146,7 +146,10 @@ def _two_meanings(value: PyTree, site: Site, meanings: Sequence[tuple[int | None
 
 
 def _named(axis: int | str, site: Site) -> str:
-    return f"mesh axis {axis!r}" if isinstance(axis, str) else f"loop {loops_around(site)[axis][0]}"
+    if isinstance(axis, str):
+        return f"mesh axis {axis!r}"
+    address, step = loops_around(site)[axis]
+    return f"loop {described(address, step.eqn)}"
 
 
 def _check_masks(values: Values, collected: type | None, site: Site, parts: int | None) -> None:
@@ -187,7 +190,7 @@ def _begins(lead: Sequence[int | None], shape: Sequence[int]) -> bool:
 def _check_at(at: Sequence[Array | None], site: Site) -> None:
     loops = loops_around(site)
     if at and len(at) != len(loops):
-        named = "".join(f", {address}" for address, _ in loops)
+        named = "".join(f", {described(address, step.eqn)}" for address, step in loops)
         raise InjectorError(
             f"plant: at= is for {len(at)} loops, and around the {site} there are "
             f"{len(loops)}{named}. Give a tuple with one entry for each, the outermost first."
@@ -203,7 +206,9 @@ def _check_at(at: Sequence[Array | None], site: Site) -> None:
         ]
         if outside:
             has = "which counts from 0" if length is None else f"which has {length} iterations"
-            raise InjectorError(f"plant: at={outside[0]} is no iteration of {address}, {has}.")
+            raise InjectorError(
+                f"plant: at={outside[0]} is no iteration of {described(address, step.eqn)}, {has}."
+            )
 
 
 def _shown(tree: PyTree, leading: Sequence[object] = ()) -> str:

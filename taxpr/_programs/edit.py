@@ -18,9 +18,9 @@ from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.tag import AtVariable, tag
 from taxpr._sites.criteria import Selector
-from taxpr._sites.site import Site, Step
+from taxpr._sites.site import Site, around, described, value_text
 from taxpr._sites.skipped import Skipped
-from taxpr._sites.values import select_values_to_tag
+from taxpr._sites.values import Value, select_values_to_tag
 from taxpr._sites.walk import find_sites
 
 K = TypeVar("K", bound=StoredJaxpr)
@@ -100,8 +100,7 @@ def dissolve_sites(jaxpr: J, sites: Sequence[Site]) -> J:
         return done[key][-1]
 
     for site in sites:
-        for step in site.steps:
-            _refuse_hidden("dissolve_tags", str(site), step)
+        _refuse_hidden("dissolve_tags", site)
     return dissolved(jaxpr, plan_of((site, NOTHING) for site in sites))
 
 
@@ -143,8 +142,7 @@ def tag_where(
     values, skipped = select_values_to_tag(jaxpr, where, names or {})
     plan = _Tags()
     for value in values:
-        for step in value.steps:
-            _refuse_hidden("tag_at", value.address, step)
+        _refuse_hidden("tag_at", value)
         here = plan
         for step in value.steps:
             here = here.below.setdefault(step.key, _Tags())
@@ -242,7 +240,7 @@ def _tag_eqn(jaxpr: Jaxpr, var: Var, new: _New, origin: JaxprEqn | None) -> Jaxp
     params = new.params if isinstance(new.params, dict) else {"name": new.params.name}
     if not isinstance(var.aval, _compat.ShapedArray):
         raise TagError(
-            f"tag_at: the value at {new.address} is a {type(var.aval).__name__} "
+            f"tag_at: the {value_text(new.address, origin)} is a {type(var.aval).__name__} "
             f"({var.aval}), not an array. Tag a value that is read from it."
         )
 
@@ -263,9 +261,10 @@ def _of_rules(eqn: JaxprEqn, plans: dict[str, Plan], dissolved: Dissolved) -> Ch
     return lambda rule: dissolved(rule, plan_of_rule(eqn, plans, rule)[0])
 
 
-def _refuse_hidden(what: str, where: str, step: Step) -> None:
-    if not (step.nested.replaceable or step.nested.rule):
-        raise RefusedError(
-            f"{what}: {where} is in a jaxpr that {step.eqn.primitive.name} ({step.local}) "
-            "keeps hidden, and which cannot be replaced."
-        )
+def _refuse_hidden(what: str, place: Site | Value) -> None:
+    for address, step in around(place.steps):
+        if not (step.nested.replaceable or step.nested.rule):
+            raise RefusedError(
+                f"{what}: the {place} is in a jaxpr that {described(address, step.eqn)} keeps "
+                "hidden, and which cannot be replaced. Select other places with where=."
+            )

@@ -27,7 +27,7 @@ from taxpr._programs.named import names_for, tagged, telling
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select_to_inject
-from taxpr._sites.site import Site, described
+from taxpr._sites.site import Site, around, described
 
 _MARK = "taxpr.grad_at"
 
@@ -202,18 +202,19 @@ def _check_result(program: Program) -> None:
 
 def _check_site(site: Site, options: Options) -> None:
     refuse_unless_plain("grad_at", site, len(site.steps), options)
-    for address, step in zip(site.chain, site.steps, strict=True):
+    for address, step in around(site.steps):
         if step.eqn.primitive is _compat.shard_map_p and not step.eqn.params["check_vma"]:
             raise RefusedError(
-                f"grad_at: the {site} is in {address}, a shard_map with check_vma=False. JAX does "
-                "not know there which values are the same on all devices, so that each device may "
-                "have only a share of the gradient. Give check_vma=True, or select other tags "
-                "with where=."
+                f"grad_at: the {site} is in {described(address, step.eqn)}, with check_vma=False. "
+                "JAX does not know there which values are the same on all devices, so that each "
+                "device may have only a share of the gradient. Give check_vma=True, or select "
+                "other tags with where=."
             )
         if step.is_while:
             raise RefusedError(
-                f"grad_at: the {site} is in the while loop {address}, through which JAX has no "
-                "reverse mode. A fori_loop of a fixed number of iterations is a scan and has one."
+                f"grad_at: the {site} is in the loop {described(address, step.eqn)}, through which "
+                "JAX has no reverse mode. A fori_loop of a fixed number of iterations is a scan "
+                "and has one."
             )
     for aval in jax.tree.leaves(site.avals):
         if not jnp.issubdtype(aval.dtype, jnp.inexact):

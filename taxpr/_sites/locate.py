@@ -4,6 +4,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 
 import difflib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ from taxpr._address import Address
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._errors import AddressError
 from taxpr._hops.table import nested_jaxprs
-from taxpr._sites.site import Step, home_of
+from taxpr._sites.site import Step, around, described, home_of
 from taxpr._sites.walk import iter_eqns, numbered
 
 
@@ -54,7 +55,7 @@ def locate(jaxpr: StoredJaxpr, address: str) -> Place:
             return _located(jaxpr, whole)
         _followed(jaxpr, whole, whole)
     except AddressError as error:
-        near = ", ".join(_nearest(jaxpr, whole))
+        near = ", ".join(described(*one) for one in _nearest(jaxpr, whole))
         said = f"{error} Nearest: {near}." if near else str(error)
         raise AddressError(said + _primitive_hint(jaxpr, address)) from None
     raise AddressError(
@@ -71,31 +72,32 @@ def _primitive_hint(jaxpr: StoredJaxpr, text: str) -> str:
     return f" All that {text} makes is selected by the primitive: jax.lax.{text}_p, no string."
 
 
-def _nearest(jaxpr: StoredJaxpr, address: Address) -> list[str]:
-    """Similar addresses of equations, those of the same primitive first."""
-    known = [known for known, _ in iter_eqns(jaxpr)]
+def _nearest(jaxpr: StoredJaxpr, address: Address) -> list[tuple[str, JaxprEqn]]:
+    """Equations with similar addresses, those of the same primitive first."""
+    eqns = dict(iter_eqns(jaxpr))
+    known = list(eqns)
     wanted = address.primitive or address.local  # a bare name may be that of a primitive
     same = [one for one in known if one.primitive == wanted]
     near = difflib.get_close_matches(address, same, n=5, cutoff=0.0)
     near += difflib.get_close_matches(address, known, n=5, cutoff=0.5)
-    return list(dict.fromkeys(near))[:5]
+    return [(one, eqns[Address(one)]) for one in dict.fromkeys(near)][:5]
 
 
 def _followed(
     jaxpr: StoredJaxpr, address: Address, home: Address
 ) -> tuple[list[Step], StoredJaxpr]:
     """The steps down to a nested jaxpr, and the jaxpr."""
-    here, stored, steps = Address(), jaxpr, list[Step]()
+    stored, steps = jaxpr, list[Step]()
     way = home.parts if home else []
     for local, label in zip(way[::2], way[1::2], strict=True):
-        position, eqn = _find_eqn(stored, local, here, address)
+        position, eqn = _find_eqn(stored, local, steps, address)
         nested = {n.label: n for n in nested_jaxprs(eqn)}
         if label not in nested:
             has = ", ".join(nested) or "no nested jaxpr"
-            raise AddressError(f"{address!r}: {here / local} has {has}, not {label!r}.")
+            place = described(home_of(steps) / local, eqn)
+            raise AddressError(f"{address!r}: {place} has {has}, not {label!r}.")
         steps.append(Step(position, eqn, local, nested[label], stored))
         stored = nested[label].stored
-        here = here / local / label
     return steps, stored
 
 
@@ -104,28 +106,35 @@ def _located(jaxpr: StoredJaxpr, address: Address) -> Place:
     steps, stored = _followed(jaxpr, address, here)
     inner, leaf = _compat.open_jaxpr(stored), Address(address.local)
     if leaf.kind == "out":
-        leaf = _local_of_output(inner, address)
+        leaf = _local_of_output(inner, steps, address)
     for kind, variables in (("in", inner.invars), ("const", inner.constvars)):
         if leaf.kind == kind:
             if leaf.number >= len(variables):
                 raise AddressError(
-                    f"{address!r}: {here or 'the program'} has {len(variables)} "
+                    f"{address!r}: {_inside(steps)} has {len(variables)} "
                     f"{'inputs' if kind == 'in' else 'constants'}."
                 )
             return Place(tuple(steps), stored, kind, leaf.number, None)
-    position, eqn = _find_eqn(stored, leaf.eqn, here, address)
+    position, eqn = _find_eqn(stored, leaf.eqn, steps, address)
     if leaf.result is not None and leaf.result >= len(eqn.outvars):
-        raise AddressError(f"{address!r}: {here / leaf.eqn} has {len(eqn.outvars)} results.")
+        place = described(here / leaf.eqn, eqn)
+        raise AddressError(f"{address!r}: {place} has {len(eqn.outvars)} results, from 0.")
     return Place(tuple(steps), stored, "eqn", position, leaf.result)
 
 
-def _local_of_output(inner: Jaxpr, address: Address) -> Address:
+def _inside(steps: Sequence[Step]) -> str:
+    """The jaxpr to which steps lead, for messages."""
+    if not steps:
+        return "the program"
+    address, step = around(steps)[-1]
+    return f"the {step.nested.label} of {described(address, step.eqn)}"
+
+
+def _local_of_output(inner: Jaxpr, steps: Sequence[Step], address: Address) -> Address:
     """The local address of the value that a jaxpr returns."""
     number = address.number
     if number >= len(inner.outvars):
-        raise AddressError(
-            f"{address!r}: {address.home or 'the program'} has {len(inner.outvars)} outputs."
-        )
+        raise AddressError(f"{address!r}: {_inside(steps)} has {len(inner.outvars)} outputs.")
     var = inner.outvars[number]
     for kind, variables in (("in", inner.invars), ("const", inner.constvars)):
         for k, one in enumerate(variables):
@@ -140,7 +149,7 @@ def _local_of_output(inner: Jaxpr, address: Address) -> Address:
 
 
 def _find_eqn(
-    stored: StoredJaxpr, local: str, here: Address, address: Address
+    stored: StoredJaxpr, local: str, steps: Sequence[Step], address: Address
 ) -> tuple[int, JaxprEqn]:
     eqns = numbered(_compat.open_jaxpr(stored))
     for position, (name, eqn) in enumerate(eqns):
@@ -160,5 +169,5 @@ def _find_eqn(
             hint = f"it has one equation, {eqns[0][0]!r}"
     else:
         hint = "it has no equations"
-    where = here or "the program"
+    where = _inside(steps)
     raise AddressError(f"{address!r}: there is no equation {local!r} in {where}; {hint}.")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, PyTree, StoredJaxpr
 from taxpr._hops.protocol import Nested
-from taxpr._hops.table import injectable, is_loop
+from taxpr._hops.table import injectable, is_loop, nested_jaxprs
+from taxpr._places import place_note, place_text
 from taxpr._primitives.state_access import access_of, is_access
-from taxpr._primitives.tag import AtVariable, Batch, tag_params, variable_of
+from taxpr._primitives.tag import AtVariable, Batch, is_tag, tag_params, variable_of
 
 
 class Step(NamedTuple):
@@ -106,7 +107,7 @@ class Site:
     @property
     def chain(self) -> tuple[Address, ...]:
         """The addresses of the equations around it, outermost first."""
-        return tuple(home_of(self.steps[:k]) / s.local for k, s in enumerate(self.steps))
+        return tuple(address for address, _ in around(self.steps))
 
     @property
     def trips(self) -> int | None:
@@ -172,7 +173,12 @@ class Site:
         )
 
     def __str__(self) -> str:
-        return described(self.address, self.eqn, " at ")
+        return described(self.address, self.eqn)
+
+
+def around(steps: Sequence[Step]) -> list[tuple[Address, Step]]:
+    """The addresses of the equations of steps, outermost first, each with its step."""
+    return [(home_of(steps[:k]) / step.local, step) for k, step in enumerate(steps)]
 
 
 def home_of(steps: Iterable[Step]) -> Address:
@@ -180,16 +186,49 @@ def home_of(steps: Iterable[Step]) -> Address:
     return Address("/".join(part for s in steps for part in (s.local, s.nested.label)))
 
 
-def described(address: str, eqn: JaxprEqn, at: str = ", ") -> str:
-    """A tag equation, or an access of a state, at an address, for messages."""
+def described(address: str, eqn: JaxprEqn) -> str:
+    """An equation for messages: ``scan of step (model.py:12 in f, at 3:scan)``.
+
+    A tag is called by its name, and a use of a state by that of the state.
+    """
     if variable := variable_of(eqn):
-        return f"{variable}{at}{Address(address).home / variable.value}"
-    return f"{_named(eqn)}{at}{address}{_compat.source_note(_compat.source_of(eqn))}"
+        at = Address(address).home / variable.value
+        return f"variable {variable.name}{place_note(variable.place, at)}"
+    source, called = _compat.source_of(eqn), _called(eqn)
+    if source or called is None or not _compat.user_function(called.stored):
+        return f"{_named(eqn)}{_compat.source_note(source, address)}"
+    line = place_text(*(_compat.function_of(called.stored) or (None, None)))  # of its definition
+    return f"{_named(eqn)}{place_note(line, address)}"
+
+
+def value_text(address: str, eqn: JaxprEqn | None) -> str:
+    """A value and the equation that makes it, for messages; None makes inputs and constants."""
+    if eqn is not None:
+        return f"result of {described(address, eqn)}"
+    local = Address(address)
+    return f"{_ENTERING.get(local.kind, 'value')} {local.number}{place_note('', address)}"
+
+
+_ENTERING = {"in": "input", "const": "constant"}
 
 
 def _named(eqn: JaxprEqn) -> str:
     if is_access(eqn):
         access = access_of(eqn)
         return f"{access.op} of {access.state.shown}"
-    params = tag_params(eqn)
-    return f"tag {params['name']!r}" if "name" in params else f"tag {params}"
+    if is_tag(eqn):
+        params = tag_params(eqn)
+        return f"tag {params['name']!r}" if "name" in params else f"tag {params}"
+    kind, called = eqn.primitive.name, _called(eqn)
+    if called is None:
+        return kind
+    function = called.facts.get("name") or _compat.user_function(called.stored)
+    if _compat.HIDING_PARAM in eqn.params:  # one primitive for all
+        kind = called.title.partition(" ")[0]
+    return f"{kind} of {function}" if function and "<" not in function else kind
+
+
+def _called(eqn: JaxprEqn) -> Nested | None:
+    """The jaxpr of the function that an equation runs, if it is one, or the body of a loop."""
+    nested = nested_jaxprs(eqn)
+    return nested[-1] if len(nested) == 1 or (nested and is_loop(eqn)) else None

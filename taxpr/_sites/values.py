@@ -25,7 +25,7 @@ from taxpr._sites.criteria import (
 )
 from taxpr._sites.locate import Place, locate
 from taxpr._sites.selectors import same_site
-from taxpr._sites.site import Site, Step
+from taxpr._sites.site import Site, Step, described, value_text
 from taxpr._sites.skipped import Refusal, Skipped, parted, refusal_of, skipped
 from taxpr._sites.walk import find_sites, numbered
 
@@ -65,6 +65,9 @@ class Value:
         """The line of the user's code that made it."""
         return _compat.source_of(self.eqn) if self.eqn else None
 
+    def __str__(self) -> str:
+        return value_text(self.address, self.eqn)
+
 
 def values_of(jaxpr: StoredJaxpr) -> list[Value]:
     """All arrays of a jaxpr in program order. Results of tags do not count as values."""
@@ -103,7 +106,7 @@ def value_at(jaxpr: StoredJaxpr, address: str) -> Value:
     eqn = inner.eqns[place.number]
     if place.out is None and len(eqn.outvars) != 1:
         raise AddressError(
-            f"{address!r} has {len(eqn.outvars)} results. Say which one to tag: "
+            f"{described(address, eqn)} has {len(eqn.outvars)} results. Say which one to tag: "
             f"{address}.0, {address}.1, …"
         )
     out = place.out or 0

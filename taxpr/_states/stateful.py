@@ -15,6 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, J, JaxprEqn, PyTree, StoredJaxpr, Var
 from taxpr._engine.handler import Handled, Handler, Rewired
 from taxpr._engine.thread import thread
@@ -35,7 +36,7 @@ from taxpr._primitives.state_access import (
 from taxpr._primitives.tag import tag
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, around, described
 from taxpr._sites.walk import find_sites
 from taxpr._states.lost import lost
 
@@ -143,25 +144,25 @@ def stateful(
 
 def _written_in_rules(
     sites: Sequence[Site], accesses: Sequence[Access], places: Mapping[State[Any], Sequence[int]]
-) -> dict[int, tuple[Site, JaxprEqn]]:
+) -> dict[int, tuple[Site, Address, JaxprEqn]]:
     """For each differentiable leaf that is written inside a function with a derivative rule.
 
     Returns:
         The first such write of each leaf, and the equation that has the rule.
     """
-    found: dict[int, tuple[Site, JaxprEqn]] = {}
+    found: dict[int, tuple[Site, Address, JaxprEqn]] = {}
     for site, access in zip(sites, accesses, strict=True):
-        rules = [step.eqn for step in site.steps if has_rules(step.eqn)]
+        rules = [(address, one.eqn) for address, one in around(site.steps) if has_rules(one.eqn)]
         if access.op == "write" and rules:
             avals: list[Any] = [atom.aval for atom in site.eqn.invars]
             for k, aval in zip(places[access.state], avals, strict=True):
                 if jnp.issubdtype(aval.dtype, jnp.inexact):
-                    found.setdefault(k, (site, rules[0]))
+                    found.setdefault(k, (site, *rules[0]))
     return found
 
 
 def _without_lost(
-    jaxpr: ClosedJaxpr, marked: ClosedJaxpr, kept: Mapping[int, tuple[Site, JaxprEqn]]
+    jaxpr: ClosedJaxpr, marked: ClosedJaxpr, kept: Mapping[int, tuple[Site, Address, JaxprEqn]]
 ) -> ClosedJaxpr:
     """The jaxpr with errors for derivatives that a kept rule would lose."""
     inner = _compat.open_jaxpr(jaxpr)
@@ -176,14 +177,12 @@ def _without_lost(
     return with_refusals(jaxpr, refused) if refused else jaxpr
 
 
-def _lost_text(site: Site, eqn: JaxprEqn) -> str:
-    access, source = access_of(site.eqn), _compat.source_of(eqn)
+def _lost_text(site: Site, address: Address, eqn: JaxprEqn) -> str:
     return (
-        f"uncurry: a derivative is taken of what depends on the {access}, which is in "
-        f"{eqn.primitive.name}{_compat.source_note(source)}. Its derivative rule is kept, and "
-        "does not cover the written value. Return the value from the function, with a derivative "
-        "in its rule, and write it outside; or give jax.lax.stop_gradient(value), where no "
-        "gradient is meant to go that way."
+        f"uncurry: a derivative is taken of what depends on the {site}, which is in "
+        f"{described(address, eqn)}. Its derivative rule is kept, and does not cover the written "
+        "value. Return the value from the function, with a derivative in its rule, and write it "
+        "outside; or give jax.lax.stop_gradient(value), where no gradient is meant to go that way."
     )
 
 
@@ -290,9 +289,9 @@ def _run(address: str, eqn: JaxprEqn, now: list[Array], leaves: list[Array]) -> 
     for value, var in zip(now, eqn.outvars, strict=True):
         if more := sorted(_compat.varying(value) - _compat.varying(var.aval)):
             raise RefusedError(
-                f"uncurry: {access}, {address}: the value has come to differ between the devices "
-                f"along {', '.join(more)}, which was not so when the function was traced. Begin "
-                "with a state of which each device has its own."
+                f"uncurry: {described(address, eqn)}: the value has come to differ between the "
+                f"devices along {', '.join(more)}, which was not so when the function was traced. "
+                "Begin with a state of which each device has its own."
             )
         value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
         values.append(_compat.resharded(value, var.aval))

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._compat import Array, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import ArgumentError, RefusedError
@@ -22,7 +23,7 @@ from taxpr._injectors.collect import Masked, Steps
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
 from taxpr._sites.criteria import Selector
-from taxpr._sites.site import Site
+from taxpr._sites.site import Site, Step, described
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -100,9 +101,7 @@ def points_of(sites: Sequence[Site], of: Each) -> list[Point]:
     """
     found: list[Point] = []
     for number, site in enumerate(sites):
-        turns = [
-            _iterations(site, str(at), step.nested.trips, of) for at, step in loops_around(site)
-        ]
+        turns = [_iterations(site, at, step, of) for at, step in loops_around(site)]
         parts = [-1] if of.axis is None else range(_size(site, of.axis))
         for *iteration, part in itertools.product(*turns, parts):
             found.append(Point(number, tuple(iteration), part))
@@ -139,7 +138,8 @@ def places_of(points: Sequence[Point], sites: Sequence[Site]) -> dict[str, Any]:
     }
 
 
-def _iterations(site: Site, address: str, trips: int | None, of: Each) -> Sequence[int]:
+def _iterations(site: Site, address: Address, step: Step, of: Each) -> Sequence[int]:
+    trips = step.nested.trips
     if of.iterations is False or (of.iterations is True and not isinstance(trips, int)):
         return [-1]
     if of.iterations is True:
@@ -147,8 +147,8 @@ def _iterations(site: Site, address: str, trips: int | None, of: Each) -> Sequen
     beyond = [k for k in of.iterations if isinstance(trips, int) and k >= trips]
     if beyond:
         raise ArgumentError(
-            f"each: iterations has {beyond[0]}, and the loop {address} has {trips}, counted from "
-            f"0. This is for the {site}."
+            f"each: iterations has {beyond[0]}, and the loop {described(address, step.eqn)} has "
+            f"{trips}, counted from 0. This is for the {site}."
         )
     return of.iterations
 

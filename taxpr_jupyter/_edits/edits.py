@@ -144,7 +144,7 @@ class Edited:
         attached = {site.site: site.injector for site in self.sites if site.injector}
         for site, injector in attached.items():
             if injector.error:
-                raise PanelError(f"The injector at {site.address} cannot work: {injector.error}")
+                raise PanelError(f"The injector at {site} cannot work: {injector.error}")
         if not attached:
             return self.program
         with noted_already():
@@ -208,7 +208,7 @@ class Edited:
             return next((site for site in self.sites if site.key == whole), None)
         named = [site for site in self.sites if site.name == address]
         if len(named) > 1:
-            places = ", ".join(site.address for site in named)
+            places = ", ".join(site.title for site in named)
             raise PanelError(f"Several tags have the name {address!r}: say which, of {places}")
         return named[0] if named else None
 
@@ -234,7 +234,7 @@ class Edited:
         site = self.site(address)
         if site is None:
             return self.index.one_value(address, self._near(address))
-        whose = "" if site.added else f", in the source ({site.source})" if site.source else ""
+        whose = "" if site.added else ", in the source"
         raise PanelError(
             f"{address} is tagged already, as {site.title}{whose}: attach an injector to that tag"
         )
@@ -256,7 +256,7 @@ class Edited:
             free = (f"{held or 'tag'}{k}" for k in itertools.count(2 if held else 1))
             return held if held and held not in taken else next(n for n in free if n not in taken)
         if name in taken:
-            raise PanelError(f"The name {name!r} is taken by the tag at {taken[name].address}")
+            raise PanelError(f"The name {name!r} is taken by the tag {taken[name].title}")
         return name
 
 

@@ -48,8 +48,8 @@ class SiteRow:
 
     @property
     def title(self) -> str:
-        """Its name and address, for messages."""
-        return f"{self.name!r} ({self.address})" if self.name else self.address
+        """Its name, its line and its address, for messages."""
+        return str(self.site).removeprefix("tag ")
 
 
 def site_rows(

@@ -202,10 +202,7 @@ class Editor:
     def _added(self, address: Place, verb: str) -> SiteRow:
         site = self._store.edited.the_site(address)
         if not site.added:
-            place = f" ({site.source})" if site.source else ""
-            raise PanelError(
-                f"The tag {site.title} is in the source{place} and can only be {verb} there"
-            )
+            raise PanelError(f"The tag {site.title} is in the source and can only be {verb} there")
         return site
 
     def _injector(self, address: Place) -> Attached:

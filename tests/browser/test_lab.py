@@ -489,7 +489,8 @@ def test_a_mistake_is_one_message(page, opened):
     field = panel.inspector.locator(".tx-field")
     field.fill("sum")
     page.keyboard.press("Enter")
-    expect(panel.message).to_have_text("The name 'sum' is taken by the tag at 1:scan/body/t0")
+    taken = r"^The name 'sum' is taken by the tag 'sum' \(cell \d+:\d+ in \w+, at 1:scan/body/t0\)$"
+    expect(panel.message).to_have_text(re.compile(taken))
     expect(field).to_have_value("sum")
     book.expect_python(2, [])
     panel.tag("h")

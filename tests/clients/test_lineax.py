@@ -159,7 +159,9 @@ def test_the_derivative_is_that_of_the_equation_at_the_solution_that_is_given():
     found = jax.jit(jax.grad(lambda a, b: moved(moved.ctx, a, b)[0] @ weights, (0, 1)))(A, B)
     back = jnp.linalg.solve(A.T, weights)
     assert_close(found, (-jnp.outer(back, x), back), tolerance=1e-4)
-    with pytest.raises(taxpr.RefusedError, match=r"linear_solve at .* has a derivative of its own"):
+    with pytest.raises(
+        taxpr.RefusedError, match=r"linear_solve.* \(.*\) has a derivative of its own"
+    ):
         jax.grad(lambda c: moved(c, A, B)[0].sum())(moved.ctx)
 
 

@@ -329,7 +329,7 @@ def test_complex_values():
         (
             lambda x: jax.lax.while_loop(lambda c: c < 2, lambda c: tag(c, name="c"), x[0]),
             taxpr.RefusedError,
-            r"tag .c. at \d:while/body/t0 .* in the while loop .*no reverse mode",
+            r"tag .c. \(.* at \d:while/body/t0\) is in the loop while .*no reverse mode",
         ),
     ],
 )
@@ -356,7 +356,7 @@ def test_what_may_run_other_code_is_refused_by_name():
     assert_close(found, jnp.ones(3))
     squared = taxpr.grad_at(lambda x: in_a_custom_rule(x) ** 2, custom_rules="drop")
     assert_close(squared(XS)["s"], jnp.full(3, 2 * jnp.sin(XS).sum()))
-    with pytest.raises(taxpr.RefusedError, match=r"counting iterations: the tag 's' at .*/body/t0"):
+    with pytest.raises(taxpr.RefusedError, match=r"counting iterations: the tag 's' .*/body/t0"):
         taxpr.trace(in_a_custom_rule)(XS).plant({"s": XS})
 
 

@@ -249,7 +249,7 @@ def test_several_tags_get_their_own_part_or_all_the_same():
         (
             lambda: plant(jnp.ones(4)),
             r"value is float32\[4\] and the token float32\[\]\. Right are float32\[\], one value "
-            r"for all, or float32\[3,3\], with a leading axis for each of loop \d:scan, loop \d:sc",
+            r"for all, or float32\[3,3\], .* for each of loop scan of outer .*, loop scan of in",
         ),
         (lambda: plant(jnp.ones((1, 3, 3))), r"value is float32\[1,3,3\]"),
         (lambda: plant(jnp.ones((3, 3), jnp.int32)), r"value is int32\[3,3\]"),
@@ -258,7 +258,10 @@ def test_several_tags_get_their_own_part_or_all_the_same():
             r"the values have the structure .* This is for the tag",
         ),
         (lambda: plant(1.0, at=1), r"at= is for 1 loops, and around the tag 'c' .* there are 2"),
-        (lambda: plant(1.0, at=(3, 0)), r"at=3 is no iteration of \d:scan, which has 3 iterations"),
+        (
+            lambda: plant(1.0, at=(3, 0)),
+            r"at=3 is no iteration of scan.*at \d:scan\), which has 3 it",
+        ),
         (lambda: plant(1.0, at=(0, -1)), r"at=-1 is no iteration of .*inner|at=-1 is no iteration"),
         (lambda: plant(1.0, at=1.5), r"at=1.5 is float32, not a number of an iteration"),
         (lambda: plant(1.0, mask=jnp.ones(2, bool)), r"the mask has shape \(2,\)"),
@@ -334,7 +337,7 @@ def test_while_loops_take_any_number_of_values():
 
     p = taxpr.trace(f)(0.0)
     with pytest.raises(
-        taxpr.InjectorError, match=r"or float32\[k\], .* loop 0:while, k any number"
+        taxpr.InjectorError, match=r"or float32\[k\], .* loop while .*at 0:while\), k any number"
     ):
         p.plant({"c": jnp.ones((2, 2))})
     assert p.plant({"c": jnp.float32([8.0])})(0.0) == 12.0

@@ -191,7 +191,7 @@ def test_a_part_that_is_the_same_for_all_examples():
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (lambda x: tag(x, name="x"), r"the tag 'x' at t0 .* is in no vmap"),
+        (lambda x: tag(x, name="x"), r"the tag 'x' \(.*at t0\) is in no vmap"),
         (
             lambda x: (
                 jax.vmap(lambda a: tag(a, name="x"))(x),

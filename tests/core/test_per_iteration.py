@@ -86,8 +86,9 @@ def twice(x):
 
 def test_a_loop_of_unknown_length_needs_max_steps():
     message = (
-        r"stats: the tag 'x' at 0:while/body/t0 \(\S+test_per_iteration.py:\d+ in \S+\) is in the "
-        r"loop 0:while, and only a run can tell how often that iterates\. .*first ones: "
+        r"stats: the tag 'x' \(test_per_iteration.py:\d+ in \S+, at 0:while/body/t0\) is in the "
+        r"loop while \(test_per_iteration.py:\d+ in twice, at 0:while\), and only a run can tell "
+        r"how often that iterates\. .*first ones: "
         r'stats\(per="iteration", max_steps=100\); or select other tags'
     )
     with pytest.raises(taxpr.InjectorError, match=message):

@@ -269,7 +269,7 @@ def test_what_need_not_run_says_how_often_it_did(args):
     counted = program.inject(taxpr.count())
     [fired] = counted(counted.ctx, *args)[1]["state"].values()
     assert int(fired) == 3 * runs
-    with pytest.raises(taxpr.RefusedError, match="in the while loop 2:repeat"):
+    with pytest.raises(taxpr.RefusedError, match=r"in the loop repeat.* \(.*, at 2:repeat\)"):
         taxpr.grad_at(program, "h")(*args)
 
 
@@ -362,7 +362,7 @@ def test_what_changes_keeps_a_derivative_of_its_own_at_the_new_result(own):
     doubled = program.inject(taxpr.scale(2.0))
     out, slope = jax.value_and_grad(lambda x: doubled(doubled.ctx, x)[0])(2.0)
     assert (float(out), float(slope)) == (12.0, 84.0)
-    said = r"sevenfold at 0:sevenfold \(\S+test_register_hop.py.* has a derivative of its own"
+    said = r"sevenfold.* \(test_register_hop.py:\d+ .*at 0:sevenfold\) has a derivative of its own"
     said += ".*ad.primitive_jvps" if own is None else ""
     with pytest.raises(taxpr.RefusedError, match=said):
         jax.grad(lambda ctx: doubled(ctx, 2.0)[0])(doubled.ctx)
@@ -502,7 +502,7 @@ def give(what):
     return lambda eqn, ctx, operands, thread: what(*thread("body")(ctx, operands))
 
 
-AT_THE_LINE = r"register_hop: the entry of fresh, at \S+test_register_hop.py:\d+ in \S+: "
+AT_THE_LINE = r"register_hop: the entry of fresh \(test_register_hop.py:\d+ in \S+\): "
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_what_describes_passes_over_what_cannot_be_injected(where):
 @pytest.mark.parametrize("where", NAMING, ids=selector_text)
 def test_what_is_named_is_refused(where):
     for way in ways(SAME_NAME):
-        with pytest.raises(taxpr.RefusedError, match=f"tag 's' at 1:reduce.*{COMBINER}"):
+        with pytest.raises(taxpr.RefusedError, match=f"tag 's' .*at 1:reduce.*{COMBINER}"):
             way(where)
     assert len(SAME_NAME.tags(where)) == 2
 
@@ -97,7 +97,7 @@ def test_what_is_named_is_refused(where):
 )
 def test_a_place_is_refused_however_it_is_named(where):
     for way in ways(PROGRAM):
-        with pytest.raises(taxpr.RefusedError, match=f"tag 'barred' at 1:reduce.*{COMBINER}"):
+        with pytest.raises(taxpr.RefusedError, match=f"tag 'barred' .*at 1:reduce.*{COMBINER}"):
             way(where)
 
 
@@ -107,7 +107,7 @@ def test_a_place_is_refused_however_it_is_named(where):
 def test_where_nothing_else_is_left_it_is_refused(where):
     program = PROGRAM.dissolve("free")
     for way in ways(program):
-        with pytest.raises(taxpr.RefusedError, match=f"tag 'barred' at 1:reduce.*{COMBINER}"):
+        with pytest.raises(taxpr.RefusedError, match=f"tag 'barred' .*at 1:reduce.*{COMBINER}"):
             way(where)
     nothing = program.inject(taxpr.count(), where=maybe(lambda site: True))
     assert [one.addresses for one in nothing.skipped] == [(BARRED.address,)]

@@ -816,7 +816,7 @@ def test_a_change_in_place_while_traced_is_never_lost(change, around):
         change(state)
         return x + 1
 
-    match = rf"read of the state 's' \(\S+test_state\.py:\d+ in {change.__name__}\): the dict or l"
+    match = rf"read of the state 's' \(test_state\.py:\d+ in {change.__name__}\): the dict or l"
     with pytest.raises(StateError, match=match):
         uncurry(lambda: around(step))
     # The state itself is as before.

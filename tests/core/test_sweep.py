@@ -258,7 +258,7 @@ def test_what_jax_cannot_map_runs_one_by_one():
         (
             lambda: taxpr.sweep(model, each("heads", iterations=[4]), taxpr.zero()),
             "ArgumentError",
-            "iterations has 4, and the loop 0:scan has 4",
+            r"iterations has 4, and the loop scan of .* \(.*, at 0:scan\) has 4",
         ),
         (lambda: taxpr.sweep(3, "heads", taxpr.zero()), "ArgumentError", "not a function"),
         (

@@ -83,7 +83,7 @@ def test_operands_and_results_are_those_of_the_equation(case):
 def test_refusals_name_the_tag_the_primitive_and_the_line(case):
     program = taxpr.trace(case.fn)(*case.args)
     [site] = program.tags()
-    line = rf"tag '{site.name}' at \S+ \(\S+cases\.py:\d+ in \S+\)"
+    line = rf"tag '{site.name}' \(cases\.py:\d+ in \S+, at \S+\)"
     with pytest.raises(taxpr.RefusedError, match=line) as info:
         program.inject(taxpr.count())
     assert any(f"does not inject into {name}: " in str(info.value) for name in case.refused)

@@ -188,7 +188,7 @@ def test_all_values_can_be_injected():
 def test_a_derivative_with_respect_to_the_context_is_refused():
     injected = PROGRAM.inject(shifting, jnp.float32(0), where="root")
     with pytest.raises(
-        taxpr.RefusedError, match=r"root at 0:root \(.* has a derivative of its own"
+        taxpr.RefusedError, match=r"root.* \(.*at 0:root\) has a derivative of its own"
     ):
         jax.grad(lambda s: injected(s, V, W)[0].sum())(0.5)
     with pytest.raises(taxpr.RefusedError, match="root may run other code in the place of what it"):
@@ -213,7 +213,7 @@ def test_where_that_cannot_be_it_says_why():
     )
     program = taxpr.trace(lambda x: prim.bind(x)[0])(1.0)
     with pytest.raises(
-        taxpr.RefusedError, match=r"kept at 0:kept .* keeps its derivative: so be it"
+        taxpr.RefusedError, match=r"kept.* \(.*, at 0:kept\) keeps its derivative: so be it"
     ):
         program.inject(taxpr.count(), custom_rules="drop")
 

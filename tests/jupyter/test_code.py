@@ -389,7 +389,8 @@ def test_a_value_that_cannot_be_written_is_said():
     other = Session(jnp.sin, (big,), call="jnp.sin(x)", namespace={})
     other.attach("in0", taxpr.replace(big + 1.0))
     assert "taxpr.replace(value=value)" in other.code()
-    assert "#   value: f32[9,9], of replace at 'tag1' (t0)\n" in other.code()
+    told = r"#   value: f32\[9,9\], of replace at 'tag1' \(.*at t0\)\n"
+    assert re.search(told, other.code())
     other.namespace["big"] = other.injectors["in0"].injector.values["value"]
     assert "taxpr.replace(value=big)" in other.code()
 

@@ -1,5 +1,7 @@
 """The comparison in the panel, with no browser attached."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -112,7 +114,7 @@ def test_an_injector_that_cannot_work(session, view):
     session.attach("y", cut)
     state = opened(view)
     assert state.keys() == {"note"}
-    assert "The injector at t0 cannot work" in state["note"]
+    assert re.search(r"The injector at tag '\w+' \(.*at t0\) cannot work", state["note"])
 
 
 def test_without_a_layout_it_is_text(session, view, monkeypatch):

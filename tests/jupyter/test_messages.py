@@ -191,15 +191,18 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
     [
         (lambda s: s.tag("0:scn"), "There is no value '0:scn' in the program; near it are 0:scan"),
         (lambda s: s.tag("0:scan"), "0:scan has 2 results: say which, of 0:scan.0, 0:scan.1"),
-        (lambda s: s.tag(H), r"is tagged already, as 'h' \(0:scan/body/t0\), in the source \(.*\)"),
-        (lambda s: s.tag("w"), r"w is tagged already, as 'w' \(t0\): attach an injector"),
-        (lambda s: s.tag("in1", "h"), "The name 'h' is taken by the tag at 0:scan/body/t0"),
+        (lambda s: s.tag(H), r"is tagged already, as 'h' \(.*at 0:scan/body/t0\), in the source"),
+        (lambda s: s.tag("w"), r"w is tagged already, as 'w' \(.*at t0\): attach an injector"),
+        (
+            lambda s: s.tag("in1", "h"),
+            r"'h' is taken by the tag 'h' \(.*, at 0:scan/body/t0\)",
+        ),
         (lambda s: s.tag("in1", bad=[1]), "bad"),
         (
             lambda s: s.untag("h"),
-            r"'h' \(0:scan/body/t0\) is in the source \(.*\) and can only be re",
+            r"'h' \(jupyter_samples.py:\d+ in .*, at 0:scan/body/t0\) is in the source and can on",
         ),
-        (lambda s: s.untag("in1"), r"There is no tag at 'in1'. Tags: 'w' \(t0\), 'h'"),
+        (lambda s: s.untag("in1"), r"There is no tag at 'in1'. Tags: 'w' \(.*at t0\), 'h'"),
         (lambda s: s.detach("v"), r"The tag 'v' \(.*\) has no injector"),
         (lambda s: s.attach("h", "scle"), "There is no injector 'scle'. There are scale, replace"),
         (lambda s: s.attach("h", 3), "3 is no injector: give the name of one, a taxpr.Injector"),
@@ -233,7 +236,9 @@ def test_two_tags_of_one_name_must_be_told_apart():
         return taxpr.tag(x, name="a") + taxpr.tag(x * 2.0, name="a")
 
     session = Session(f, (1.0,))
-    with pytest.raises(PanelError, match="Several tags have the name 'a': say which, of t0, t1"):
+    with pytest.raises(
+        PanelError, match=r"Several tags have the name 'a': .* of .*at t0\), .*at t1\)"
+    ):
         session.attach("a", "scale")
     session.attach("t1", "scale", factor=0.0)
     assert float(session.run().outputs) == 1.0
@@ -269,7 +274,7 @@ def _alone(ctx, token, params):
         ),
         (
             _shape,
-            r"injector '_shape' at tag 'h', 0:scan/body/t0 \(.*samples.py:\d+ in .*\) changed to",
+            r"injector '_shape' at tag 'h' \(\S+.py:\d+ in .*, at 0:scan/body/t0\) changed to",
         ),
         (_dtype, r"expected float32\[2\], got bfloat16\[2\]"),
         (_grows, r"changed the structure of the ctx"),

@@ -108,7 +108,7 @@ def test_a_key_is_no_address_of_another_tag():
     assert values == {"first": 5.0, "pair": 3.0}
     found = session.inspect(keys["pair"])
     assert (found.address, found.kind, found.site.name) == ("t2", "tag", "pair")
-    with pytest.raises(PanelError, match="'pair' \\(t2\\) is in the source"):
+    with pytest.raises(PanelError, match=r"'pair' \(.*, at t2\) is in the source"):
         session.untag(keys["pair"])
     run = session.run()
     assert float(run.outputs) == pytest.approx(5 * np.sin(1.0) * 3 * (10 * 3.0))
@@ -255,7 +255,8 @@ def test_a_partial_is_an_injector():
     assert float(session.run().outputs) == 12.0
     assert "taxpr.from_function(functools.partial(times, 4.0))" in session.code()
     assert re.search(
-        r"#   times: function of test_session.py:\d+, the injector at 'x' \(t0\)", session.code()
+        r"#   times: function of test_session.py:\d+, the injector at 'x' \(.*at t0\)",
+        session.code(),
     )
     assert session.attach("x", Halve()).name == "Halve"
     assert float(session.run().outputs) == 1.5

@@ -74,7 +74,7 @@ class _Call:
     def __init__(self, eqn: _compat.JaxprEqn, label: str, n_ctx: int, thread: Thread):
         self.eqn, self.label, self.thread = eqn, label, thread
         self.inner = thread("call")
-        refuse_refs(_name(eqn), thread, self.inner.hoisted[1], eqn)
+        refuse_refs(_name(eqn), thread, self.inner.hoisted[1])
         self.jaxpr, self.consts = self.inner.hoisted
         self.n_ctx = n_ctx
         self.n_lead = len(self.consts) + n_ctx + eqn.params["num_consts"]
@@ -82,7 +82,7 @@ class _Call:
         self.of_rule: Emits = {}
         if any(rule.label == label for rule in rule_jaxprs(eqn)):
             rule = thread(label)
-            refuse_refs(_name(eqn), thread, rule.hoisted[1], eqn)
+            refuse_refs(_name(eqn), thread, rule.hoisted[1])
             self.of_rule = {k: counted(aval) for k, aval in rule.emitted().items()}
         self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
 
@@ -167,22 +167,21 @@ def _inject(
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
     call = _Call(eqn, label, len(ctx), thread)
-    source, tags = _compat.source_note(_compat.source_of(eqn)), tags_in(thread, "call")
-    name = _name(eqn)
+    name, tags = _name(eqn), tags_in(thread, "call")
     if thread.options.states:
         text = (
-            f"uncurry: a derivative is taken with respect to a state, in {thread.address}{source}"
+            "uncurry: a derivative is taken with respect to a state"
             + (f": {tags}" if tags else "")
-            + f". {name} has a derivative rule, which does not cover states. "
+            + f", in {thread.place}. {name} has a derivative rule, which does not cover states. "
             f"Read the state before, and give {name} the value as an argument, for which its rule "
             "has a derivative; or end the derivative with jax.lax.stop_gradient."
         )
     else:
         text = (
-            "inject: a derivative is taken with respect to the ctx of an injector in "
-            f"{thread.address}{source}, or to a value that it closes over"
-            + (f"; it is at {tags}" if tags else "")
-            + f". {name} has a derivative rule, which does not cover them. Give "
+            "inject: a derivative is taken with respect to the ctx of "
+            + (f"the injector at {tags}" if tags else "an injector")
+            + f", in {thread.place}, or to a value that it closes over. {name} has a derivative "
+            "rule, which does not cover them. Give "
             'custom_rules="drop" to differentiate the injected function itself, or end the '
             "derivative with jax.lax.stop_gradient."
         )

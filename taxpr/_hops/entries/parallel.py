@@ -130,7 +130,7 @@ def _check_results(
         if more := [n for n in after[k] if n not in before[k] | _axes_of(spec)]:
             raise InjectorError(
                 f"inject: the injector at {tags_in(thread, 'body')} changed result {k} of "
-                f"{thread.address}: by out_specs it is the same on all devices along "
+                f"{thread.place}: by out_specs it is the same on all devices along "
                 f"{', '.join(more)}, and now it may differ. Make what it is computed from the same "
                 "on all devices, as by jax.lax.psum."
             )
@@ -148,10 +148,10 @@ def _check_waiting(
             raise RefusedError(
                 f"inject: with the injector at {tags_in(thread, 'body')} the devices along "
                 f"{', '.join(sorted(more))} may no longer go the same way through the "
-                f"{eqn.primitive.name}{_compat.source_note(source)} in {thread.address}, in which "
-                "a collective waits for all of them: the program would hang. Make what it "
-                "depends on the same on all devices, as by jax.lax.psum or jax.lax.pmax in the "
-                "injector, or select other tags with where=."
+                f"{eqn.primitive.name}{_compat.source_note(source)} in {thread.place}, in which a "
+                "collective waits for all of them: the program would hang. Make what it depends on "
+                "the same on all devices, as by jax.lax.psum or jax.lax.pmax in the injector, or "
+                "select other tags with where=."
             )
 
 
@@ -161,12 +161,12 @@ def _merged(
     """Merge a context leaf that differs along mesh axes, as the option ``shards`` says."""
     policy = thread.options.shards
     if policy is None:
-        raise RefusedError(_differs(eqn, thread, new, along))
+        raise RefusedError(_differs(thread, new, along))
     if callable(policy):
         merged = _by_function(thread, policy, new, along)
     elif _compat.is_extended(new.dtype) or jnp.issubdtype(new.dtype, _LACKING[policy]):
         raise InjectorError(
-            f"inject: the ctx of an injector in {thread.address} has a leaf of {new.dtype}, and "
+            f"inject: the ctx of an injector in {thread.place} has a leaf of {new.dtype}, and "
             f'there is no {policy} of that. Use shards="stack", or a function.'
         )
     elif policy == "psum":
@@ -181,7 +181,7 @@ def _refuse_if_no_sum(thread: Thread, name: str | None) -> None:
     policy = thread.options.shards
     if name is not None and isinstance(policy, str):
         raise InjectorError(
-            f"inject: {name} in {thread.address} has a state that is no sum, so shards={policy!r} "
+            f"inject: {name} in {thread.place} has a state that is no sum, so shards={policy!r} "
             'would merge the states of the devices into wrong numbers. Give shards="stack" to '
             "report each device by itself, or a function of your own."
         )
@@ -201,24 +201,23 @@ def _by_function(
     if (merged.shape, merged.dtype) != (new.shape, new.dtype):
         raise InjectorError(
             f"inject: the function shards= made {merged.str_short()} of a ctx leaf "
-            f"{jax.typeof(new).str_short()} in {thread.address}. It must keep shape and dtype."
+            f"{jax.typeof(new).str_short()} in {thread.place}. It must keep shape and dtype."
         )
     (over,) = varying_axes(traced, [frozenset(along)])
     if left := [name for name in along if name in over]:
         raise InjectorError(
-            f"inject: what the function shards= returned in {thread.address} still differs along "
+            f"inject: what the function shards= returned in {thread.place} still differs along "
             f"{', '.join(left)}. Reduce over all of axis_names by jax.lax.psum, pmean, pmax or "
             "pmin, whose results JAX takes to be the same on all devices."
         )
     return _compat.jaxpr_as_fun(traced)(new)[0]
 
 
-def _differs(eqn: _compat.JaxprEqn, thread: Thread, new: Array, along: tuple[str, ...]) -> str:
-    source = _compat.source_of(eqn)
+def _differs(thread: Thread, new: Array, along: tuple[str, ...]) -> str:
     return (
         f"inject: a ctx leaf {new.dtype}{list(new.shape)} of the injector at "
         f"{tags_in(thread, 'body')} differs between the devices along {', '.join(along)} when it "
-        f"leaves {thread.address}{_compat.source_note(source)}"
+        f"leaves {thread.place}"
         '. Say how these become one: shards="psum" adds up what each device changed, "pmax" '
         'takes the greatest, "stack" keeps all, with a new leading axis for each of these, and '
         "a function (ctx, axis_names) -> ctx does what you like."

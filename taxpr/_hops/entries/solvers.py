@@ -18,11 +18,11 @@ from taxpr import _compat
 from taxpr._compat import Array, Aval, Dot, PyTree, StoredJaxpr
 from taxpr._hops.kept import entering, jvp_in, leaving
 from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded, plain
-from taxpr._hops.rebuild import refuse_refs, untagged
+from taxpr._hops.rebuild import refuse_refs, tags_in, untagged
 from taxpr._hops.table import register
 
 _NO_DERIVATIVE = (
-    "{name} at {address}{source} has a derivative of its own, which does not cover a context. So "
+    "inject: at {tags}: {place} has a derivative of its own, which does not cover a context. So "
     "nothing can be differentiated with respect to a context that goes through a tag in its solve, "
     'or to a value that an injector there closes over. Give custom_rules="drop" to differentiate '
     "the injected solve itself, select other tags with where=, or use jax.lax.stop_gradient on the "
@@ -35,19 +35,15 @@ _NOT_RUN = (
 
 
 _NO_DERIVATIVE_OF_STATES = (
-    "uncurry: a derivative is taken with respect to a state that the solve of {name} at {address}"
-    "{source} uses. {name} has a derivative of its own, which does not cover states. Read the "
-    "state before, and close over the value, or end the derivative with jax.lax.stop_gradient."
+    "uncurry: a derivative is taken with respect to a state: {tags}, in {place}. It has a "
+    "derivative of its own, which does not cover states. Read the state before, and close over the "
+    "value, or end the derivative with jax.lax.stop_gradient."
 )
 
 
-def _refusing(
-    name: str, eqn: _compat.JaxprEqn, inner: Threaded, thread: Thread, ctx: Sequence[Array]
-) -> list[Array]:
-    source = _compat.source_note(_compat.source_of(eqn))
-    address = inner.address.home
+def _refusing(inner: Threaded, thread: Thread, ctx: Sequence[Array]) -> list[Array]:
     text = _NO_DERIVATIVE_OF_STATES if thread.options.states else _NO_DERIVATIVE
-    text = text.format(name=name, address=address, source=source)
+    text = text.format(tags=tags_in(thread, "solve"), place=thread.place)
     own, ctx = entering(thread, inner.hoisted[1], ctx, text)
     return [*own, *ctx]
 
@@ -90,7 +86,7 @@ def _inject_linear_solve(
     at_solve = lengths.matvec + lengths.vecmat
     if thread.options.custom_rules == "drop":
         return inner(ctx, [*operands[at_solve : at_solve + lengths.solve], *operands[n_consts:]])
-    refuse_refs("custom_linear_solve", thread, inner.hoisted[1], eqn)
+    refuse_refs("custom_linear_solve", thread, inner.hoisted[1])
     jaxpr, own = inner.hoisted
     n_solution = len(operands) - n_consts
     params = untagged(eqn).params
@@ -123,7 +119,7 @@ def _inject_linear_solve(
         return flat, [*x_dot, *map(_compat.symbolic_zero, flat[n_solution:])]
 
     solved.defjvp(rule, symbolic_zeros=True)
-    hidden = _refusing("custom_linear_solve", eqn, inner, thread, ctx)
+    hidden = _refusing(inner, thread, ctx)
     flat = solved(hidden, operands[:n_consts], operands[n_consts:])
     used = operands[at_solve : at_solve + lengths.solve]
     given = [*own, *ctx, *used, *operands[n_consts:]]
@@ -164,7 +160,7 @@ def _inject_root(
     inner = thread("solve")
     if thread.options.custom_rules == "drop":
         return inner(ctx, operands[: len(eqn.params["_prim"].solve_jaxpr.invars)])
-    refuse_refs("custom_root", thread, inner.hoisted[1], eqn)
+    refuse_refs("custom_root", thread, inner.hoisted[1])
     jaxpr, own = inner.hoisted
     old = eqn.params["_prim"]
     solve_consts, *others = jax.tree.unflatten(old.in_tree, operands)
@@ -177,7 +173,7 @@ def _inject_root(
         root, aux = found if old.has_aux else (found, ())
         return root, (aux, ctx, emits)
 
-    hidden = _refusing("custom_root", eqn, inner, thread, ctx)
+    hidden = _refusing(inner, thread, ctx)
     args = ((hidden, solve_consts), *others)
     new = _with_another(old, solve, jax.tree.map(jax.typeof, args), has_aux=True)
     given = [*own, *ctx, *jax.tree.leaves((solve_consts, *others))]
