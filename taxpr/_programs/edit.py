@@ -22,6 +22,7 @@ from taxpr._sites.site import Site, around, described, value_text
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import Value, select_values_to_tag
 from taxpr._sites.walk import find_sites
+from taxpr._variables.frames import unwatched
 
 K = TypeVar("K", bound=StoredJaxpr)
 _Slot = tuple[str, int, int | None]
@@ -247,7 +248,7 @@ def _tag_eqn(jaxpr: Jaxpr, var: Var, new: _New, origin: JaxprEqn | None) -> Jaxp
     def tagging(x: Array) -> Array:
         return tag_cotangent(x, **params) if new.cotangent else tag(x, **params)
 
-    with _compat.under(_compat.mesh_of_input(jaxpr, var)):
+    with unwatched(), _compat.under(_compat.mesh_of_input(jaxpr, var)):
         (template,) = _compat.make_jaxpr(tagging)(var.aval).eqns
     more = {"variable": variable, "differentiated": new.differentiated}
     more = {name: value for name, value in more.items() if value}

@@ -41,6 +41,19 @@ def watching(cotangents: bool = False) -> Generator[None, None, None]:
         yield
 
 
+@contextlib.contextmanager
+def unwatched() -> Generator[None, None, None]:
+    """For the time in which another program is traced, maybe within a watched one: no marks."""
+    before, tagged = _current(), getattr(telling, "tagged", None)
+    with contextlib.ExitStack() as stack:
+        if before is not None:
+            stack.enter_context(_named(None))
+            stack.callback(setattr, _watches, "current", before)
+            stack.callback(setattr, telling, "tagged", tagged)
+            _watches.current = telling.tagged = None
+        yield
+
+
 def _current() -> Watch | None:
     return getattr(_watches, "current", None)
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from cases import CASES
+from checks import assert_close
 from jax import lax
 from python_locals import compare
 
@@ -717,3 +718,35 @@ def test_with_none_a_program_is_never_another_one():
     assert str(careful.jaxpr) == str(plain.jaxpr)
     assert careful.variables() == []
     assert taxpr.trace(unused_in_jit, names=None)(2.0).variables()
+
+
+@pytest.mark.parametrize("names", [False, True, "cotangents"])
+@pytest.mark.parametrize("where", ["t", taxpr.var("new"), taxpr.var("y")])
+def test_a_program_that_is_traced_within_another_has_no_marks(where, names):
+    """An injected function traces the user's when it is called, and finds the same addresses."""
+
+    def f(xs):
+        y = xs * 1
+
+        def step(c, x):
+            new = taxpr.tag(jnp.sin(c + x), name="t")
+            return new, new * 2
+
+        return jax.lax.scan(step, 0.0, y)
+
+    xs = jnp.arange(3.0)
+    injected = taxpr.inject(f, taxpr.scale(0.5), where=where)
+    ctx = injected.init(xs)
+    program = taxpr.trace(injected, names=names)(ctx, xs)
+    assert_close(program(ctx, xs), jax.jit(injected)(ctx, xs))
+    assert not taxpr.find_nan(injected)(ctx, xs)
+    inner = []
+
+    def outer(x):
+        z = x + 1
+        inner.append(taxpr.trace(f)(xs))
+        return z
+
+    [z] = {one.name for one in taxpr.trace(outer, names=True)(1.0).variables()} - {"x"}
+    assert z == "z"
+    assert str(inner[0].jaxpr) == str(taxpr.trace(f)(xs).jaxpr)
