@@ -454,7 +454,7 @@ class TestPage:
         assert len(drawing.html(max_bytes=1)) < len(drawing.html())
         reasons = {one["reason"] for one in data_of(drawing.html(max_bytes=1))["left"].values()}
         assert reasons == {"it would have made the file too large"}
-        late = walk(drawing.picture, drawing.part, 5, 0.0, lambda: True)
+        late = walk(drawing.picture, drawing.part, 5, 0.0, lambda: True, "", {})
         assert {one.reason for one in late} == {"there was no time to draw it"}
 
     def test_what_a_search_asks_for_is_there_as_far_as_there_is_room(self, folded):
@@ -498,7 +498,7 @@ class TestPage:
                 drawing = drawing.fold(address)
         seen = 0
         counts = {"": drawing.picture.counts}
-        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True):
+        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True, "", {}):
             assert inner.picture is not None, inner.reason
             here = inner.picture.counts
             counts[inner.address] = here
@@ -536,7 +536,7 @@ class TestPage:
             return {known[e.target] for e in picture.edges if e.target in known}
 
         seen = 0
-        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True):
+        for inner in walk(drawing.picture, drawing.part, 9, float("inf"), lambda: True, "", {}):
             whole = inside(drawing.opened(inner.path), inner.address, inner.picture.counts.total)
             assert own(inner.picture) == own(whole), inner.address
             assert beside(inner.picture) == beside(whole), inner.address
