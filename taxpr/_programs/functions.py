@@ -23,6 +23,7 @@ from taxpr._errors import (
 )
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
+from taxpr._programs.closed import closed_over
 from taxpr._programs.edit import tag_where
 from taxpr._programs.named import Names, meant, names_for, telling, with_addresses
 from taxpr._programs.program import Program
@@ -95,6 +96,7 @@ def trace(
                 name=name_of(fn),
                 arguments=arguments_of(fn, dynamic, kwargs, given),
                 named=named,
+                closed=closed_over(fn),
             )
 
         def until(jaxpr: Any) -> Program:

@@ -66,6 +66,7 @@ class Program(Traced):
         named: The variables of the source; None if they are not known. See `variables`.
         arranged: Puts the values that `collect` adds to the result in the order of execution; None
             where there are none.
+        closed: The arrays that variables outside of the function hold; see `const_name`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -240,6 +241,7 @@ class Program(Traced):
             skipped=merged(self.skipped, attached.skipped),
             parameters=attached.parameters,
             arranged=arranged,
+            closed=self.closed,
         )
 
     def plant(

@@ -15,6 +15,7 @@ from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, Tree
 from taxpr._engine.donation import donates
 from taxpr._errors import ArgumentError
 from taxpr._programs.arguments import Arguments, misfit
+from taxpr._programs.closed import Closed
 from taxpr._programs.listing import Found, Listing, listing
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.walk import find_sites
@@ -40,6 +41,7 @@ class Traced:
     skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
     named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
     arranged: Callable[[Any], PyTree] | None = dataclasses.field(default=None, kw_only=True)
+    closed: Closed = dataclasses.field(default_factory=dict[int, Any], kw_only=True)
 
     @property
     def eqns(self) -> Sequence[JaxprEqn]:
@@ -65,6 +67,28 @@ class Traced:
     def consts(self) -> Sequence[Array]:
         """The values that the function closed over."""
         return _compat.consts_of(self.jaxpr)
+
+    def const_name(self, value: object) -> str:
+        """The variable outside of the function that is a constant, also of a nested jaxpr.
+
+        Args:
+            value: The constant.
+
+        Returns:
+            Its name; "" where none is known, or several are.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr import trace
+            >>> table = jnp.arange(3.0)
+            >>> def f(x):
+            ...     return x * table
+            >>> program = trace(f)(1.0)
+            >>> [program.const_name(one) for one in program.consts]
+            ['table']
+        """
+        name, reference = self.closed.get(id(value), ("", lambda: None))
+        return name if reference() is value else ""
 
     @property
     def in_avals(self) -> list[Aval]:

@@ -7,7 +7,7 @@ the inner function's argument, which JAX knows.
 
 import pathlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +29,10 @@ class Names:
     Attributes:
         ins: The name of each input.
         outs: The name of each output.
-        known: The names of inputs, and of tagged inputs, without their roles, by variable.
+        known: The names of inputs, constants and tagged inputs, without their roles, by variable.
         results: The names of values that are outputs of the program, by variable.
         taken: The user's names of the program's arguments.
+        closed: Gives the name of a constant.
     """
 
     ins: Sequence[str]
@@ -39,6 +40,7 @@ class Names:
     known: Mapping[Any, str]
     results: Mapping[Any, str]
     taken: frozenset[str]
+    closed: Callable[[Any], str]
 
 
 def names_of(program: taxpr.Program) -> Names:
@@ -49,8 +51,10 @@ def names_of(program: taxpr.Program) -> Names:
         if not taxpr.is_literal(atom):
             results.setdefault(atom, name)
     _untagged(program, results)
-    known = _tagged(program, dict(zip(program.invars, ins, strict=True)))
-    return Names(ins, outs, known, results, frozenset(path_parts(name)[0] for name in ins if name))
+    held = _constants(program.constvars, program.consts, program.const_name)
+    known = _tagged(program, held | dict(zip(program.invars, ins, strict=True)))
+    taken = frozenset(path_parts(name)[0] for name in ins if name)
+    return Names(ins, outs, known, results, taken, program.const_name)
 
 
 def names_inside(
@@ -82,6 +86,7 @@ def names_inside(
         for var, name, role in zip(nested.jaxpr.invars, names, nested.in_roles, strict=True)
         if name and (once[name] == 1 or role == "const")
     }
+    known |= _constants(nested.jaxpr.constvars, nested.consts, outer.closed)
     results: dict[Any, str] = {}
     for atom, role, k in zip(nested.jaxpr.outvars, nested.out_roles, nested.results, strict=True):
         name = "" if k is None or role != "out" else outer.results.get(eqn.outvars[k], "")
@@ -89,7 +94,15 @@ def names_inside(
             results.setdefault(atom, name)
     _untagged(nested.jaxpr, results)
     outs = _out_names(outer, eqn, nested, dict(enumerate(names)))
-    return Names(ins, outs, _tagged(nested.jaxpr, known), results, outer.taken)
+    return Names(ins, outs, _tagged(nested.jaxpr, known), results, outer.taken, outer.closed)
+
+
+def _constants(
+    constvars: Sequence[Any], values: Sequence[Any], name_of: Callable[[Any], str]
+) -> dict[Any, str]:
+    # Some equations have operands for their constvars. Then the values are unknown.
+    named = ((var, name_of(value)) for var, value in zip(constvars, values, strict=False))
+    return {var: name for var, name in named if name}
 
 
 def numbered(roles: Sequence[str]) -> list[str]:

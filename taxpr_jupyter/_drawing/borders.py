@@ -40,7 +40,10 @@ class Borders:
         known = dict(zip(block.jaxpr.constvars, values, strict=False))
         for i, var in enumerate(block.jaxpr.constvars):
             address, shown = block.address / f"const{i}", self._tips.value(var)
-            label = f"const {short.scalar_text(known.get(var)) or short.aval_text(var.aval)}"
+            name = block.names.known.get(var, "")
+            words = "const", name, short.scalar_text(known.get(var)) or short.aval_text(var.aval)
+            label = " ".join(filter(None, words))
+            shown = f"{name} = {shown}" if name else shown
             tip = short.tooltip([address, f"{shown}, a constant"])
             node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
             scope.define(var, Origin(address, address, shown, stub=node))

@@ -121,8 +121,8 @@ class Lines:
         # Some equations have operands for their constvars. Then the values are unknown.
         known = dict(zip(block.jaxpr.constvars, consts, strict=False))
         for k, var in enumerate(block.jaxpr.constvars):
-            value = short.scalar_text(known.get(var))
-            text = f"const {value}" if value else "const"
+            words = "const", block.names.known.get(var, ""), short.scalar_text(known.get(var))
+            text = " ".join(filter(None, words))
             yield self._end_line(block.address / f"const{k}", depth, "const", text, var)
         for end in block.ins:
             yield from self._end(block, end, "input", block.names.ins, block.jaxpr.invars, depth)

@@ -218,10 +218,10 @@ def test_constants_show_their_value_or_type():
     scalar, array = jnp.float32(2.5) + 0, jnp.arange(3.0) + 0
     picture = build_picture(trace(lambda x: x * scalar + array, V))
     assert {n.lines for n in picture.nodes if n.kind == "const"} <= {
-        ("const 2.5",),
-        ("const f32[3]",),
+        ("const scalar 2.5",),
+        ("const array f32[3]",),
     }
-    assert ("const f32[3]",) in {n.lines for n in picture.nodes}
+    assert ("const array f32[3]",) in {n.lines for n in picture.nodes}
 
 
 def test_tags():

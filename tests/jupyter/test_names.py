@@ -1,5 +1,6 @@
 """What ends of nested jaxprs are called, and that the names are true."""
 
+import functools
 import itertools
 import re
 
@@ -19,6 +20,7 @@ from taxpr_jupyter._tree.fold import Fold
 
 X = np.float32(0.7)
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
+TABLE = jnp.asarray([1.0, 2.0, 3.0])
 LAYERS = 6
 
 
@@ -44,6 +46,32 @@ def test_what_comes_from_an_argument_is_called_like_it():
     carried = ["carry params['b1'] f32[]", "carry params['w1'] f32[]"]
     assert ins == ["const rate f32[]", *carried, "xs ys f32[]"]
     assert outs == [*carried, "ys out[1] f32[]"]
+
+
+def test_a_constant_has_the_name_of_the_variable_that_is_it():
+    bias, twice = jnp.arange(3.0), jnp.ones(3)
+    again = twice
+
+    def shifted(c):
+        return c + bias
+
+    def fn(x):
+        def step(c, x):
+            made = np.arange(3.0, dtype=np.float32)
+            return jax.jit(shifted)(c) * TABLE + made + twice * again, x
+
+        return lax.scan(step, x, V)
+
+    drawing = draw(fn, X * TABLE)
+    consts = [node.lines[0] for node in drawing.picture.nodes if node.kind == "const"]
+    names = {"const TABLE f32[3]", "const bias f32[3]"}
+    assert names < set(consts)
+    assert set(consts) - names == {"const f32[3]"}
+    assert "const bias" in drawing.text()
+    jitted = taxpr.trace(functools.partial(jax.jit(fn)))(X * TABLE)
+    assert {node.lines[0] for node in draw(jitted).picture.nodes if node.kind == "const"} >= names
+    edited = jitted.tag_at("in0", name="x").inject(taxpr.scale(jnp.full(3, 2.0)))
+    assert [edited.const_name(one) for one in (TABLE, bias, twice)] == ["TABLE", "bias", ""]
 
 
 def test_what_is_made_before_has_the_name_that_the_body_gives_it():
