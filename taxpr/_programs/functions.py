@@ -33,7 +33,7 @@ from taxpr._sites.selectors import select
 from taxpr._sites.site import Site
 from taxpr._sites.values import Value, select_values
 from taxpr._sites.walk import find_sites
-from taxpr._variables.frames import unwatched, watching
+from taxpr._variables.frames import watching
 from taxpr._variables.table import Variables, size
 
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
@@ -106,7 +106,7 @@ def trace(
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
-            noting = watching(names == "cotangents") if watched else unwatched()
+            noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
             with jax.disable_jit(False), noting:
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
                 return _compat.traced_whole(

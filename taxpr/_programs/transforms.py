@@ -20,6 +20,7 @@ from taxpr._programs.named import names_for
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
+from taxpr._variables.frames import unwatched
 
 
 def inject(
@@ -154,7 +155,9 @@ def _injected_function(
 
     def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
         _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
-        program = trace(fn, names=names)(*args, **kwargs)
+        # Marks of a trace around it would move the addresses, which the context has.
+        with unwatched():
+            program = trace(fn, names=names)(*args, **kwargs)
         with telling_of(fn, args, kwargs, injector, more["where"]):
             return program.inject(injector, ctx, **more)
 

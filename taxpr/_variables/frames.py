@@ -43,7 +43,7 @@ def watching(cotangents: bool = False) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def unwatched() -> Generator[None, None, None]:
-    """For the time in which another program is traced, maybe within a watched one: no marks."""
+    """For the time in which another program is traced, maybe within one that is watched."""
     before, tagged = _current(), getattr(telling, "tagged", None)
     with contextlib.ExitStack() as stack:
         if before is not None:
