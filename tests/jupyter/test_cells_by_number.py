@@ -61,7 +61,9 @@ def test_errors_tell_the_cell(cells):
     bad = taxpr.inject(f, taxpr.from_function(lambda ctx, token, params: (token, ctx + 1), ()))
     with pytest.raises(TypeError) as raised:
         bad(bad.init(x), x)
-    assert f"tag 'h' (cell {number}:2 in f" in " ".join([str(raised.value), *raised.value.__notes__])
+    assert f"tag 'h' (cell {number}:2 in f" in " ".join(
+        [str(raised.value), *raised.value.__notes__]
+    )
 
 
 def test_a_cell_that_ran_twice_has_its_last_number(cells):
