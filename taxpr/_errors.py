@@ -112,22 +112,24 @@ def warn(text: str, kind: type[Warning], level: int) -> None:
         take(kind(text))
 
 
-_THIS_IS = "\nThis is "
-
-
 def say_where(error: Exception, where: str) -> None:
-    """Add to an error of the user's code where it was raised.
+    """Add to an error of the user's code where it was raised."""
+    say_more(error, "\nThis is ", where)
+
+
+def say_more(error: Exception, mark: str, text: str) -> None:
+    """Add a sentence to an error that is not taxpr's own, of which ``mark`` is the beginning.
 
     It becomes part of the message, where there is one text to add it to: IPython 7, logs and
     those who print an error show no notes.
     """
     if not error.args:
-        error.args = (where,)
+        error.args = (text,)
     elif str(error) in (error.args[0], repr(error.args[0])):  # a KeyError shows the latter
-        text = error.args[0].partition(_THIS_IS)[0].rstrip()  # it may be raised again
-        error.args = (f"{text}{_THIS_IS}{where}",)
+        before = error.args[0].partition(mark)[0].rstrip()  # it may be raised again
+        error.args = (f"{before}{mark}{text}",)
     else:  # it has words of its own
-        error.add_note(f"taxpr: {where}")
+        error.add_note(f"taxpr: {text}")
 
 
 def refuse_function(what: str, given: object) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from taxpr import _compat
-from taxpr._answers.question import question
 from taxpr._check.findings import Finding, Findings, Rule, Suspicion
 from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES
@@ -15,6 +14,7 @@ from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._places import place_text
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
+from taxpr._programs.question import question
 
 _IGNORED = re.compile(r"#\s*taxpr:\s*ignore(?:\[([\w\s,-]*)\])?")
 

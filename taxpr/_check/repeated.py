@@ -11,6 +11,7 @@ from taxpr._check.levels import Examined, Level, Op
 from taxpr._hops.table import nested_jaxprs
 from taxpr._source.statements import Statement
 
+# The rule's text has both numbers.
 _LEAST = 8  # iterations of a loop that Python unrolled
 _EQUATIONS = 64  # of all of them
 

@@ -61,8 +61,8 @@ _EVERY = (
     ),
     Rule(
         "unrolled",
-        "A loop of Python whose iterations leave the same equations: it is traced and compiled "
-        "once for each.",
+        "A loop of Python whose iterations leave the same equations, 8 times or more and 64 or "
+        "more in all: it is traced and compiled once for each.",
         "Write it as jax.lax.scan or jax.lax.fori_loop, over stacked parameters.",
         unrolled_loop,
     ),

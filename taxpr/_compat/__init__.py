@@ -69,6 +69,7 @@ from taxpr._compat._jaxprs import (
     open_jaxpr,
     optimization_barrier,
     rebuilt,
+    static_arguments,
     traced,
     without_dead,
     written_by_jax,

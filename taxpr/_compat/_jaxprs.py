@@ -209,6 +209,12 @@ def fresh_var(aval: AbstractValue) -> Var:
     return Var(aval)
 
 
+def static_arguments(fn: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The positions and names of what `jax.jit` was told to be static; none of other functions."""
+    info: Any = getattr(fn, "_jit_info", None)
+    return (info.static_argnums, info.static_argnames) if info is not None else ((), ())
+
+
 def jaxpr_as_fun(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a function of flat arguments that always returns arrays."""
     untyped: Any = _core

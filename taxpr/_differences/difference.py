@@ -9,7 +9,6 @@ import numpy
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
-from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._differences.aligned import aligned
 from taxpr._differences.compared import Compared, Difference, without_copies
@@ -24,6 +23,7 @@ from taxpr._errors import (
 )
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
+from taxpr._programs.question import question
 from taxpr._sites.criteria import Selector
 
 np: Any = numpy  # which leaves types of arrays unknown

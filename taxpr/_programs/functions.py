@@ -27,6 +27,7 @@ from taxpr._programs.closed import closed_over
 from taxpr._programs.edit import tag_where
 from taxpr._programs.named import Names, meant, names_for, telling, with_addresses
 from taxpr._programs.program import Program
+from taxpr._programs.static import say_static
 from taxpr._programs.until import keep_until
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select
@@ -52,7 +53,8 @@ def trace(
         fn: A function of PyTrees of arrays, as for `jax.jit`.
         static_argnums: Positions of arguments that are Python values, not arrays.
         static_argnames: Names of such arguments. As for `jax.jit`, a position stands for its
-            name, too, and a name for its position.
+            name, too, and a name for its position. What is static in a function that `jax.jit`
+            returned is so here, too.
         names: Whether to note which variables of the source hold which values; see
             `Program.variables`. Tracing takes about a fifth longer. Where JAX differentiates jitted
             functions and loops, equations whose results only a variable holds may stay; with None
@@ -73,6 +75,8 @@ def trace(
     refuse_no_function("trace", fn)
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    of_jit = _compat.static_arguments(fn)
+    nums, given = (*nums, *of_jit[0]), (*given, *of_jit[1])
     nums, given = _static_both_ways(fn, nums, given)
 
     def traced(*args: PyTree, **kwargs: PyTree) -> Program:
@@ -103,15 +107,17 @@ def trace(
             named = Variables(jaxpr)
             return program(named.jaxpr, (), None if names is False else named)
 
+        def failed(error: Exception) -> None:
+            keep_until(error, until)
+            say_static(error, fn, args, kwargs)
+
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
             noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
             with jax.disable_jit(False), noting:
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
-                return _compat.traced_whole(
-                    lambda: run(*args, **kwargs), lambda error: keep_until(error, until)
-                )
+                return _compat.traced_whole(lambda: run(*args, **kwargs), failed)
 
         jaxpr, shapes = made(names is not False)
         named = None if names is False else Variables(jaxpr, names == "cotangents")

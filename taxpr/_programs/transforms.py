@@ -18,6 +18,7 @@ from taxpr._programs.functions import called_as, telling_of, trace
 from taxpr._programs.injecting import NO_CTX, check_ctx
 from taxpr._programs.named import names_for
 from taxpr._programs.program import Injected, Program
+from taxpr._programs.static import has_statics, with_statics
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.frames import unwatched
@@ -231,6 +232,14 @@ def collect(
     if isinstance(target, Program):
         return target.collect(where, **more)
     refuse_no_function("collect", target)
+    if has_statics(target):
+
+        def of(bound: dict[str, Any]) -> Any:
+            return collect(bound["f"], where, **more)
+
+        fixed = called_as(target)(with_statics(of, {"f": target}))
+        vars(fixed)["skipped"] = with_statics(lambda bound: of(bound).skipped, {"f": target})
+        return fixed
     program_of = trace(target, names=names_for(where))
 
     @called_as(target)

@@ -12,11 +12,11 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
-from taxpr._answers.question import question
 from taxpr._compat import Array, PyTree
 from taxpr._errors import name_of, refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
+from taxpr._programs.question import question
 from taxpr._questions.bits import Seen, deciders, kinds, takes
 from taxpr._questions.nan_rows import NanRow, Words, counted, told
 from taxpr._questions.nonfinite import Nonfinite, Origin

@@ -14,11 +14,11 @@ import numpy
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
-from taxpr._answers.question import question
 from taxpr._answers.tables import once
 from taxpr._compat import PyTree, is_sequence
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as
+from taxpr._programs.question import question
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording
 from taxpr._recordings.watch import watch

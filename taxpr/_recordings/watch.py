@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taxpr._answers.question import question
 from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
+from taxpr._programs.question import question
 from taxpr._recordings.axes import UNTOLD, conditions, with_lanes
 from taxpr._recordings.cotangents import with_gradient
 from taxpr._recordings.recorded import Part

@@ -11,13 +11,13 @@ import jax
 
 from taxpr import _compat
 from taxpr._answers.progress import Tells
-from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, refuse_no_function, refuse_other_arguments
 from taxpr._injectors.plant import plant
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
+from taxpr._programs.question import question
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import run_lanes

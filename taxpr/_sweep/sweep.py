@@ -16,7 +16,6 @@ import numpy
 from taxpr import _compat
 from taxpr._answers.charts import number
 from taxpr._answers.progress import Tells
-from taxpr._answers.question import question
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function
@@ -24,6 +23,7 @@ from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
+from taxpr._programs.question import question
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Each, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle

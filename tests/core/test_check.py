@@ -336,6 +336,24 @@ def test_the_programs_of_all_tests_raise_no_alarm(case):
     assert not taxpr.check(case.fn)(*case.args), taxpr.check(case.fn)(*case.args)
 
 
+@pytest.mark.parametrize(
+    ("times", "of_each", "found"), [(8, 8, True), (7, 16, False), (8, 7, False), (64, 1, True)]
+)
+def test_loops_of_python_are_found_from_8_iterations_and_64_equations_on(times, of_each, found):
+    def f(x):
+        for _ in range(times):
+            x = apply(x)
+        return x
+
+    def apply(x):
+        for fn in (jnp.sin, jnp.cos, jnp.tanh, jnp.exp, *[jnp.sin, jnp.log1p] * 6)[:of_each]:
+            x = fn(x)
+        return x
+
+    rows = taxpr.check(f)(X).rows
+    assert [row.rule for row in rows] == ["unrolled"] * found
+
+
 def test_comments_switch_rules_off():
     def one(x):
         return x * np.sqrt(2.0)  # taxpr: ignore[promotion]

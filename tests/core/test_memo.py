@@ -306,3 +306,15 @@ def test_the_same_patch_of_other_arrays_compiles_nothing(compiled):
     for pair in (runs[:2], runs[2:], ([1.0], [2.0])):
         pair = [np.float32(x) for x in pair]
         np.testing.assert_allclose(metrics(*pair), wanted(*pair), rtol=1e-5)
+
+
+def test_a_call_with_equal_static_arguments_compiles_nothing(compiled):
+    @functools.partial(jax.jit, static_argnames="mode")
+    def f(x, mode):
+        h = jnp.sin(x) if mode == "sin" else jnp.cos(x)
+        return h.sum()
+
+    x = jnp.ones(3)
+    taxpr.watch(f)(x, mode="sin")
+    assert compiled(lambda: taxpr.watch(f)(x, mode="sin")) == 0
+    assert compiled(lambda: taxpr.watch(f)(x, mode="cos")) > 0

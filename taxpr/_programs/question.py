@@ -12,15 +12,23 @@ import jax
 import numpy as np
 
 from taxpr._errors import ArgumentError, name_of
+from taxpr._programs.functions import called_as
+from taxpr._programs.program import Program
+from taxpr._programs.static import has_statics, with_statics
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _SELECTS = "where", "b"  # parameters that no array is given for
+_OF_INPUTS = "patch", "first_difference"  # of two, the latter where it has no b
+_FUNCTIONS = "f", "target", "a", "b", "step"  # those that functions of the same arguments are
 
 
 def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A decorator for questions: arguments of the function that are given to it are refused."""
+    """A decorator for questions: arguments of the function that are given to it are refused.
+
+    What the question returns takes the static arguments of a jitted function, too.
+    """
     signature = inspect.signature(ask)
 
     @functools.wraps(ask)
@@ -38,7 +46,23 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
                 f"{what}: {why}. It takes a function and options; what it returns takes the "
                 f"arguments of the function: {what}({of})(*args)."
             )
-        return ask(*args, **kwargs)
+        given = signature.bind(*args, **kwargs).arguments
+        functions = {
+            name: x
+            for name, x in given.items()
+            if name in _FUNCTIONS and callable(x) and not isinstance(x, (type, Program))
+        }
+        if not any(map(has_statics, functions.values())):
+            return ask(*args, **kwargs)
+
+        def of_bound(bound: dict[str, Any]) -> Any:
+            every = signature.bind(*args, **kwargs)
+            every.arguments |= bound
+            return ask(*every.args, **every.kwargs)
+
+        inputs = ask.__name__ in _OF_INPUTS and given.get("b") is None
+        of_all: Any = with_statics(of_bound, functions, inputs=inputs)
+        return called_as(next(iter(functions.values())))(of_all)
 
     return asked
 

@@ -1,0 +1,185 @@
+"""Arguments that are not traced, such as a flag: those of jitted functions, and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._compat import PyTree
+from taxpr._errors import ArgumentError, name_of, say_more, signature_of
+
+_KEPT = 16  # functions whose static arguments are bound
+_MOST = 30  # letters of a value in a message
+
+# What JAX says of an argument that is no array, and of a number that it had to know.
+_NO_ARRAY = r"not a valid JAX type|Error interpreting argument to .* as an abstract array"
+_UNKNOWN = (
+    r"depends on the values? of the arguments? (?P<names>[\w, ]+)"
+    r"|Shapes must be 1D sequences of concrete values"
+)
+_HINT = "\nA static argument? "
+
+
+@dataclasses.dataclass(frozen=True)
+class _Statics:
+    """The static arguments of a call, by position and by name; and their types, as 1 is True."""
+
+    by_number: tuple[tuple[int, Any], ...]
+    by_name: tuple[tuple[str, Any], ...]
+    types: tuple[Any, ...]
+
+
+def has_statics(fn: Callable[..., Any]) -> bool:
+    """Whether `jax.jit` was told that arguments of a function are static."""
+    return any(_compat.static_arguments(fn))
+
+
+def with_statics(
+    ask: Callable[[dict[str, Any]], Any],
+    functions: Mapping[str, Callable[..., Any]],
+    *,
+    inputs: bool = False,
+) -> Callable[..., Any]:
+    """A function that binds static arguments and asks of the others.
+
+    Args:
+        ask: Takes functions without static arguments, and returns what takes their arguments.
+        functions: Functions of the same arguments, of which one is jitted and has static ones.
+        inputs: Whether what ``ask`` returns takes several inputs, each a tuple of arguments.
+    """
+    jitted = next(filter(has_statics, functions.values()))
+    numbers, names = _compat.static_arguments(jitted)
+    numbers = () if inputs else numbers
+    asks: dict[_Statics, Any] = {}
+
+    def asked(*args: PyTree, **kwargs: PyTree) -> Any:
+        fixed = sorted({k % len(args) for k in numbers if -len(args) <= k < len(args)})
+        by_number = tuple((k, args[k]) for k in fixed)
+        by_name = tuple((name, kwargs[name]) for name in names if name in kwargs)
+        kinds: list[Any] = [type(x) for _, x in (*by_number, *by_name)]
+        statics = _Statics(by_number, by_name, tuple(kinds))
+        try:
+            hash(statics)
+        except TypeError:
+            return jitted(*args, **kwargs)  # JAX says what it refuses
+        if inputs:
+            _refuse_in_inputs(jitted, args)
+        if statics not in asks:
+            asks[statics] = ask({name: _bound_once(fn, statics) for name, fn in functions.items()})
+        rest = [x for k, x in enumerate(args) if k not in fixed]
+        return asks[statics](*rest, **{k: x for k, x in kwargs.items() if k not in names})
+
+    return asked
+
+
+def _refuse_in_inputs(fn: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    numbers, names = _compat.static_arguments(fn)
+    for one in inputs:
+        given = len(one) if isinstance(one, tuple) else 1  # pyright: ignore[reportUnknownArgumentType]
+        if any(-given <= k < given for k in numbers):
+            told = " and ".join(names) or " and ".join(map(str, numbers))
+            raise ArgumentError(
+                f"{name_of(fn)} has static arguments: {told}. Two inputs are of arrays alone: bind "
+                f"the others before, as functools.partial({name_of(fn)}, name=value)."
+            )
+
+
+def _bound_once(fn: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
+    """The same function each time, so that the caches of JAX know it."""
+    try:
+        return _cached(fn, statics)
+    except TypeError:  # a callable object that has no hash
+        return _bound(fn, statics)
+
+
+def _bound(fn: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        every = list(args)
+        for number, value in statics.by_number:
+            every.insert(number, value)
+        return fn(*every, **kwargs, **dict(statics.by_name))
+
+    call.__name__ = call.__qualname__ = name_of(fn)
+    if (signature := signature_of(fn)) is not None:
+        gone = {*dict(statics.by_name), *dict(statics.by_number)}
+        every = enumerate(signature.parameters.values())
+        left = [one for k, one in every if gone.isdisjoint((k, one.name))]
+        with contextlib.suppress(ValueError):  # one with a default now comes before one without
+            vars(call)["__signature__"] = signature.replace(parameters=left)
+    return call
+
+
+_cached = functools.lru_cache(maxsize=_KEPT)(_bound)
+
+
+def say_static(
+    error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Add to an error of tracing which argument seems to be meant static, and how it is."""
+    text = " ".join(str(error).split())
+    if isinstance(error, TypeError) and re.search(_NO_ARRAY, text):
+        found, why = _given(fn, args, kwargs, _is_no_array), "which JAX cannot trace"
+    elif depends := re.search(_UNKNOWN, text):
+        found = _given(fn, args, kwargs, lambda x: isinstance(x, (int, str)))
+        named = re.findall(r"\w+", depends["names"] or "")
+        found = {name: x for name, x in found.items() if name in named or not named}
+        why = "of which only the type is known while it is traced"
+    else:
+        return
+    if found:
+        of = name_of(fn)
+        given = " and ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
+        names = repr(*found) if len(found) == 1 else repr(tuple(found))
+        cures = [f"jax.jit({of}, static_argnames={names})"]
+        if _may_bind(fn, found, len(args)):
+            bound = ", ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
+            cures.insert(0, f"functools.partial({of}, {bound})")
+        cure = " or ".join(cures)
+        say_more(
+            error,
+            _HINT,
+            f"{of} was given {given}, {why}. If it is to stay as it is, give {cure} instead.",
+        )
+
+
+def _may_bind(fn: Callable[..., Any], found: Mapping[str, Any], count: int) -> bool:
+    """Whether arguments can be bound by name: no other one by position comes after them."""
+    signature = signature_of(fn)
+    names = list(signature.parameters)[:count] if signature else []
+    after = names[min((names.index(one) for one in found if one in names), default=count) :]
+    return all(one in found for one in after)
+
+
+def _given(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    wanted: Callable[[Any], bool],
+) -> dict[str, Any]:
+    """The arguments, by their names, that have something of a kind in them."""
+    signature = signature_of(fn)
+    try:
+        arguments = signature.bind_partial(*args, **kwargs).arguments if signature else {}
+    except TypeError:
+        return {}
+    return {name: x for name, x in arguments.items() if any(map(wanted, jax.tree.leaves(x)))}
+
+
+def _is_no_array(x: Any) -> bool:
+    arrays = bool, int, float, complex
+    return not (isinstance(x, arrays) or hasattr(x, "dtype") or hasattr(x, "__jax_array__"))
+
+
+def _shown(name: str, x: Any) -> str:
+    """A value as it is written; its name where that is long, or no text of Python."""
+    if callable(x):
+        return getattr(x, "__name__", name)
+    text = repr(x)
+    return name if len(text) > _MOST or text.startswith("<") else text

@@ -1,0 +1,143 @@
+"""Arguments that stay Python values: jitted functions have theirs, for others an error says how."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taxpr
+
+X = jnp.linspace(0.5, 1.5, 3)
+
+
+def f(x, mode="train", times=1):
+    h = jnp.sin(x) if mode == "train" else jnp.cos(x)
+    for _ in range(times):
+        h = h * 2
+    return h.sum()
+
+
+def step(x, mode="train", times=1):
+    return x - 0.1 * times
+
+
+QUESTIONS = {
+    "trace": taxpr.trace,
+    "find_nan": taxpr.find_nan,
+    "first_difference": lambda f: taxpr.first_difference(f, "op by op"),
+    "before and after": lambda f: taxpr.first_difference(f, f.__wrapped__),
+    "check": taxpr.check,
+    "watch": taxpr.watch,
+    "flow": lambda f: taxpr.flow(f, step=step),
+    "collect": lambda f: taxpr.collect(f, taxpr.var("h"), stack=True),
+    "sweep": lambda f: taxpr.sweep(f, taxpr.each(taxpr.var("h")), taxpr.zero()),
+}
+JITTED = [jax.jit(f, static_argnames=("mode", "times")), jax.jit(f, static_argnums=(1, 2))]
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_questions_take_static_arguments_of_jitted_functions(ask):
+    told = []
+    for jitted in JITTED:
+        question = ask(jitted)
+        told += [str(question(X, "test", 2)), str(question(X, mode="test", times=2))]
+    assert len({re.sub("<function.*?>", "", one) for one in told}) == 1
+    assert ask(JITTED[0])(X) is not None  # defaults
+
+
+def test_values_are_those_of_the_static_arguments():
+    ask = taxpr.watch(JITTED[0])
+    for mode, fn in (("train", np.sin), ("test", np.cos), ("train", np.sin)):
+        np.testing.assert_allclose(ask(X, mode=mode)["h"].value[0], fn(X), rtol=1e-6)
+    rec = ask(X, "train", times=True)
+    assert "h" in rec
+    _, found = taxpr.collect(JITTED[1], taxpr.var("h"), stack=True)(X, "test", 2)
+    np.testing.assert_allclose(found["h"], np.cos(X) * np.asarray([[1], [2], [4]]), rtol=1e-6)
+    assert taxpr.first_difference(JITTED[0])(X, X + 1, mode="test").first.variable == "x"
+
+
+def flagged(x, flag, y=1.0):
+    return x * y if flag else x
+
+
+def sized(x, n, config):
+    return jnp.zeros(n) + x * config["rate"]
+
+
+def applied(act, x):
+    return act(x)
+
+
+ALL = (
+    taxpr.trace,
+    taxpr.find_nan,
+    taxpr.check,
+    taxpr.watch,
+    taxpr.flow,
+    lambda f: taxpr.first_difference(f, "op by op"),
+    lambda f: taxpr.sweep(f, taxpr.each(taxpr.var("x")), taxpr.zero()),
+    lambda f: taxpr.collect(f, taxpr.var("x")),
+)
+
+
+@pytest.mark.parametrize("ask", ALL)
+@pytest.mark.parametrize(
+    ("fn", "args", "kwargs", "kind", "words"),
+    [
+        (
+            flagged,
+            (X,),
+            {"flag": True},
+            jax.errors.TracerBoolConversionError,
+            "flagged was given flag=True, of which only the type is known while it is traced. If "
+            "it is to stay as it is, give functools.partial(flagged, flag=True) or jax.jit("
+            "flagged, static_argnames='flag') instead.",
+        ),
+        (flagged, (X, True, 2.0), {}, jax.errors.TracerBoolConversionError, "give jax.jit(flagged"),
+        (
+            sized,
+            (X, 3, {"rate": 2.0}),
+            {},
+            TypeError,
+            "sized was given n=3, of which only the type is known",
+        ),
+        (
+            applied,
+            (jnp.sin, X),
+            {},
+            TypeError,
+            "applied was given act=sin, which JAX cannot trace. If it is to stay as it is, give "
+            "jax.jit(applied, static_argnames='act') instead.",
+        ),
+    ],
+)
+def test_errors_say_how_an_argument_is_made_static(ask, fn, args, kwargs, kind, words):
+    with pytest.raises(kind, match=re.escape(words)) as caught:
+        ask(fn)(*args, **kwargs)
+    assert str(caught.value).count("A static argument?") == 1
+
+
+def test_errors_of_what_is_no_argument_are_as_they_are():
+    def f(x, n):
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        taxpr.watch(f)(X, 3)
+    assert "A static argument?" not in str(caught.value)
+    assert not taxpr.find_nan(functools.partial(flagged, flag=True))(X)
+
+
+def test_two_inputs_have_no_static_arguments():
+    message = r"f has static arguments: mode and times\. .* functools\.partial\(f, name=value\)"
+    for ask in (taxpr.patch(JITTED[0], taxpr.var("h")), taxpr.first_difference(JITTED[0])):
+        with pytest.raises(taxpr.ArgumentError, match=message):
+            ask((X, "test"), (X + 1, "test"))
+    assert taxpr.patch(JITTED[0], taxpr.var("h", occurrence=1))(X, X + 1).rows
+
+
+def test_static_arguments_that_have_no_hash_are_told_by_jax():
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        taxpr.watch(JITTED[0])(X, mode=["test"])
