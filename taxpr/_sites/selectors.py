@@ -164,7 +164,10 @@ def _test_of_params(where: dict[str, Any]) -> Callable[[Site], bool]:
 
 def _nothing_found(sites: Sequence[Site], where: Selector) -> str:
     if not sites:
-        return f"where={where!r}: the program has no tags. Put one with tag() or tag_at()."
+        return (
+            f"where={where!r}: the program has no tags. Put one with tag() or tag_at(); or give a "
+            'variable of a function: taxpr.var("name").'
+        )
     said = f"where={where!r} matches none of the {len(sites)} tags."
     if isinstance(where, Scope):
         return said + nearest_scopes(sites, where)

@@ -106,7 +106,7 @@ def test_a_program_without_tags():
         taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero())
     with pytest.raises(taxpr.SelectorError, match=r"has no tags\. Put one"):
         taxpr.trace(jnp.sin)(1.0).collect()
-    with pytest.raises(taxpr.SelectorError, match=r"the program has no tags\. Put one with"):
+    with pytest.raises(taxpr.SelectorError, match=r"no tags\. Put one with .*taxpr\.var"):
         taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero(), where="x")
 
 
