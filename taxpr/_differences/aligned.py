@@ -64,7 +64,7 @@ def _of(where: Callable[[Variable], Hashable], *, line: bool, turn: bool) -> _Ke
             return None
         # A variable that one of both has in a loop has a value for each iteration there.
         own = where(one), one.text, one.recomputed, len(part.kept.axes)
-        is_argument = part.address.startswith("in")
+        is_argument = Address(part.address).is_argument
         text = "in" if is_argument else linecache.getline(one.file, one.line).strip()
         if not line:
             return own

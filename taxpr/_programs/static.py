@@ -1,4 +1,4 @@
-"""Arguments that are not traced, such as a flag: those of jitted functions, and what to do."""
+"""Static arguments, such as a flag: bind those of jitted functions, say how to make one static."""
 
 from __future__ import annotations
 
