@@ -12,7 +12,7 @@ import bisect
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.ends import End
 from taxpr_jupyter._layout.frames import Piece
@@ -52,15 +52,16 @@ def in_columns(sheet: Sheet) -> Sheet:
     high = sheet.height
     if not any(high > max(least, share * sheet.width) for least, share in (_TALL, _SLIM)):
         return sheet
-    possible = _possible(sheet)
+    paths = {piece: flattened(line) for piece, line in sheet.curves.items()}
+    possible = _possible(sheet, paths)
     ways = [_chosen(possible, high, number) for number in range(_MOST)]
     if not any(ways) and high > _SLIM[1] * sheet.width:
         ways.append(possible[-1:])  # one part fills nearly all: what is below it goes beside it
     drawn = {len(way): way for way in ways}
     if len(drawn) == 1:
         return sheet
-    best = min(drawn.values(), key=lambda cuts: _cost(sheet, cuts))
-    return _Columns(sheet, best).sheet() if best else sheet
+    best = min(drawn.values(), key=lambda cuts: _cost(_Columns(sheet, cuts, paths), cuts))
+    return _Columns(sheet, best, paths).sheet() if best else sheet
 
 
 def in_rows(sheet: Sheet) -> Sheet:
@@ -96,11 +97,10 @@ def in_rows(sheet: Sheet) -> Sheet:
     return made
 
 
-def _possible(sheet: Sheet) -> list[_Cut]:
+def _possible(sheet: Sheet, paths: Mapping[Piece, Sequence[Point]]) -> list[_Cut]:
     """The places where no part is in the way, and no line turns back."""
     found: list[_Cut] = []
     low = 0.0
-    paths = [(piece, flattened(line)) for piece, line in sheet.curves.items()]
     for top, bottom in sorted((box[1], box[3]) for box in sheet.boxes.values()):
         if top > low + 2 and low > 0:
             cut = _cut((top + low) / 2, paths)
@@ -109,9 +109,9 @@ def _possible(sheet: Sheet) -> list[_Cut]:
     return found
 
 
-def _cut(at: float, paths: Sequence[tuple[Piece, Sequence[Point]]]) -> _Cut | None:
+def _cut(at: float, paths: Mapping[Piece, Sequence[Point]]) -> _Cut | None:
     lines: dict[End, float] = {}
-    for piece, path in paths:
+    for piece, path in paths.items():
         if not piece.target.part:  # it leads from its column to the bottom of all
             continue
         crossed = [
@@ -142,8 +142,7 @@ def _chosen(possible: Sequence[_Cut], high: float, number: int) -> list[_Cut]:
     return sorted(cuts, key=lambda cut: cut.at)
 
 
-def _cost(sheet: Sheet, cuts: Sequence[_Cut]) -> float:
-    columns = _Columns(sheet, cuts)
+def _cost(columns: _Columns, cuts: Sequence[_Cut]) -> float:
     lines = sum(len(cut.lines) ** 2 for cut in cuts)
     shape = abs(math.log(columns.height / columns.width / _WANTED))
     return shape + _STEP * len(cuts) + _LINE * lines
@@ -155,13 +154,16 @@ class _Columns:
     Args:
         sheet: The sheet.
         cuts: Where to cut it, from the top.
+        paths: Points on its lines.
 
     Attributes:
         width: Of all columns together.
         height: Of the highest.
     """
 
-    def __init__(self, sheet: Sheet, cuts: Sequence[_Cut]) -> None:
+    def __init__(
+        self, sheet: Sheet, cuts: Sequence[_Cut], paths: Mapping[Piece, Sequence[Point]]
+    ) -> None:
         self._sheet, self._cuts = sheet, cuts
         self._ends = [*(cut.at for cut in cuts), math.inf]
         starts = [0.0, *(cut.at for cut in cuts)]
@@ -169,7 +171,7 @@ class _Columns:
         spans = [(math.inf, -math.inf)] * len(starts)
         points = itertools.chain(
             (corner for box in sheet.boxes.values() for corner in (box[:2], box[2:])),
-            (point for line in sheet.curves.values() for point in flattened(line)),
+            itertools.chain.from_iterable(paths.values()),
         )
         for x, y in points:
             column = self._column(y)
@@ -189,7 +191,7 @@ class _Columns:
             self.height = max(self.height, low + (rails[k] + _ROOM if k < len(cuts) else 0.0))
 
     def _column(self, y: float) -> int:
-        return next(k for k, end in enumerate(self._ends) if y <= end)
+        return bisect.bisect_left(self._ends, y)
 
     def sheet(self) -> Sheet:
         """The columns side by side."""

@@ -198,8 +198,10 @@ _WIDTH_AT: Mapping[str, Callable[[float], float]] = {
 
 def text_width(text: str, size: float) -> float:
     """The width of a text at a font size."""
-    # East Asian characters and emoji are twice as wide as others.
-    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text) * _ADVANCE * size
+    wide = 0  # East Asian characters and emoji, which are twice as wide as others
+    if not text.isascii():
+        wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return (len(text) + wide) * _ADVANCE * size
 
 
 def _edge(edge: Edge, heads: list[str]) -> str:

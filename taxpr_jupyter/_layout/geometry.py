@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -22,28 +23,32 @@ class Lines:
     """
 
     def __init__(self, paths: Sequence[Sequence[Point]]):
-        self._cells: dict[tuple[int, int], list[tuple[int, Point, Point]]] = {}
+        # By cell; of each part of a line also its bounds, which tell most of them apart from a box.
+        self._cells: dict[tuple[int, int], list[tuple[int, Point, Point, Box]]] = {}
         for number, path in enumerate(paths):
             for start, end in itertools.pairwise(path):
-                for cell in _cells(around((start, end))):
-                    self._cells.setdefault(cell, []).append((number, start, end))
+                bounds = _bounds(start, end)
+                for cell in _cells(bounds):
+                    self._cells.setdefault(cell, []).append((number, start, end, bounds))
 
     def through(self, box: Box) -> set[int]:
         """The numbers of the lines that run through a box."""
         found: set[int] = set()
         for cell in _cells(box):
-            for number, start, end in self._cells.get(cell, ()):
-                if number not in found and _enters(start, end, box):
+            for number, start, end, _ in self._cells.get(cell, ()):
+                if number not in found and enters(start, end, box):
                     found.add(number)
         return found
 
     def alone(self, number: int, box: Box, reach: float) -> float | None:
         """How far a line is from a box, if it and no other one is within a reach of it."""
         found: float | None = None
-        around_it = grown(box, reach, reach)
+        left, top, right, bottom = around_it = grown(box, reach, reach)
         for cell in _cells(around_it):
-            for one, start, end in self._cells.get(cell, ()):
-                if _enters(start, end, around_it):
+            for one, start, end, (first, high, last, low) in self._cells.get(cell, ()):
+                if last <= left or first >= right or low <= top or high >= bottom:
+                    continue
+                if enters(start, end, around_it):
                     away = _apart(box, start, end)
                     if away <= reach and one != number:
                         return None
@@ -56,6 +61,13 @@ def around(points: Sequence[Point]) -> Box:
     """The bounding box of some points."""
     xs, ys = zip(*points, strict=True)
     return min(xs), min(ys), max(xs), max(ys)
+
+
+def _bounds(start: Point, end: Point) -> Box:
+    """`around` both, in a third of the time."""
+    (x, y), (to_x, to_y) = start, end
+    left, right = (x, to_x) if x < to_x else (to_x, x)
+    return (left, y, right, to_y) if y < to_y else (left, to_y, right, y)
 
 
 def meet(a: Box, b: Box) -> bool:
@@ -94,14 +106,22 @@ def flattened(points: Curves) -> list[Point]:
         )
         # The second derivative is at most 6 bends, and a chord off by an eighth of it.
         steps = math.ceil(math.sqrt(0.75 * bend / _OFF))
-        for step in range(1, steps):
-            t = step / steps
-            u = 1 - t
-            v, w, p, q = u**3, 3 * u * u * t, 3 * u * t * t, t**3
+        for v, w, p, q in _shares(steps):
             point = v * x0 + w * x1 + p * x2 + q * x3, v * y0 + w * y1 + p * y2 + q * y3
             made.append(point)
         made.append((x3, y3))
     return made
+
+
+@functools.lru_cache(maxsize=256)
+def _shares(steps: int) -> Sequence[tuple[float, float, float, float]]:
+    """The shares of the four points of a Bézier curve in each point between so many steps."""
+    found: list[tuple[float, float, float, float]] = []
+    for step in range(1, steps):
+        t = step / steps
+        u = 1 - t
+        found.append((u**3, 3 * u * u * t, 3 * u * t * t, t**3))
+    return found
 
 
 def away_from(box: Box, point: Point) -> float:
@@ -131,17 +151,29 @@ def split(curve: Curves, t: float) -> tuple[Curves, Curves]:
     return [a, ab, abc, middle], [middle, bcd, cd, d]
 
 
+def point_on(curve: Curves, t: float) -> Point:
+    """Where `split` splits a curve."""
+    (ax, ay), (bx, by), (cx, cy), (dx, dy) = curve
+    ax, ay, bx, by = ax + (bx - ax) * t, ay + (by - ay) * t, bx + (cx - bx) * t, by + (cy - by) * t
+    cx, cy = cx + (dx - cx) * t, cy + (dy - cy) * t
+    ax, ay, bx, by = ax + (bx - ax) * t, ay + (by - ay) * t, bx + (cx - bx) * t, by + (cy - by) * t
+    return ax + (bx - ax) * t, ay + (by - ay) * t
+
+
 def _between(a: Point, b: Point, t: float) -> Point:
     return a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t
 
 
 def _cells(box: Box) -> Iterable[tuple[int, int]]:
     left, top, right, bottom = box
-    across = range(int(left // _CELL), int(right // _CELL) + 1)
-    return itertools.product(across, range(int(top // _CELL), int(bottom // _CELL) + 1))
+    first, last = int(left // _CELL), int(right // _CELL)
+    high, low = int(top // _CELL), int(bottom // _CELL)
+    if first == last and high == low:
+        return ((first, high),)
+    return itertools.product(range(first, last + 1), range(high, low + 1))
 
 
-def _enters(start: Point, end: Point, box: Box) -> bool:
+def enters(start: Point, end: Point, box: Box) -> bool:
     """Whether a straight line runs through a box."""
     (x, y), (to_x, to_y) = start, end
     if (x <= box[0] and to_x <= box[0]) or (x >= box[2] and to_x >= box[2]):
@@ -164,17 +196,13 @@ def _enters(start: Point, end: Point, box: Box) -> bool:
 
 def _apart(box: Box, start: Point, end: Point) -> float:
     """The distance from a straight line to a box; 0 if it runs through it."""
-    if _enters(start, end, box):
+    if enters(start, end, box):
         return 0.0
-    corners = itertools.product((box[0], box[2]), (box[1], box[3]))
-    from_corners = (math.dist(corner, _nearest(corner, start, end)) for corner in corners)
-    return min(away_from(box, start), away_from(box, end), *from_corners)
-
-
-def _nearest(point: Point, start: Point, end: Point) -> Point:
-    """The point of a straight line that is nearest to another point."""
     (x, y), across, down = start, end[0] - start[0], end[1] - start[1]
     length = across * across + down * down
-    share = ((point[0] - x) * across + (point[1] - y) * down) / length if length else 0.0
-    share = min(1.0, max(0.0, share))
-    return x + across * share, y + down * share
+    least = min(away_from(box, start), away_from(box, end))
+    for corner in itertools.product((box[0], box[2]), (box[1], box[3])):
+        share = ((corner[0] - x) * across + (corner[1] - y) * down) / length if length else 0.0
+        if 0.0 < share < 1.0:  # else an end of the line is nearer to the box
+            least = min(least, math.dist(corner, (x + across * share, y + down * share)))
+    return least

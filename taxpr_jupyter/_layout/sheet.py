@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.frame_dot import TAB, TAB_WIDE, FrameDot, Size
 from taxpr_jupyter._layout.frames import Beside, Frame, Piece
-from taxpr_jupyter._layout.geometry import Box, Curves, Lines, Point, around, flattened, meet
+from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, enters, flattened, meet
 from taxpr_jupyter._layout.raw import Raw, moved
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node
@@ -138,8 +139,9 @@ def _clear(piece: Piece, line: Curves, boxes: Mapping[str, Box]) -> Curves:
 
     def is_free(path: Curves) -> bool:
         points = flattened(path)
-        near = [box for box in others if meet(box, around(points))]
-        return not near or not any(Lines([points]).through(box) for box in near)
+        bounds = around(points)
+        near = [box for box in others if meet(box, bounds)]
+        return not any(enters(*part, box) for box in near for part in itertools.pairwise(points))
 
     if is_free(line):
         return line

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, meet, split
+from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, meet, point_on, split
 
 _STEP = 1.5  # points between two samples of a curve
 _STEPS = 400  # the most samples of one curve
@@ -70,7 +70,7 @@ def _outside(
     begin: float | None = None
     for step in range(steps + 1):
         t = step / steps
-        point = _piece(curve, 0.0, t)[-1]
+        point = point_on(curve, t)
         free = not any(_holds(box, point) for box in near) or any(
             math.dist(point, end) < _ENDS for end in ends
         )
