@@ -195,7 +195,8 @@ class Annotator:
         known = self._known.get(node.address)
         if known is None or node.kind in ("tag", "injected"):
             return node
-        if "choice" in node.marks:  # an open equation has its cost on its cluster
+        # An open equation has its cost on its cluster, and a value's facts stand where it is made.
+        if "choice" in node.marks or "bar" in node.marks:
             return node
         return replace(
             node,

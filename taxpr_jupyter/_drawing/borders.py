@@ -1,7 +1,8 @@
 """Draw the inputs, constants and outputs of a jaxpr."""
 
 import itertools
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import taxpr
@@ -10,9 +11,44 @@ from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, Node, NodeKind, count_of
-from taxpr_jupyter._text import short
+from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, End
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of a drawn jaxpr.
+
+    Attributes:
+        first: The id of some node in it.
+        ins: The id of each input's node; "" of those that are not drawn.
+        outs: The origin of each output.
+    """
+
+    first: str
+    ins: Sequence[str]
+    outs: Sequence[Origin]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the inputs of a nested jaxpr are drawn.
+
+    Attributes:
+        without: Those that are not drawn.
+        given: Where these come from, if something uses them.
+        again: What the others are called where another node is the same already.
+    """
+
+    without: Set[int] = frozenset()
+    given: Mapping[int, Origin] = field(default_factory=dict[int, Origin])
+    again: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+SEEN = Seen()
+# What to draw below inputs, with their ids.
+Then = Callable[[Scope, Sequence[str]], None]
 
 
 class Borders:
@@ -48,23 +84,34 @@ class Borders:
             node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
             scope.define(var, Origin(address, address, shown, stub=node))
 
-    def inputs(
-        self, scope: Scope, block: Block, cluster: str | None, without: Set[int]
-    ) -> list[str]:
-        """Draw the inputs, states outside of the cluster, but for some that nothing uses.
+    def inputs(self, scope: Scope, block: Block, cluster: str | None, seen: Seen) -> list[str]:
+        """Draw the inputs, states outside of the cluster.
 
         Returns:
             The id of each one's node; "" of those that are not drawn.
         """
-        names = block.names.ins
+        names, without = [*block.names.ins], seen.without
+        for i, called in seen.again.items():
+            names[i] += f" = {called}" if called != names[i] else ""
         ids = [""] * len(block.jaxpr.invars)
         ends = [end for end in block.ins if not without or not without >= {*end.indices}]
         for end, around in self._shown(ends, "input", cluster):
             kind: NodeKind = "state" if end.state else "input"
             node = self._end(kind, block, end, list(end.indices), names, around)
+            if seen.again:
+                node = replace(node, marks=(*node.marks, "again"))
+            drawn = not (seen.again and end.children) or _is_handed_on(block, end)
+            if drawn:
+                self._canvas.add(node, merging=bool(end.children))
+            else:  # all uses have a stub
+                self._canvas.bundle(node)
+                scope.repeated.add(node.id)
+                del self.hidden[end.address]
             for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
-                ids[i] = node.id
+                ids[i] = node.id if drawn else ""
                 scope.define(block.jaxpr.invars[i], origin)
+        for i, origin in seen.given.items():
+            scope.define(block.jaxpr.invars[i], origin)
         return ids
 
     def outputs(
@@ -82,6 +129,7 @@ class Borders:
             if not indices:
                 continue
             node = self._end("output", block, end, indices, names, around)
+            self._canvas.add(node, merging=bool(end.children))
             for j in indices:
                 scope.use(atoms[j], node.id, node.id, around, name=names[j])
                 origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
@@ -123,7 +171,7 @@ class Borders:
         names: Sequence[str],
         cluster: str | None,
     ) -> Node:
-        """Add the node of an input or output, or of several that share one."""
+        """The node of an input or output, or of several that share one."""
         nested, jaxpr = block.nested, block.jaxpr
         if kind != "output":
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None
@@ -135,14 +183,16 @@ class Borders:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
             word = "out" if kind == "output" else "in"
             self.hidden[end.address] = tuple(block.address / f"{word}{i}" for i in indices)
+            if kind == "input" and (only := _hands_on(block, end, names)):
+                lines = [only]
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
             per_device = nested is not None and "in_specs" in nested.facts
             lines = labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
             marks = ("choice",) if role == "predicate" else ()
-            if kind == "input" and _hands_on(block, atoms[end.indices[0]]):
-                lines = [labels.short_path(f"hands {name} on")]
+            if kind == "input" and (only := _hands_on(block, end, names)):
+                lines = [only]
         about: list[str] = [end.address]
         if end.state:
             lines = state_nodes.lines_of(end, block, names)
@@ -156,14 +206,22 @@ class Borders:
 
         tip = short.tooltip([*about, *indices], line)
         fold = end.address if end.children else None
-        node = Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
-        return self._canvas.add(node, merging=bool(end.children))
+        return Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
 
 
-def _hands_on(block: Block, var: Any) -> bool:
-    """Whether it is a branch that does nothing but return its inputs, and this is one of these."""
+def _hands_on(block: Block, end: End, names: Sequence[str]) -> str:
+    """What a branch says of inputs if it does nothing but return some of its inputs, or ""."""
     if block.nested is None or not block.nested.label.startswith("branch"):
-        return False
+        return ""
+    graph, ins = block.flow.graph, block.jaxpr.invars
+    if any(not taxpr.is_tag(eqn) for eqn in graph.eqns):
+        return ""
+    used = [names[i] for i in end.indices if graph.taken.get(ins[i])]
+    return labels.short_path(f"hands {paths.shared_title(used)} on") if used else ""
+
+
+def _is_handed_on(block: Block, end: End) -> bool:
+    """Whether some of these inputs are tagged or returned as they are."""
     graph = block.flow.graph
-    computes = any(not taxpr.is_tag(eqn) for eqn in graph.eqns)
-    return not computes and bool(graph.taken.get(var))
+    used = {at for i in end.indices for at in graph.used.get(block.jaxpr.invars[i], ())}
+    return any(at == len(graph.eqns) or taxpr.is_tag(graph.eqns[at]) for at in used)

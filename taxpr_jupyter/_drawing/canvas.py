@@ -48,6 +48,10 @@ class Canvas:
             self._merging[node.id] = node
         return node
 
+    def bundle(self, node: Node) -> None:
+        """Register a bundle of inputs that is not drawn: each use of it has a stub."""
+        self._merging[node.id] = node
+
     def edge(self, source: str, target: str, kind: EdgeKind = "value", **more: Any) -> None:
         """Add an edge."""
         if kind == "value" and target in self._backward and source in self._forward:

@@ -1,58 +1,45 @@
-"""Find the carries of a while's body that its condition uses, and those that it does not."""
+"""Find out which inputs of a while's condition are those of its body."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._tree.tree import Block
 
 
-class WayBack(NamedTuple):
-    """A way of a carry into another jaxpr of its loop.
+class While(NamedTuple):
+    """The two jaxprs of a loop with a condition.
 
     Attributes:
-        source: The address of the jaxpr that makes the carry.
-        out: The number of its output there.
-        target: The address of the other jaxpr.
-        into: The number of its input there.
+        condition: The address of the condition.
+        body: The address of the body.
+        shared: For the number of each input of the condition that the body has too, its number
+            there: all of the state, and constants that both take.
     """
 
-    source: str
-    out: int
-    target: str
-    into: int
+    condition: str
+    body: str
+    shared: Mapping[int, int]
 
 
-def ways_to_others(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> Iterator[WayBack]:
-    """The ways from the body of a while to its condition, for carries that this uses."""
-    for block, nested in blocks:
-        carries = {nested.operands[i]: j for j, i in nested.back}
-        for other, reads in blocks if carries else ():
-            if other is block:
-                continue
-            for i, k in enumerate(reads.operands):
-                if k in carries and other.jaxpr.invars[i] in other.flow.graph.used:
-                    yield WayBack(block.address, carries[k], other.address, i)
-
-
-def shown_in_the_body(
-    block: Block, blocks: Sequence[tuple[Block, taxpr.Nested]]
-) -> dict[int, tuple[str, int]]:
-    """The inputs of a jaxpr that nothing there uses, and that are carries of the loop.
-
-    Returns:
-        For the number of each the address of the body, and its number there.
-    """
-    carries: dict[int | None, tuple[str, int]] = {
-        nested.operands[i]: (body.address, i)
-        for body, nested in blocks
-        if body is not block
-        for _, i in nested.back
+def while_of(eqn: Any, blocks: Sequence[tuple[Block, taxpr.Nested]]) -> While | None:
+    """The two jaxprs of an equation that is a loop with a condition; None if it is none."""
+    bodies = [(block, nested) for block, nested in blocks if nested.back]
+    others = [(block, nested) for block, nested in blocks if not nested.back]
+    if len(bodies) != 1 or len(others) != 1:
+        return None
+    (body, looping), (condition, reads) = *bodies, *others
+    carried = {i for _, i in looping.back}
+    states: dict[int, int] = {}
+    constants: dict[int, int] = {}  # by the identity of the operand
+    for i, k in enumerate(looping.operands):
+        if k is not None and i in carried:
+            states[k] = i
+        elif k is not None and not taxpr.is_literal(eqn.invars[k]):
+            constants[id(eqn.invars[k])] = i
+    shared = {
+        i: states[k] if k in states else constants[id(eqn.invars[k])]
+        for i, k in enumerate(reads.operands)
+        if k is not None and (k in states or id(eqn.invars[k]) in constants)
     }
-    operands = next(nested.operands for other, nested in blocks if other is block)
-    used = block.flow.graph.used
-    return {
-        i: carries[k]
-        for i, k in enumerate(operands)
-        if k in carries and block.jaxpr.invars[i] not in used
-    }
+    return While(condition.address, body.address, shared)

@@ -66,11 +66,13 @@ class Scope:
         origins: The origin of each variable.
         uses: All uses, in program order.
         turn: The ids of the nodes where a forward pass ends and its backward pass begins.
+        repeated: The ids of nodes that have a stub at each use, as they are not drawn themselves.
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
     turn: list[str] = field(default_factory=list)
+    repeated: set[str] = field(default_factory=set)
     _made_by: dict[Any, str] = field(default_factory=dict)
 
     def wants(self, var: Any) -> bool:
@@ -126,8 +128,8 @@ class Scope:
             if origin is not None and origin.stub is not None:
                 by_node.setdefault(origin.node, []).append((steps[use.item], index))
         far: set[int] = set()
-        for uses in by_node.values():
-            first, _ = min(uses)
+        for node, uses in by_node.items():
+            first = -_FAR if node in self.repeated else min(uses)[0]
             far.update(index for step, index in uses if step > first + _FAR)
         return far
 

@@ -37,7 +37,6 @@ class Layout:
         tips: The corners of the arrow tip of each edge that has one.
         twins: Of an edge that is not drawn from end to end, by its id: the box of the twin of its
             source, where its line begins, and the text on it.
-        again: The ids of nodes that stand for what another node is already.
     """
 
     view: Box
@@ -47,7 +46,6 @@ class Layout:
     curves: dict[str, Curves] = dataclasses.field(default_factory=dict)
     tips: dict[str, Sequence[Point]] = dataclasses.field(default_factory=dict)
     twins: dict[str, tuple[Box, str]] = dataclasses.field(default_factory=dict)
-    again: set[str] = dataclasses.field(default_factory=set)
 
 
 class Kept:
@@ -119,7 +117,6 @@ def _finished(sheet: Sheet, frame: Frame) -> Sheet:
 def _joined(picture: Picture, framed: Framed, sheets: Mapping[str | None, Sheet]) -> Layout:
     whole = sheets[None]
     layout = Layout((0.0, 0.0, whole.width + 2 * _PAD, whole.height + 2 * _PAD))
-    layout.again = framed.again
     corners: dict[str | None, Point] = {None: (_PAD, _PAD)}
     for frame in reversed(framed.frames.values()):  # outer ones first
         right, down = corners[frame.id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.ends import UPWARDS, Ends
 from taxpr_jupyter._model.model import Edge, Picture
@@ -22,51 +22,21 @@ _WRITES = 2  # the most ways from values to states that are drawn from end to en
 Order = dict[str | None, dict[tuple[str, str], None]]
 
 
-def shown_again(picture: Picture, ends: Ends) -> set[str]:
-    """The ids of the inputs of a while's condition that its body has, too.
-
-    The state of a loop is named once, at the top of the body: that is where lines lead to.
-
-    Args:
-        picture: The picture.
-        ends: The ends of its edges.
-    """
-    loops = {
-        (ends.jaxpr_of(edge.source), ends.jaxpr_of(edge.target))
-        for edge in picture.edges
-        if edge.kind == "back"
-    }
-    bodies = {condition: body for body, condition in loops if body != condition}
-    sources: dict[str | None, set[str]] = {body: set() for body in bodies.values()}
-    into: list[Edge] = []
-    for edge in picture.edges if bodies else ():
-        around = ends.jaxpr_of(edge.target)
-        if around in sources and edge.kind in ("value", "read"):
-            sources[around].add(edge.source)
-        if around in bodies and ends.nodes[edge.target].kind == "input":
-            into.append(edge)
-    return {
-        edge.target
-        for edge in into
-        if edge.kind == "back" or edge.source in sources[bodies[ends.jaxpr_of(edge.target)]]
-    }
-
-
-def far_edges(picture: Picture, ends: Ends, again: set[str]) -> tuple[set[str], Order]:
+def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[str], Order]:
     """The ids of the edges that are not drawn from end to end, and what keeps its order anyway.
 
     Args:
         picture: The picture.
         ends: The ends of its edges.
-        again: Nodes to which no line leads.
+        bare: The ids of edges that have no line at all.
     """
     inside: dict[str | None, list[tuple[Edge, str, str]]] = {}
     for edge in picture.edges:
-        if edge.kind not in UPWARDS and edge.target not in again:
+        if edge.kind not in UPWARDS and edge.id not in bare:
             frame, part, other = ends.common(edge)
             inside.setdefault(frame, []).append((edge, part, other))
     writes = [edge.id for edge in picture.edges if edge.kind == "write"]
-    far = _to_branches(picture, ends) | set(writes if len(writes) > _WRITES else ())
+    far = set(writes if len(writes) > _WRITES else ())
     uses = Counter(edge.source for edge in picture.edges if edge.kind == "value")
     takes = Counter(edge.target for edge in picture.edges)
     order: Order = {}
@@ -89,29 +59,6 @@ def far_edges(picture: Picture, ends: Ends, again: set[str]) -> tuple[set[str], 
             else:
                 drawn.add(edge.source)
     return far, order
-
-
-def _to_branches(picture: Picture, ends: Ends) -> set[str]:
-    """The ids of edges to the second branch of a choice and further ones, if they cross others."""
-    choices = {
-        node.cluster for node in picture.nodes if node.kind == "eqn" and "choice" in node.marks
-    }
-    branches: dict[str | None, list[str]] = {}
-    for cluster in picture.clusters:
-        if cluster.parent in choices:
-            branches.setdefault(cluster.parent, []).append(cluster.id)
-    found: set[str] = set()
-    for several in branches.values():
-        into = {
-            edge.id: ends.nodes[edge.target].cluster
-            for edge in picture.edges
-            if edge.into is None
-            and ends.nodes[edge.target].cluster in several
-            and ends.nodes[edge.target].kind == "input"
-        }
-        if len({edge.source for edge in picture.edges if edge.id in into}) > 1:
-            found |= {edge for edge, branch in into.items() if branch != several[0]}
-    return found
 
 
 def _rows(edges: Sequence[tuple[str, str]]) -> dict[str, int]:

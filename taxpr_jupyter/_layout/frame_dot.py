@@ -151,6 +151,11 @@ class FrameDot:
             yield f"{{ rank=same; {'; '.join((*first, *rest))}; {_left_of(first, rest)}}}"
         if branches := [self.ids[name] for name in frame.branches]:
             yield f"{{ rank=same; {_left_of(branches, ())}}}"
+            rows = self._bar()
+            for row in rows:
+                yield f"{{ rank=same; {'; '.join(row)} }}"
+            for above, below in itertools.pairwise(rows):
+                yield f"{above[0]} -> {below[0]} [style=invis];"
         steps = self._steps()
         for piece, name in self.pieces.items():
             given = {"id": name}
@@ -170,6 +175,8 @@ class FrameDot:
             ends = f"{self._end(piece.source, 1)} -> {self._end(piece.target, 0, piece.side)}"
             yield f"{ends} [{listed(given)}];"
         for above, below in frame.order:
+            if above not in self.ids or below not in self.ids:
+                continue  # it stands beside a node
             yield f"{self.ids[above]} -> {self.ids[below]} [style=invis weight=0];"
         yield "}"
 
@@ -218,6 +225,22 @@ class FrameDot:
             ]
             if len(row) > 1 and sum(self.boxes[name][0] for name in row) < _BROAD:
                 yield row
+
+    def _bar(self) -> list[list[str]]:
+        """Rows of what stands above the branches of a choice; the last one has what decides."""
+        parts = self._frame.parts
+        nodes = [(name, part) for name in self.ids if isinstance(part := parts[name], Node)]
+        bar = [name for name, node in nodes if "bar" in node.marks]
+        last = [name for name, node in nodes if "choice" in node.marks]
+        width = max(_ROW_WIDE, sum(map(self._wide, self._frame.branches)))
+        rows, room = [last], width - sum(map(self._wide, last))
+        for name in reversed(bar):
+            room -= self._wide(name) + _GAP[0]
+            if room < 0:
+                rows.insert(0, [])
+                room = width - self._wide(name)
+            rows[0].insert(0, name)
+        return [[self.ids[name] for name in row] for row in rows]
 
     def _wide(self, name: str) -> float:
         """The width of a part with what stands beside it."""

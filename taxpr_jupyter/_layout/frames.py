@@ -10,11 +10,11 @@ target stands a twin of its source, with the source's name.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, port_of
-from taxpr_jupyter._layout.far import far_edges, shown_again
+from taxpr_jupyter._layout.far import far_edges
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 
 _BESIDE = 8  # the most parts beside a node
@@ -117,12 +117,8 @@ class Frame:
         inner = sorted(frame.id or "" for frame in self.inner())
         return [box_of(one) for one in inner]
 
-    def put_beside(self, again: Collection[str]) -> None:
-        """Find the parts that stand beside a node, when all pieces are there.
-
-        Args:
-            again: Nodes that stand for what another node is already.
-        """
+    def put_beside(self) -> None:
+        """Find the parts that stand beside a node, when all pieces are there."""
         ins: dict[str, list[Piece]] = {}
         outs: dict[str, list[Piece]] = {}
         for piece in self.pieces:
@@ -133,7 +129,7 @@ class Frame:
             made, used = ins.get(name, []), outs.get(name, [])
             if len(made) + len(used) != 1 or name in self.beside:
                 continue
-            if name not in again and not _is_small(part):
+            if not _is_small(part):
                 continue
             (piece,) = (*made, *used)
             main = piece.source.part if made else piece.target.part
@@ -156,8 +152,6 @@ class Framed:
         picture: The picture.
 
     Attributes:
-        again: The ids of the inputs of a while's condition that its body has, too. No line leads to
-            them: these lead to the body.
         frames: The frames by the ids of their clusters, inner ones first.
         ways: The way of each edge by its id.
         twins: For each far edge, by its id, the name of its twin.
@@ -175,15 +169,16 @@ class Framed:
         for edge in picture.edges:
             if edge.head:
                 heads.setdefault(edge.target, []).append(edge.head)
-        self.again = shown_again(picture, self._at)
-        far, order = far_edges(picture, self._at, self.again)
+        again = {node.id for node in picture.nodes if "again" in node.marks}
+        bare = {one.id for one in picture.edges if one.target in again and one.into is None}
+        far, order = far_edges(picture, self._at, bare)
         for name, pairs in order.items():
             self.frames[name].order = pairs
         together: dict[tuple[str | None, str | None], list[Step]] = {}
         for edge in picture.edges:
             sides = _SIDES.get(len(heads.get(edge.target, ())))
             side = sides[heads[edge.target].index(edge.head)] if sides and edge.head else ""
-            if edge.target in self.again:
+            if edge.id in bare:
                 self.ways[edge.id] = []
             elif edge.kind == "back":  # the carries of a loop go back together
                 around = self._at.jaxpr_of(edge.source), self._at.jaxpr_of(edge.target)
@@ -201,7 +196,7 @@ class Framed:
                 else:
                     self.frames[name].margins[margin] = None
         for frame in self.frames.values():
-            frame.put_beside(self.again)
+            frame.put_beside()
 
     def _put_parts(self, picture: Picture) -> None:
         """Put nodes and frames into the frames around them, in program order."""
@@ -251,9 +246,10 @@ class Framed:
 
 
 def _is_small(part: Node | Frame | str) -> bool:
-    """Whether a part may stand beside a node: a twin, a literal, a constant, a stub."""
+    """Whether a part may stand beside a node: a twin, a literal, a constant, what is repeated."""
     if isinstance(part, Node):
-        return part.kind in ("literal", "const") or "stub" in part.marks
+        repeated = "stub" in part.marks or "again" in part.marks
+        return repeated or part.kind in ("literal", "const")
     return isinstance(part, str)
 
 

@@ -139,4 +139,4 @@ def classes(node: Node) -> str:
 
 def is_dashed(node: Node) -> bool:
     """Whether its border is dashed."""
-    return not {"stub", "added", "gone", "follows", "rest"}.isdisjoint(node.marks)
+    return not {"stub", "again", "added", "gone", "follows", "rest"}.isdisjoint(node.marks)

@@ -65,8 +65,7 @@ def _node(node: Node, layout: Layout, where: Placed) -> str:
         shape = _outlined(outlines(look.shape, box, look.double))
     places = zip(texts(box, len(node.lines)), node.lines, strict=True)
     words = "".join(_text(line, x, y) for (x, y), line in places)
-    again = " again" if node.id in layout.again else ""
-    return _group(f"node {theme.classes(node)}{again}", node, shape, words)
+    return _group(f"node {theme.classes(node)}", node, shape, words)
 
 
 def _cluster(cluster: Cluster, layout: Layout, title: Sequence[Box], depth: int) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from taxpr import Address
 
 _ROW = re.compile(r"(group|rest):(in|out)?(t?\d+)-(t?\d+)")
-_NO_PLACE = re.compile(r"@?~\d+$|@$|/empty$")
+_NO_PLACE = re.compile(r"(@\d*)?(~\d+)?$|/empty$")
 
 
 class Row(NamedTuple):
@@ -39,9 +39,12 @@ def row_of(address: str) -> Row | None:
     return Row(address.home, match[1], match[2] or "", match[3], match[4]) if match else None
 
 
-def operands_of(address: str) -> Address:
-    """The address of an open equation's node for operands that enter no nested jaxpr."""
-    return Address(f"{address}@")
+def operands_of(address: str, first: int | None = None) -> Address:
+    """The address of an open equation's node for operands that enter no nested jaxpr.
+
+    Or, with the number of the first one, for operands that the branches of a choice share.
+    """
+    return Address(f"{address}@{'' if first is None else first}")
 
 
 def literal_of(address: str, number: int) -> Address:

@@ -15,6 +15,7 @@ import taxpr
 from taxpr.hops import called
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._model.model import Marked
+from taxpr_jupyter._text.elements import place_of
 from taxpr_jupyter._tree.fold import BUDGET, HARD_LIMIT
 from taxpr_jupyter._tree.ports import MANY
 
@@ -297,37 +298,47 @@ def test_scan():
 
 def test_while():
     picture = build_picture(PROGRAMS["while_both"]())
-    assert lines(picture, "0:while") == ("while",)
     assert lines(picture, "0:while/cond") == ("while condition",)
-    assert lines(picture, "0:while/body") == ("while body",)
-    assert {node(picture, f"0:while/{part}").parent for part in ("cond", "body")} == {"0:while"}
+    assert lines(picture, "0:while/body") == ("while",)
+    assert picture.element_of("0:while") == picture.find("0:while/body")
+    assert node(picture, "0:while/cond").parent == "0:while/body"
     predicate = node(picture, "0:while/cond/out0")
     assert predicate.lines == ("continue?",)
     assert predicate.marks == ("choice",)
-    (control,) = (e for e in picture.edges if e.kind == "control")
-    assert (control.source, control.into) == ("0:while/cond/out0", "0:while/body")
-    assert edges(picture, "back") == {
-        ("0:while/body/out0", "0:while/body/in0"),
-        ("0:while/body/out0", "0:while/cond/in0"),
-    }
-    assert sources(picture, "0:while/cond/in0") == ["in0"]
+    assert not edges(picture, "control")
+    assert edges(picture, "back") == {("0:while/body/out0", "0:while/body/in0")}
     assert sources(picture, "0:while/body/in0") == ["in0"]
     assert sources(picture, "out0") == ["0:while/body/out0"]
+    # A tag in the condition is not one of the state in the body.
+    assert sources(picture, "0:while/cond/in0") == ["0:while/body/in0"]
+    assert node(picture, "0:while/cond/t0").on == "0:while/cond/in0"
 
 
-def test_the_condition_of_a_while_gets_the_carries_that_it_reads():
+def test_the_condition_of_a_while_uses_the_state_that_the_body_names():
     def count(carry):
         return carry[0] + 1, carry[1] * 2.0
 
-    def f(x):
-        return lax.while_loop(lambda carry: carry[0] < 3, count, (0, x))
+    def f(x, most):
+        return lax.while_loop(lambda carry: (carry[0] < most) & (carry[0] < x), count, (0, x))
 
-    picture = build_picture(taxpr.trace(f)(1.0))
+    picture = build_picture(taxpr.trace(f)(1.0, 3))
     assert edges(picture, "back") == {
         ("0:while/body/out0", "0:while/body/in0"),
-        ("0:while/body/out0", "0:while/cond/in0"),
         ("0:while/body/out1", "0:while/body/in1"),
     }
+    inputs = {n.id for n in picture.nodes if n.kind == "input" and n.cluster == "0:while/cond"}
+    assert {sources(picture, one)[0] for one in inputs} == {"in0", "in1"}  # its own constants
+    (compared,) = (n.id for n in picture.nodes if n.id.endswith("cond/0:lt"))
+    assert "0:while/body/in0" in sources(picture, compared)
+
+
+def test_a_constant_of_body_and_condition_is_named_once():
+    def f(x, most):
+        return lax.while_loop(lambda c: c < most, lambda c: c * most, x)
+
+    picture = build_picture(taxpr.trace(f)(1.0, 3.0))
+    assert not [n for n in picture.nodes if n.kind == "input" and n.cluster == "0:while/cond"]
+    assert picture.element_of("0:while/cond/in0") == picture.find("0:while/body/in0")
 
 
 def test_inside_of_a_shard_map_types_are_those_of_one_device():
@@ -356,6 +367,53 @@ def test_cond():
     meeting = node(picture, f"{cond.id}.0")
     assert meeting.kind == "result"
     assert len(sources(picture, meeting.id)) == 2
+
+
+def test_operands_that_branches_share_stand_once_above_them():
+    def f(i, x, y, unused):
+        branches = [lambda x, y, _: x + y, lambda x, y, _: x * 2, lambda a, b, _: b]
+        return lax.switch(i, branches, x, y, unused)
+
+    picture = build_picture(taxpr.trace(f)(0, X, X, X))
+    bar = [n for n in picture.nodes if "bar" in n.marks]
+    assert [n.lines[0] for n in bar] == ["x f32[]", "y f32[]", "_ f32[] [unused]"]
+    assert [n.address for n in bar] == ["in1", "in2", "in3"]
+    cond = bar[0].cluster
+    used = {n.id: n.lines[0] for n in picture.nodes if n.kind == "input" and "again" in n.marks}
+    assert used == {
+        f"{cond}/branch0/in0": "x",
+        f"{cond}/branch0/in1": "y",
+        f"{cond}/branch1/in0": "x",
+        f"{cond}/branch2/in1": "hands b = y on",
+    }
+    for one in used:
+        (source,) = sources(picture, one)
+        assert source == bar[int(one[-1])].id
+    # What a branch does not use is not drawn there, and found all the same.
+    assert picture.element_of(f"{cond}/branch1/in1") == bar[1]
+    assert place_of(bar[1].id) == cond
+
+
+def test_an_operand_that_is_one_of_many_is_named_beside_its_use():
+    def f(go, params, x):
+        return lax.cond(
+            go,
+            lambda params, x: x * params["a"] + params["b"] - params["a"],
+            lambda params, x: x - params["c"],
+            params,
+            x,
+        )
+
+    params = dict.fromkeys("abcdefghijklm", X)
+    picture = build_picture(taxpr.trace(f)(True, params, X), budget=25)
+    (bar,) = (n for n in picture.nodes if {"bar", "many"} <= {*n.marks})
+    assert bar.lines == ("params", "13 arrays")
+    named = {n.lines[0] for n in picture.nodes if "stub" in n.marks}
+    assert named == {"params['a']", "params['b']", "params['c']"}
+    (minus,) = (n.id for n in picture.nodes if n.lines[0] == "sub" and "branch0" in n.id)
+    (stub,) = (one for one in sources(picture, minus) if "@" in one)
+    assert node(picture, stub).address == f"{bar.cluster}/branch0/in2"
+    assert picture.element_of(f"{bar.cluster}/branch0/in4") == bar
 
 
 def test_switch_and_platforms():

@@ -132,8 +132,6 @@ class TestFrames:
         drawn = draw(PROGRAMS[name]()).picture
         layout = laid_out(drawn)
         for one in drawn.edges:
-            if one.target in layout.again:
-                continue
             (x, y), *_ = layout.curves[one.id]
             at, _ = layout.twins.get(one.id, (layout.nodes[one.source], ""))
             assert at[0] - 1 <= x <= at[2] + 1
@@ -216,26 +214,12 @@ class TestWays:
         others = [layout.nodes[one.id] for one in drawn.nodes if one.cluster == body]
         assert layout.clusters[body][0] < left < min(box[0] for box in others)
 
-    def test_the_condition_of_a_while_shows_the_state_again_without_lines(self):
+    def test_the_condition_of_a_while_stands_in_its_frame_below_the_state(self):
         drawn = draw(PROGRAMS["while_body"]()).picture
         layout = laid_out(drawn)
-        inputs = {
-            one.id
-            for one in drawn.nodes
-            if one.kind == "input" and (one.cluster or "").endswith("cond")
-        }
-        assert layout.again == inputs
-        assert all((one.target in inputs) == (not layout.curves[one.id]) for one in drawn.edges)
-
-    def test_the_condition_of_a_while_has_what_it_uses_of_the_state_beside_its_use(self):
-        drawn = draw(PROGRAMS["while_body"]()).picture  # whose condition takes one of two carries
-        boxes = laid_out(drawn).nodes
-        assert drawn.find("0:while/cond/in1") is None
-        assert drawn.element_of("0:while/cond/in1") == drawn.find("0:while/body/in2")
-        _, top, right, bottom = boxes["0:while/cond/in0"]
-        left, above, _, below = boxes["0:while/cond/0:lt"]
-        assert right < left
-        assert (top + bottom) / 2 == pytest.approx((above + below) / 2, abs=1)
+        (_, top, *_), box = layout.clusters["0:while/cond"], layout.clusters["0:while/body"]
+        assert box[1] < layout.nodes["0:while/body/in1"][3] < top
+        assert layout.clusters["0:while/cond"][3] < box[3]
 
     @pytest.mark.parametrize("unfold", [(), ("0:while/body/group:in1-8",)])
     def test_a_condition_that_hands_a_carry_on_beside_many_that_it_does_not_use(self, unfold):
@@ -248,10 +232,49 @@ class TestWays:
         drawing = draw(loop, True, dict.fromkeys(LONG[:8], 1.0), unfold=unfold)
         drawn = drawing.picture
         inside = {one.id for one in drawn.nodes if one.cluster == "0:while/cond"}
-        assert inside == {"0:while/cond/in0", "0:while/cond/out0"}
+        assert inside == {"0:while/cond/out0"}
         there = "0:while/body/in3" if unfold else "0:while/body/group:in1-8"
         assert drawn.element_of("0:while/cond/in3") == drawn.find(there)
-        assert laid_out(drawn).again == {"0:while/cond/in0"}
+        assert drawn.element_of("0:while/cond/in0") == drawn.find("0:while/body/in0")
+        (edge,) = [one for one in drawn.edges if one.target == "0:while/cond/out0"]
+        assert edge.source == "0:while/body/in0"
+        assert laid_out(drawn).curves[edge.id]
+
+    def test_operands_stand_in_one_row_above_the_branches_and_are_named_in_these(self):
+        def choose(i, x, y, z):
+            branches = [lambda x, y, z: x @ y + z, lambda x, y, z: z * 2, lambda u, v, w: u]
+            return jax.lax.switch(i, branches, x, y, z)
+
+        ones = jnp.ones((3, 3))
+        drawn = draw(choose, 1, ones, ones, ones).picture
+        layout = laid_out(drawn)
+        bar = [one for one in drawn.nodes if {"bar", "choice"} & {*one.marks}]
+        assert len({sum(layout.nodes[one.id][1::2]) for one in bar}) == 1
+        above = max(layout.nodes[one.id][3] for one in bar)
+        branches = [one for one in drawn.clusters if one.kind == "jaxpr"]
+        assert above < min(layout.clusters[one.id][1] for one in branches)
+        repeated = [one for one in drawn.nodes if "again" in one.marks]
+        assert [one.lines[0] for one in repeated] == ["x", "y", "z", "z", "hands u = x on"]
+        for one in repeated[:4]:
+            (edge,) = [edge for edge in drawn.edges if edge.source == one.id]
+            a, b = layout.nodes[one.id], layout.nodes[edge.target]
+            assert a[1] < b[3]
+            assert b[1] < a[3]  # they stand beside each other
+        into = {edge.id for edge in drawn.edges if edge.target in {one.id for one in repeated}}
+        control = {edge.id for edge in drawn.edges if edge.kind == "control"}
+        assert all(bool(layout.curves[one]) == (one in control) for one in into)
+
+    def test_a_bar_of_many_operands_has_rows(self):
+        def choose(go, *operands):
+            return jax.lax.cond(go, lambda *a: a[0] - a[-1], lambda *a: a[3] * a[4], *operands)
+
+        names = ", ".join(LONG[:9])
+        wide = eval(f"lambda go, {names}: choose(go, {names})", {"choose": choose})
+        inputs = [f"1:cond/branch{k}/group:in0-8" for k in range(2)]
+        drawn = draw(wide, True, *[1.0] * 9, budget=99, unfold=inputs).picture
+        layout = laid_out(drawn)
+        rows = {sum(layout.nodes[one.id][1::2]) for one in drawn.nodes if "bar" in one.marks}
+        assert 1 < len(rows) < 9
 
     def test_what_the_forward_pass_keeps_has_a_twin_beside_its_use(self):
         drawn = draw(PROGRAMS["mlp_step"]()).picture

@@ -226,7 +226,7 @@ class TestPositions:
         assert view[2:] == pytest.approx(layout.view[2:], abs=25)
 
     def test_a_line_with_a_gap_has_two_parts(self):
-        picture, layout = laid_out("while_both")
+        picture, layout = laid_out("second_derivative")
         where = placed(picture, layout)
         assert any(len(parts) > 1 for parts in where.lines.values())
         text = with_positions(picture, layout, "white")

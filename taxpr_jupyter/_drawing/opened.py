@@ -1,0 +1,254 @@
+"""Draw an open equation: a cluster for each nested jaxpr, and one around them.
+
+The outer one is left out where it would hold one cluster alone. A while has one: its body's, with
+the condition in it. Above the branches of a choice stands a bar of their operands: each one once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import taxpr
+from taxpr_jupyter._drawing.borders import SEEN, Ends, Seen, Then
+from taxpr_jupyter._drawing.choices import shared_operands
+from taxpr_jupyter._drawing.loops import While, while_of
+from taxpr_jupyter._drawing.roles import Role
+from taxpr_jupyter._drawing.scope import Origin, Scope
+from taxpr_jupyter._model.model import Cluster, ClusterKind, Node
+from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._text.elements import operands_of
+from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.tree import Block, Item
+
+if TYPE_CHECKING:
+    from taxpr_jupyter._drawing.program import Drawing
+
+
+class _Operand(NamedTuple):
+    """An operand in the bar above branches: the id of its node, and what it is called."""
+
+    node: str
+    name: str
+
+
+class Opened:
+    """Draws one open equation.
+
+    Args:
+        drawing: The drawing of the program.
+        scope: The values of the jaxpr around the equation.
+        item: The equation.
+        cluster: The cluster around it.
+    """
+
+    def __init__(self, drawing: Drawing, scope: Scope, item: Item, cluster: str | None) -> None:
+        self._drawing, self._canvas, self._tips = drawing, drawing.canvas, drawing.tips
+        self._scope, self._item, self._around = scope, item, cluster
+        eqn = item.eqn
+        self._loop = while_of(eqn, item.blocks)
+        entered = {k for _, nested in item.blocks for k in nested.operands}
+        returned = {k for _, nested in item.blocks for k in nested.results}
+        self._bare_operands = [k for k in range(len(eqn.invars)) if k not in entered]
+        self._bare_results = [k for k in range(len(eqn.outvars)) if k not in returned]
+        self._bare = bool(self._bare_operands or self._bare_results)
+        several = len(item.blocks) > 1
+        # Whether its operand chooses one of its jaxprs.
+        self._chooses = several and bool(self._bare_operands) and not self._bare_results
+        self._outer = item.address if self._bare or (several and not self._loop) else cluster
+        self._ends: dict[str, Ends] = {}
+
+    def draw(self) -> None:
+        """Draw it, and register where its results come from."""
+        item, eqn = self._item, self._item.eqn
+        for addresses in (self._drawing.drawn, self._drawing.unfolded, self._drawing.foldable):
+            addresses.add(item.address)
+        if self._outer != self._around:
+            title = labels.open_title(eqn, item.title)
+            self._cluster(item.address, "hop", title, self._around)
+        if self._bare:
+            self._bare_node()
+        bar = self._bar()
+        for block, nested in item.blocks:
+            if self._loop is None or block.address != self._loop.condition:
+                self._enter(block, nested, bar)
+        for block, nested in item.blocks:
+            for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
+                if role == "ref" and k in self._bare_results:  # its last value has its number
+                    source, target = self._ends[block.address].ins[i], operands_of(item.address)
+                    tip = "the last value of the Ref"
+                    self._canvas.edge(source, target, tooltip=tip, head=str(k))
+        for address, drawn in self._ends.items() if self._chooses else ():
+            self._canvas.edge(operands_of(item.address), drawn.first, "control", into=address)
+        origins = [self._result(k) for k in range(len(eqn.outvars))]
+        self._drawing.results(self._scope, item, origins)
+
+    def _enter(self, block: Block, nested: taxpr.Nested, bar: Mapping[int, _Operand]) -> None:
+        """Draw a nested jaxpr, and register what it takes of the jaxpr around the equation."""
+        item, loop = self._item, self._loop
+        then, seen = None, SEEN
+        title: tuple[str, ...] = tuple(labels.block_lines(nested))
+        if loop:
+            title, then = labels.open_title(item.eqn, item.title), self._condition(loop, block)
+        elif item.title and self._outer == self._around:
+            failure = taxpr.failure_of(item.eqn)
+            title = (
+                (*labels.failure_lines(failure), *title[-1:])
+                if failure
+                else (*labels.source_lines(item.title), *title)
+            )
+        if bar:
+            used = block.flow.graph.used
+            unused = (i for i, var in enumerate(block.jaxpr.invars) if var not in used)
+            again = {i: bar[k].name for i, k in enumerate(nested.operands) if k is not None}
+            seen = Seen(frozenset(unused), again=again)
+        self._cluster(block.address, "jaxpr", title, self._outer)
+        drawn = self._nested(block, nested, seen, then)
+        for i, k in enumerate(nested.operands):
+            if k is not None and k in bar:
+                self._stands_for(bar[k].node, block, i, drawn)
+            elif k is not None and drawn.ins[i]:
+                self._scope.use(item.eqn.invars[k], drawn.ins[i], item.address, self._around)
+
+    def _nested(
+        self, block: Block, nested: taxpr.Nested, seen: Seen, then: Then | None = None
+    ) -> Ends:
+        drawn = self._ends[block.address] = self._drawing.nested(block, nested, seen, then)
+        inner = {*filter(None, drawn.ins), *(origin.node for origin in drawn.outs)}
+        self._canvas.belongs(inner, self._item.is_backward)
+        return drawn
+
+    def _stands_for(self, node: str, block: Block, i: int, drawn: Ends) -> None:
+        """Join an input to the node that it stands for; that has its address if it is not drawn."""
+        if drawn.ins[i]:
+            tip = f"{block.names.ins[i]} = {self._tips.value(block.jaxpr.invars[i])}"
+            self._canvas.edge(node, drawn.ins[i], tooltip=tip)
+        else:
+            hidden = self._drawing.borders.hidden
+            hidden[node] = (*hidden.get(node, (node,)), block.address / f"in{i}")
+
+    def _condition(self, loop: While, body: Block) -> Then:
+        """Draws the condition of a while when the inputs of its body are there."""
+        item = self._item
+        block, nested = next(one for one in item.blocks if one[0].address == loop.condition)
+
+        def draw(scope: Scope, ins: Sequence[str]) -> None:
+            # A tag in the condition tags its value alone: so this has a node of its own.
+            without = frozenset(i for i in loop.shared if not _is_tagged(block, i))
+            given = {
+                i: origin
+                for i in without
+                if (origin := scope.origins.get(body.jaxpr.invars[loop.shared[i]]))
+            }
+            self._cluster(block.address, "jaxpr", tuple(labels.block_lines(nested)), body.address)
+            drawn = self._nested(block, nested, Seen(without, given))
+            for i, k in enumerate(nested.operands):
+                if i in loop.shared:
+                    self._stands_for(ins[loop.shared[i]], block, i, drawn)
+                elif k is not None:
+                    self._scope.use(item.eqn.invars[k], drawn.ins[i], item.address, self._around)
+
+        return draw
+
+    def _cluster(
+        self, address: str, kind: ClusterKind, title: tuple[str, ...], parent: str | None
+    ) -> None:
+        eqn, item = self._item.eqn, self._item
+        ended = ("unfinished",) if taxpr.is_unfinished(eqn) else ()
+        ended = ("failed",) if taxpr.failure_of(eqn) else ended
+        tip, titled = self._tips.eqn(item.address, eqn), labels.titled(title, item.title)
+        self._canvas.clusters.append(
+            Cluster(address, kind, title, tip, parent, item.address, ended, titled=titled)
+        )
+
+    def _bare_node(self) -> None:
+        """Draw a node for operands and results that no nested jaxpr has.
+
+        Such as the index of a cond, which chooses a branch, or all operands of a scatter.
+        """
+        address, eqn, operands = self._item.address, self._item.eqn, self._bare_operands
+        lines = ("which?",) if self._chooses else tuple(labels.eqn_lines(eqn))
+        marks = ("choice",) if self._chooses else ()
+        tip, name = self._tips.eqn(address, eqn), operands_of(address)
+        self._canvas.add(Node(name, address, "eqn", lines, tip, self._outer, marks))
+        for k in operands:
+            if not self._chooses and taxpr.is_literal(eqn.invars[k]):
+                continue  # it stands in the label
+            head = Role("", str(k)) if len(operands) > 1 else None
+            self._scope.use(eqn.invars[k], name, address, self._outer, head)
+
+    def _bar(self) -> dict[int, _Operand]:
+        """Draw the operands of the branches of a choice, each one once. Returns them by number.
+
+        One operand alone leads into all branches by lines that do not cross, and needs no bar.
+        """
+        groups = shared_operands(self._item.blocks) if self._chooses else []
+        if sum(map(len, groups)) < 2:
+            return {}
+        names: dict[int, str] = {}
+        used: set[int] = set()
+        for block, nested in self._item.blocks:
+            for i, k in enumerate(nested.operands):
+                if k is None:
+                    continue
+                if block.jaxpr.invars[i] in block.flow.graph.used and k not in used:
+                    used.add(k)
+                    names[k] = block.names.ins[i]
+                names.setdefault(k, block.names.ins[i])
+        return {
+            k: _Operand(node, names[k])
+            for group in groups
+            for node in [self._operands(group, names, used)]
+            for k in group
+        }
+
+    def _operands(self, group: Sequence[int], names: Mapping[int, str], used: set[int]) -> str:
+        """Draw operands in one node. Returns its id."""
+        item, atoms = self._item, [self._item.eqn.invars[k] for k in group]
+        address, first = item.address, names[group[0]]
+        if len(group) == 1:
+            lines = labels.end_lines(first, "operand", atoms[0].aval)
+            origin = None if taxpr.is_literal(atoms[0]) else self._scope.origins.get(atoms[0])
+            address, marks = origin.value if origin else address, ("bar",)
+        else:
+            title = paths.shared_title([names[k] for k in group])
+            lines, marks = labels.bundle_lines(title, len(group)), ("bar", "many")
+        if used.isdisjoint(group):
+            lines, marks = labels.signed(lines, 1, ["unused"]), (*marks, "unused")
+        texts = [f"{names[k]} = {self._tips.value(item.eqn.invars[k])}" for k in group]
+        tip, name = short.tooltip([address, *texts]), operands_of(item.address, group[0])
+        node = Node(name, address, "input", tuple(lines), tip, self._outer, marks)
+        self._canvas.add(node, merging=len(group) > 1)
+        for atom in atoms:
+            self._scope.use(atom, name, item.address, self._outer)
+        return name
+
+    def _result(self, k: int) -> Origin:
+        """The origin of a result. If branches meet there, it gets a node."""
+        item = self._item
+        origins = [
+            self._ends[block.address].outs[j]
+            for block, nested in item.blocks
+            for j, result in enumerate(nested.results)
+            if result == k
+        ]
+        if k in self._bare_results:
+            return Origin(operands_of(item.address), "", "")
+        if len(origins) == 1:
+            return origins[0]
+        aval = short.aval_text(item.eqn.outvars[k].aval)
+        name = f"out {k}" if len(item.eqn.outvars) > 1 else "out"
+        address = item.address.value(k)
+        tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])
+        self._canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, self._outer))
+        for origin in origins:
+            tail = origin.tail.name if origin.tail else ""
+            self._canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)
+        return Origin(address, "", "")
+
+
+def _is_tagged(block: Block, i: int) -> bool:
+    """Whether a tag takes an input."""
+    graph = block.flow.graph
+    used = graph.used.get(block.jaxpr.invars[i], ())
+    return any(at < len(graph.eqns) and taxpr.is_tag(graph.eqns[at]) for at in used)
