@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.columns import in_columns, in_rows
-from taxpr_jupyter._layout.ends import box_of
+from taxpr_jupyter._layout.ends import Ends, box_of
 from taxpr_jupyter._layout.frame_dot import FrameDot
 from taxpr_jupyter._layout.frames import Frame, Framed
 from taxpr_jupyter._layout.geometry import Box, Curves, Point
 from taxpr_jupyter._layout.layout import Plan
+from taxpr_jupyter._layout.pair import Pair, pairs_of
+from taxpr_jupyter._layout.passes import put_side_by_side
 from taxpr_jupyter._layout.raw import Raw, moved, read
 from taxpr_jupyter._layout.sheet import LINE, Sheet, bordered, read_sheet
+from taxpr_jupyter._layout.turned import against
 from taxpr_jupyter._model.model import Picture
 
 _PAD = 4.0  # points around a picture
 _TITLE = 7.0  # points between the left border of a cluster and its title
 # Points: the size of a badge, and between it and the corner of its node, or the next one.
 _BADGE, _BADGE_IN = 9.0, 2.0
+_LONG = 2.5  # the longer side of a picture over the shorter one, with passes side by side
 _MOST = 5000  # layouts of frames that are kept
 
 
@@ -78,7 +83,17 @@ def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
         picture: The picture.
         kept: Layouts of frames. What is there already is not laid out again.
     """
-    framed = Framed(picture)
+    pairs = pairs_of(picture, Ends(picture))
+    layout = yield from _laid_out(picture, kept, pairs)
+    if layout is None:
+        layout = yield from _laid_out(picture, kept, [])
+    assert layout is not None, "all fits without pairs"
+    return layout
+
+
+def _laid_out(picture: Picture, kept: Kept, pairs: Sequence[Pair]) -> Plan[Layout | None]:
+    """The layout with these passes side by side; None if that does not fit."""
+    framed = Framed(picture, pairs)
     sheets: dict[str | None, Sheet] = {}
     waiting = list(framed.frames.values())
     while waiting:
@@ -86,6 +101,9 @@ def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
         waiting = [frame for frame in waiting if frame not in ready]  # by identity
         for frame in ready:
             _level(frame, sheets)
+            if frame.pair and not put_side_by_side(frame, framed, sheets):
+                return None
+        ready = [frame for frame in ready if not frame.pair]
         sizes = [{box_of(one.id): sheets[one.id].size for one in f.inner()} for f in ready]
         dots = [FrameDot(frame, known) for frame, known in zip(ready, sizes, strict=True)]
         raws = {dot.text: kept.get(dot.text) for dot in dots}
@@ -97,7 +115,8 @@ def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
             assert raw is not None, "it was laid out"
             kept.put(dot.text, raw)
             sheets[frame.id] = _finished(read_sheet(frame, dot, raw, known), frame)
-    return _joined(picture, framed, sheets)
+    shape = abs(math.log(sheets[None].height / sheets[None].width)) if pairs else 0.0
+    return _joined(picture, framed, sheets) if shape < math.log(_LONG) else None
 
 
 def _level(frame: Frame, sheets: Mapping[str | None, Sheet]) -> None:
@@ -111,7 +130,9 @@ def _level(frame: Frame, sheets: Mapping[str | None, Sheet]) -> None:
 
 
 def _finished(sheet: Sheet, frame: Frame) -> Sheet:
-    return bordered(in_rows(in_columns(sheet)), frame)
+    if frame.turned:
+        return against(bordered(against(sheet), frame))
+    return bordered(sheet if frame.passing else in_rows(in_columns(sheet)), frame)
 
 
 def _joined(picture: Picture, framed: Framed, sheets: Mapping[str | None, Sheet]) -> Layout:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from taxpr_jupyter._layout.pair import Pair
 from taxpr_jupyter._model.model import Edge, Picture
 
 UPWARDS = ("back", "write")  # kinds of edges that lead upwards
@@ -27,15 +29,23 @@ class Ends:
 
     Args:
         picture: The picture.
+        pairs: Its passes that are put side by side, each in a frame of their own.
 
     Attributes:
         nodes: The nodes by their ids.
-        parents: The cluster around each cluster; None for the whole picture.
+        parents: The frame around each frame; None for the whole picture.
     """
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, pairs: Sequence[Pair] = ()) -> None:
+        self._pairs = pairs
         self.nodes = {node.id: node for node in picture.nodes}
         self.parents = {cluster.id: cluster.parent for cluster in picture.clusters}
+        for pair in pairs:
+            self.parents |= {
+                pair.id: pair.parent,
+                pair.forward: pair.id,
+                pair.backward: pair.id,
+            }
         self._jaxprs = {cluster.id for cluster in picture.clusters if cluster.kind == "jaxpr"}
 
     def around(self, cluster: str | None) -> list[str | None]:
@@ -45,6 +55,15 @@ class Ends:
             cluster = self.parents[cluster]
             found.append(cluster)
         return found
+
+    def entered(self, edge: Edge) -> Pair | None:
+        """The pair whose backward pass an edge enters."""
+        for pair in self._pairs:
+            inner = self.around(self.nodes[edge.target].cluster)
+            if pair.backward in inner:
+                outer = self.around(self.nodes[edge.source].cluster)
+                return None if pair.backward in outer else pair
+        return None
 
     def jaxpr_of(self, node: str) -> str | None:
         """The cluster of the jaxpr in which a node is; None for the program's own."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.ends import UPWARDS, Ends
+from taxpr_jupyter._layout.pair import KEPT
 from taxpr_jupyter._model.model import Edge, Picture
 
-_KEPT = ("residual", "seed")  # kinds of edges that lead from the forward to the backward pass
 # The number of rows from which on an edge is far, and one of these kinds. The latter are far also
 # if they begin or end in a frame that does not hold both ends.
 _FAR = (9, 3)
@@ -32,7 +32,7 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
     """
     inside: dict[str | None, list[tuple[Edge, str, str]]] = {}
     for edge in picture.edges:
-        if edge.kind not in UPWARDS and edge.id not in bare:
+        if edge.kind not in UPWARDS and edge.id not in bare and not ends.entered(edge):
             frame, part, other = ends.common(edge)
             inside.setdefault(frame, []).append((edge, part, other))
     writes = [edge.id for edge in picture.edges if edge.kind == "write"]
@@ -45,7 +45,7 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
     for frame, edges in inside.items():
         rows = _rows([(part, other) for _, part, other in edges])
         for edge, part, other in edges:
-            kept = edge.kind in _KEPT
+            kept = edge.kind in KEPT
             given = uses[edge.source] * (ends.nodes[edge.source].kind in _GIVEN)
             crosses = part != edge.source or other != edge.target
             several = given > _MANY and edge.source in drawn and takes[edge.target] > 1

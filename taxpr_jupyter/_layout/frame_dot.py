@@ -161,15 +161,12 @@ class FrameDot:
             given = {"id": name}
             if self._ends_at(piece.target):
                 given["arrowhead"] = "normal"
-            if (
-                "" in (piece.source.part, piece.target.part)
-                and {
-                    piece.source.port,
-                    piece.target.port,
-                }
-                & frame.margins.keys()
-            ):
+            at_border = "" in (piece.source.part, piece.target.part)
+            source = frame.parts.get(piece.source.part)
+            if at_border and {piece.source.port, piece.target.port} & frame.margins.keys():
                 given["weight"] = "8"
+            elif isinstance(source, Frame) and source.pair:  # straight down from both passes
+                given["weight"] = "2"
             if piece in steps:
                 given["minlen"] = f"{steps[piece]}"
             ends = f"{self._end(piece.source, 1)} -> {self._end(piece.target, 0, piece.side)}"

@@ -1,20 +1,21 @@
 """Split a picture into frames, which are laid out one by one, and its edges into pieces.
 
-A frame is a cluster, or the whole picture. In the frame around it, it is a box with ports: values
-enter at its top border and leave at its bottom border. So an edge has a piece in each frame through
-which it goes. What leads upwards, such as a loop's carry to the next iteration, goes along the
-margin of a frame. An edge whose ends are far from each other is not drawn from end to end: at its
-target stands a twin of its source, with the source's name.
+A frame is a cluster, a pair of passes, or the whole picture. In the frame around it, it is a box
+with ports: values enter at its top border and leave at its bottom border. So an edge has a piece in
+each frame through which it goes. What leads upwards, such as a loop's carry to the next iteration,
+goes along the margin of a frame. An edge whose ends are far from each other is not drawn from end
+to end: at its target stands a twin of its source, with the source's name.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, port_of
 from taxpr_jupyter._layout.far import far_edges
+from taxpr_jupyter._layout.pair import Pair
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 
 _BESIDE = 8  # the most parts beside a node
@@ -70,7 +71,10 @@ class Frame:
     """What is laid out in one go.
 
     Attributes:
-        cluster: The cluster; None for the whole picture.
+        cluster: The cluster; None for the whole picture, and for a pair.
+        pair: The two passes that are side by side in it.
+        passing: Whether it is in one of two such passes: then it is not cut into columns.
+        turned: Whether it is in the backward one: then it is turned upside down in the end.
         parts: The nodes, frames and twins in it by their names, in program order. A twin is the
             text on it.
         pieces: The pieces of edges, each once.
@@ -84,6 +88,9 @@ class Frame:
     """
 
     cluster: Cluster | None
+    pair: Pair | None = None
+    passing: bool = False
+    turned: bool = False
     parts: dict[str, Node | Frame | str] = dataclasses.field(default_factory=dict)
     pieces: dict[Piece, None] = dataclasses.field(default_factory=dict)
     tops: dict[str, None] = dataclasses.field(default_factory=dict)
@@ -96,8 +103,9 @@ class Frame:
 
     @property
     def id(self) -> str | None:
-        """The id of its cluster; None for the whole picture."""
-        return self.cluster.id if self.cluster else None
+        """The id of its cluster, or pair; None for the whole picture."""
+        here = self.cluster or self.pair
+        return here.id if here else None
 
     def add(self, piece: Piece, text: int) -> None:
         """Add a piece with the length of its texts, and the port where it begins or ends."""
@@ -150,6 +158,7 @@ class Framed:
 
     Args:
         picture: The picture.
+        pairs: Its passes that are put side by side.
 
     Attributes:
         frames: The frames by the ids of their clusters, inner ones first.
@@ -157,12 +166,19 @@ class Framed:
         twins: For each far edge, by its id, the name of its twin.
     """
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, pairs: Sequence[Pair] = ()) -> None:
         self.ways: dict[str, list[Step]] = {}
         self.twins: dict[str, str] = {}
-        self._at = Ends(picture)
+        self._at = Ends(picture, pairs)
         frames: dict[str | None, Frame] = {None: Frame(None)}
-        frames |= {cluster.id: Frame(cluster) for cluster in picture.clusters}
+        pair_of = {one: pair for pair in pairs for one in (pair.forward, pair.backward)}
+        for cluster in picture.clusters:
+            if pair := pair_of.get(cluster.id):
+                frames.setdefault(pair.id, Frame(None, pair))
+            around = self._at.around(cluster.id)
+            turned = any(pair.backward in around for pair in pairs)
+            passing = turned or any(pair.forward in around for pair in pairs)
+            frames[cluster.id] = Frame(cluster, passing=passing, turned=turned)
         self.frames = dict(reversed(frames.items()))
         self._put_parts(picture)
         heads: dict[str, list[str]] = {}
@@ -172,8 +188,8 @@ class Framed:
         again = {node.id for node in picture.nodes if "again" in node.marks}
         bare = {one.id for one in picture.edges if one.target in again and one.into is None}
         far, order = far_edges(picture, self._at, bare)
-        for name, pairs in order.items():
-            self.frames[name].order = pairs
+        for name, ordered in order.items():
+            self.frames[name].order = ordered
         together: dict[tuple[str | None, str | None], list[Step]] = {}
         for edge in picture.edges:
             sides = _SIDES.get(len(heads.get(edge.target, ())))
@@ -185,6 +201,11 @@ class Framed:
                 if around not in together:
                     together[around] = list(self._way(edge, side))
                 self.ways[edge.id] = together[around]
+            elif pair := self._at.entered(edge):
+                self.ways[edge.id] = [self._twin(edge, side)]
+                source, above, target, _ = self._at.of(edge)
+                if pair.forward in self._at.around(above):
+                    pair.rungs[edge.id] = Piece(source, target)
             elif edge.id in far:
                 self.ways[edge.id] = [self._twin(edge, side)]
             else:
@@ -214,8 +235,15 @@ class Framed:
         at, above, target, below = self._at.of(edge)
         outer, inner = self._at.around(above), self._at.around(below)
         common = next(frame for frame in outer if frame in inner)
-        port = port_of(edge)
-        for frame in outer[: outer.index(common)]:
+        port, ahead = port_of(edge), outer[: outer.index(common)]
+        for k, frame in enumerate(ahead):
+            pair = self.frames[frame].pair
+            if pair and pair.backward in ahead:  # out of a pass that leads upwards: at its side
+                port, ahead = f"{edge.into or edge.target}|aside", ahead[k + 1 :]
+                yield Step(frame, Piece(at, End("", port)))
+                at = End(box_of(frame), port)
+                break
+        for frame in ahead:
             yield Step(frame, Piece(at, End("", port)))
             at = End(box_of(frame), port)
         if edge.kind in UPWARDS:
@@ -225,8 +253,8 @@ class Framed:
             if edge.kind == "back":
                 self.frames[common].leftmost |= dict.fromkeys((at.part, target.part))
             at = End("", margin)
-        ahead = list(reversed(inner[: inner.index(common)]))
-        for frame, parent in zip(ahead, [common, *ahead], strict=False):
+        below_it = list(reversed(inner[: inner.index(common)]))
+        for frame, parent in zip(below_it, [common, *below_it], strict=False):
             yield Step(parent, Piece(at, End(box_of(frame), port)))
             at = End("", port)
         yield Step(below, Piece(at, target, side))

@@ -165,6 +165,12 @@ def _short(
     small = boxes[one.part]
     its = (small[0] if one.right else small[2]), (small[1] + small[3]) / 2
     start, end = (ours, its) if one.piece.source.part == main else (its, ours)
+    near, tip = arrow(start, end)
+    return straight(start, near), tip
+
+
+def arrow(start: Point, end: Point) -> tuple[Point, Sequence[Point]]:
+    """Where a straight line ends, and the tip of an arrow from there to its end."""
     length = math.dist(start, end) or 1.0
     across, down = (end[0] - start[0]) / length, (end[1] - start[1]) / length
     near = end[0] - across * _TIP[0], end[1] - down * _TIP[0]
@@ -174,7 +180,7 @@ def _short(
         end,
         (near[0] - wide[0], near[1] - wide[1]),
     ]
-    return straight(start, near), [*tip, tip[0]]
+    return near, [*tip, tip[0]]
 
 
 def _body(box: Box, size: tuple[float, float], look: theme.Look) -> Box:

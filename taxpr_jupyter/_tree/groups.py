@@ -64,8 +64,10 @@ class Groups:
         for (name, what), items in self._made.items():
             forward = self._made.get(("forward", what))
             if name == "backward" and forward:
-                for item in items:
-                    item.pair = forward[0].address
+                # The backward pass goes through what repeats itself from its end.
+                alike = forward[::-1] if len(forward) == len(items) else forward[:1] * len(items)
+                for item, partner in zip(items, alike, strict=True):
+                    item.pair = partner.address
         return made
 
     # --- passes -----------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ import jax.numpy as jnp
 import pytest
 from documented_programs import PROGRAMS as DOCUMENTED
 from drawn_programs import PROGRAMS
+from made_pictures import chain, edge, laid_out, node, picture
 from picture_quality import measured
+from real_programs import PROGRAMS as REAL
 
 import taxpr
 from taxpr import trace
@@ -22,34 +24,10 @@ from taxpr_jupyter._layout.arranged import Kept, arranged
 from taxpr_jupyter._layout.geometry import meet
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import Cluster, Edge, Node
+from taxpr_jupyter._model.model import Cluster
 from taxpr_jupyter._svg.titles import Titles
 
 LONG = [f"n{k}" for k in range(40)]
-
-
-def node(name, cluster=None, kind="eqn"):
-    return Node(name, name, kind, (name,), "", cluster)
-
-
-def edge(source, target, kind="value", **more):
-    return Edge(f"{source}->{target}", source, target, kind, **more)
-
-
-def chain(names):
-    return [edge(a, b) for a, b in itertools.pairwise(names)]
-
-
-def picture(nodes, edges, clusters=()):
-    found = draw(jnp.sin, 1.0).picture
-    parts = {"nodes": tuple(nodes), "edges": tuple(edges), "clusters": tuple(clusters)}
-    return dataclasses.replace(found, **parts)
-
-
-def laid_out(drawn, kept=None):
-    found = lay_out(lambda: arranged(drawn, kept or Kept()))
-    assert found.layout, found.note
-    return found.layout
 
 
 def asked(drawn, kept):
@@ -277,7 +255,9 @@ class TestWays:
         assert 1 < len(rows) < 9
 
     def test_what_the_forward_pass_keeps_has_a_twin_beside_its_use(self):
-        drawn = draw(PROGRAMS["mlp_step"]()).picture
+        fn, args = REAL["rnn_by_scan"]()
+        drawing = draw(fn, *args)
+        drawn = drawing.picture
         layout = laid_out(drawn)
         kept = [one for one in drawn.edges if one.kind in ("residual", "seed")]
         assert {one.id for one in kept} <= layout.twins.keys()
@@ -285,8 +265,8 @@ class TestWays:
         for one in kept:
             box, text = layout.twins[one.id]
             assert names[one.source].startswith(text.rstrip("…"))
-            assert layout.nodes[one.target][0] - box[2] < 40
-        twins = re.findall(r'data-twin="([^"]*)"', draw(PROGRAMS["mlp_step"]()).svg())
+            assert 0 < layout.nodes[one.target][0] - box[2] < 120
+        twins = re.findall(r'data-twin="([^"]*)"', drawing.svg())
         assert {one.source for one in kept} <= set(twins)
 
     def test_what_is_given_leads_into_the_first_frame_that_uses_it_and_is_named_in_others(self):

@@ -57,7 +57,10 @@ def elements(svg, kind):
 
 
 def canonical(svg):
-    """All but coordinates, and but what depends on them: which texts of edges have a place."""
+    """All but coordinates, and but what depends on them.
+
+    That is which texts of edges have a place, and which of the values that are kept have a twin.
+    """
     root = ElementTree.fromstring(svg)
     for badge in [g for g in root.iter(f"{NS}g") if "badge" in (g.get("class") or "").split()]:
         for text in badge.findall(f"{NS}text"):
@@ -67,6 +70,10 @@ def canonical(svg):
         title = edge.find(f"{NS}title")
         lines = [] if title is None else (title.text or "").split("\n")
         told = [line.partition(": ")[2] for line in lines if line.startswith("at its ")]
+        if {"residual", "seed"} & set((edge.get("class") or "").split()):
+            edge.set("class", (edge.get("class") or "").removesuffix(" far"))
+            for twin in edge.findall(f"{NS}g"):
+                edge.remove(twin)
         edge.set("data-texts", repr(sorted([*told, *(text.text or "" for text in texts)])))
         for text in texts:
             edge.remove(text)

@@ -1,0 +1,70 @@
+"""Find the frames of a forward pass and of its backward pass that are drawn side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from taxpr_jupyter._model.model import Node, Picture
+
+if TYPE_CHECKING:
+    from taxpr_jupyter._layout.ends import Ends
+    from taxpr_jupyter._layout.frames import Piece
+
+KEPT = ("residual", "seed")  # kinds of edges that lead from the forward to the backward pass
+
+
+@dataclasses.dataclass(eq=False)
+class Pair:
+    """A forward pass and its backward pass, which are one part of the frame around them.
+
+    Attributes:
+        forward: The id of the cluster of the first.
+        backward: The id of the cluster of the second.
+        parent: The id of the cluster around both; None for the whole picture.
+        partners: Nodes of both, by their ids, that belong to one statement.
+        rungs: What may be drawn from the one to the other, by the ids of edges.
+    """
+
+    forward: str
+    backward: str
+    parent: str | None
+    partners: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
+    rungs: dict[str, Piece] = dataclasses.field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The id of the frame of both."""
+        return f"{self.forward}&{self.backward}"
+
+
+def pairs_of(picture: Picture, ends: Ends) -> list[Pair]:
+    """The pairs of a picture; none in another one.
+
+    Args:
+        picture: The picture.
+        ends: The ends of its edges.
+    """
+    groups = {cluster.id: cluster for cluster in picture.clusters if cluster.kind == "group"}
+    kept = Counter(ends.common(edge)[1:] for edge in picture.edges if edge.kind in KEPT)
+    # Lines that end at the border of a pass have no place between the two.
+    barred = {edge.into for edge in picture.edges}
+    barred |= {edge.out_of for edge in picture.edges if edge.kind == "write"}
+    found: list[Pair] = []
+    taken: set[str | None] = set()
+    for (part, other), _ in kept.most_common():
+        forward, backward = part[1:], other[1:]
+        if not {forward, backward} <= groups.keys() - barred - taken:
+            continue
+        marks = ["backward" in groups[one].marks for one in (forward, backward)]
+        if marks == [False, True] and taken.isdisjoint(ends.around(forward)):
+            found.append(Pair(forward, backward, groups[forward].parent))
+            taken |= {forward, backward}
+    for pair in found:
+        for node in picture.nodes:
+            if node.pair and pair.backward in ends.around(node.cluster):
+                partner = picture.element_of(node.pair)
+                if isinstance(partner, Node) and pair.forward in ends.around(partner.cluster):
+                    pair.partners[partner.id, node.id] = None
+    return found
