@@ -119,11 +119,18 @@ class Annotator:
         self._facts = facts
         self._known: dict[str, _Known] = {}
         self._root = root
+        self._batched: dict[str | None, frozenset[Trait]] = {None: frozenset()}
         self._block(root, 1)  # fills `_known`
 
     def clusters(self, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
-        """The clusters with their costs."""
-        return tuple(self._cluster(cluster) for cluster in clusters)
+        """The clusters, outer ones first, with their costs. To be called before `nodes`."""
+        made: list[Cluster] = []
+        for cluster in clusters:
+            made.append(self._cluster(cluster))
+            known = self._known.get(cluster.address, _Known())
+            batched = {trait for trait in known.traits if trait.mark == "batched"}
+            self._batched[cluster.id] = self._batched[cluster.parent] | batched
+        return tuple(made)
 
     def nodes(
         self, nodes: Iterable[Node], heat: HeatKind | None
@@ -186,7 +193,7 @@ class Annotator:
         words = [trait.words for trait in known.traits]
         return replace(
             cluster,
-            lines=_signed(cluster, known.traits),
+            lines=_signed(cluster, self._new(known, cluster.parent)),
             tooltip=_joined(cluster.tooltip, (*words, *known.lines)),
             cost=known.lines,
         )
@@ -200,11 +207,15 @@ class Annotator:
             return node
         return replace(
             node,
-            lines=_signed(node, known.traits),
+            lines=_signed(node, self._new(known, node.cluster)),
             tooltip=_joined(node.tooltip, (*(t.words for t in known.traits), *known.lines)),
             marks=(*node.marks, *dict.fromkeys(trait.mark for trait in known.traits)),
             cost=known.lines,
         )
+
+    def _new(self, known: _Known, cluster: str | None) -> list[Trait]:
+        """The traits that the cluster around it does not say already."""
+        return [trait for trait in known.traits if trait not in self._batched[cluster]]
 
     def _warmth(self, node: Node, heat: HeatKind) -> int | None:
         """The number that a node is coloured by; None if it has none, or that is unknown."""

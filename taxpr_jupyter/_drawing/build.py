@@ -155,12 +155,13 @@ class Builder:
         self, fold: Fold, drawing: Drawing, counts: Counts, heat: HeatKind | None
     ) -> Picture:
         annotator = Annotator(fold.root, self._facts)
+        clusters = annotator.clusters(drawing.canvas.clusters)
         nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
         return Picture(
             name=visible(self.program.name),
             nodes=nodes,
             edges=tuple(drawing.canvas.edges),
-            clusters=annotator.clusters(drawing.canvas.clusters),
+            clusters=clusters,
             counts=counts,
             unfolded=frozenset(drawing.unfolded),
             foldable=frozenset(drawing.foldable),

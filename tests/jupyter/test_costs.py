@@ -360,6 +360,22 @@ def test_batched_equations_are_marked():
     assert nodes["1:add"].marks == ()
 
 
+def test_a_batched_frame_says_so_once():
+    def fn(x):
+        for _ in range(20):
+            x = jnp.sin(x) * jnp.cos(x)
+        return x
+
+    program = taxpr.trace(jax.vmap(fn))(X)
+    picture = build_picture(program, build_picture(program).foldable)
+    said = ["[vmap]" in one.lines[0] for one in picture.clusters]
+    assert said == [one.parent is None for one in picture.clusters]
+    inside = [node for node in picture.nodes if node.cluster is not None]
+    assert inside
+    assert not [node for node in inside if "[vmap]" in " ".join(node.lines)]
+    assert all("batched" in node.marks and "by vmap" in node.tooltip for node in inside)
+
+
 def test_signs_stand_at_the_end_of_a_title_of_two_lines():
     def each(image):
         of_the_darkest_of_the_images = jnp.minimum(image, 1.0)
