@@ -23,7 +23,7 @@ def nodes(scope: Scope, block: Block, item: Item, node: str) -> Sequence[str]:
     if sum(map(is_one, item.eqn.invars)) > 1:  # one of them is no derivative
         return []
     # Each branch takes it: mark only the first one.
-    return [use.node for use in scope.uses if use.item == item.address and is_one(use.atom)][:1]
+    return [use.node for use in scope.literals if use.item == item.address and is_one(use.atom)][:1]
 
 
 def draw(canvas: Canvas, scope: Scope) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -84,30 +84,30 @@ class Canvas:
         early = scope.early_outs([n.id for n in self._merging.values() if n.kind == "output"])
         # The values that a stub stands for: names, and lines of its tooltip.
         names: dict[tuple[str, str], dict[str, str]] = {}
-        for index in sorted(far | early):
-            use, origin = scope.uses[index], scope.sources[index]
-            assert origin is not None, "it is no literal"
-            name, tip = origin.name, origin.tooltip
-            if index in early:
-                name, tip = use.name, _named(use, origin)
-            names.setdefault((origin.node, use.node), {})[name] = tip
+        for (source, target, *_), uses in scope.bundles.items():
+            known = names.setdefault((source, target), {})
+            for index in uses if uses[0] in far else [one for one in uses if one in early]:
+                use, origin = scope.uses[index], scope.sources[index]
+                if index in early:
+                    known[use.name] = _named(use, origin)
+                else:
+                    known[origin.name] = origin.tooltip
         merged: dict[tuple[str, str], list[_Part]] = {}
         single: dict[tuple[str, str], list[_Part]] = {}
         literals: dict[str, list[Use]] = {}
         merging = self._merging
-        for index, (use, origin) in enumerate(zip(scope.uses, scope.sources, strict=True)):
-            if origin is None:
-                literals.setdefault(use.node, []).append(use)
-                continue
+        for use in scope.literals:
+            literals.setdefault(use.node, []).append(use)
+        for uses in self._alike(scope, far, early, names):
+            parts = [_Part(scope.sources[index], scope.uses[index]) for index in uses]
+            origin, use = parts[0]
             source, target = origin.node, use.node
-            if index in early:
+            if uses[0] in early:
                 target = self._output_stub(origin, use, names[source, target])
-            if index in far:
+            if uses[0] in far:
                 source = self._stub(origin, use, names[source, use.node])
-            if source in merging or target in merging:
-                merged.setdefault((source, target), []).append(_Part(origin, use))
-            else:
-                single.setdefault((source, target), []).append(_Part(origin, use))
+            found = merged if source in merging or target in merging else single
+            found.setdefault((source, target), []).extend(parts)
         for ends, parts in single.items():
             if len(parts) < _MANY_ALIKE:
                 for part in parts:
@@ -120,6 +120,26 @@ class Canvas:
         for (source, target), parts in merged.items():
             if (source, target) not in bundled:
                 self._merged(parts, source, target)
+
+    def _alike(
+        self,
+        scope: Scope,
+        far: Set[int],
+        early: Set[int],
+        names: Mapping[tuple[str, str], Mapping[str, str]],
+    ) -> list[list[int]]:
+        """The uses of variables in program order, those with the same edge together.
+
+        Not all of these: it is for bundles, which have thousands.
+        """
+        found: list[list[int]] = []
+        for (source, target, *_), uses in scope.bundles.items():
+            alike = source in self._merging and target in self._merging
+            if uses[0] in far:  # else each has a stub of its own
+                alike = alike and len(names[source, target]) > 1
+            alike = alike and early.isdisjoint(uses)
+            found += [uses] if alike else [[index] for index in uses]
+        return sorted(found)
 
     def _residuals(self, merged: Mapping[tuple[str, str], list[_Part]]) -> set[tuple[str, str]]:
         """Draw residuals from many nodes of one cluster to the same node as one edge.

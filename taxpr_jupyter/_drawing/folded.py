@@ -1,12 +1,13 @@
 """What a closed group or bundle of inputs shows, written once for all drawings of a program."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import taxpr
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.liveness import Ends
 from taxpr_jupyter._analysis.sizes import Size
-from taxpr_jupyter._drawing.scope import Origin
+from taxpr_jupyter._drawing.scope import Origin, Use
 from taxpr_jupyter._model.model import Node, NodeKind
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
@@ -37,6 +38,7 @@ class Folded:
     def __init__(self, tips: short.Tooltips) -> None:
         self.tips = tips
         self._groups: ByIdentity[Group] = ByIdentity()
+        self._uses: dict[str | None, ByIdentity[Sequence[Use]]] = {}
         self._inputs: ByIdentity[Sequence[Origin]] = ByIdentity()
 
     def group(self, item: Item, size: Size, ends: Ends) -> Group:
@@ -48,11 +50,34 @@ class Folded:
             else:
                 lines = labels.group_lines(item, size, ends.results)
             outs = {
-                var: Origin(item.address, value, self.tips.value(var)) for value, var in ends.outs
+                var: Origin(item.address, value, self.tips.value(var), by=item.address)
+                for value, var in ends.outs
             }
             return Group(tuple(lines), short.tooltip([item.address, *lines]), outs)
 
         return self._groups.of(item, written)
+
+    def uses(
+        self, item: Item, ins: Iterable[Any], outs: Container[Any], cluster: str | None
+    ) -> Sequence[Use]:
+        """The uses by a closed group that takes and gives these variables, in this cluster."""
+
+        def written(item: Item) -> Sequence[Use]:
+            tagged = {
+                var: atom
+                for tag in item.tags
+                for atom, var in zip(tag.eqn.invars, tag.eqn.outvars, strict=True)
+            }
+            used: list[Use] = []
+            for atom in ins:
+                before = atom
+                while before in tagged and not taxpr.is_literal(tagged[before]):
+                    before = tagged[before]
+                if before not in outs:
+                    used.append(Use(atom, item.address, item.address, cluster))
+            return used
+
+        return self._uses.setdefault(cluster, ByIdentity()).of(item, written)
 
     def inputs(self, block: Block, end: End, node: Node) -> Sequence[Origin]:
         """The origins of inputs that share a node, or of one."""

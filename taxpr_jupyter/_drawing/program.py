@@ -172,12 +172,12 @@ class Drawing:
         tagged = scope.tagged(eqn) if kind in ("tag", "injected") else []
         if tagged:
             self.canvas.add(replace(node, on=tagged[-1].node))
-            for k, (atom, var) in enumerate(zip(eqn.invars, eqn.outvars, strict=True)):
+            for k, var in enumerate(eqn.outvars):
                 shown, name = self.tips.value(var), tagged[k].name
                 shown = f"{name} = {shown}" if name else shown
                 made = tagged[k].made or tagged[k].value
                 origin = tagged[k]._replace(value=address.value(k), tooltip=shown, made=made)
-                scope.hand_on(atom, var, origin)
+                scope.define(var, origin, origin.by)  # what makes the value
             return
         # All values from one node to a folded equation share an edge.
         self.canvas.add(node, merging=kind == "hop")
@@ -222,19 +222,8 @@ class Drawing:
             titled=labels.titled(lines, item.title),
         )
         self.canvas.add(node, merging=True)
-        tagged = {
-            var: atom
-            for tag in item.tags
-            for atom, var in zip(tag.eqn.invars, tag.eqn.outvars, strict=True)
-        }
-        for atom in filter(scope.wants, ends.ins):
-            before = atom
-            while before in tagged and not taxpr.is_literal(tagged[before]):
-                before = tagged[before]
-            if before not in outs:
-                scope.use(atom, address, address, cluster)
-        for var, origin in outs.items():
-            scope.define(var, origin, address)
+        scope.use_all(self._folded.uses(item, ends.ins, outs, cluster))
+        scope.define_all(outs)
         self._items(scope, block, item.tags, cluster)
 
 

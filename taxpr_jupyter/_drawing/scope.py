@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ class Origin(NamedTuple):
         stub: The node to draw again next to a far use; None if it is not drawn again.
         name: The name of an input; "" for other values.
         made: The address that a tagged value has without its tags; "" of others.
+        by: The equation or group that makes it; "" for inputs and constants.
     """
 
     node: str
@@ -36,6 +37,7 @@ class Origin(NamedTuple):
     stub: Node | None = None
     name: str = ""
     made: str = ""
+    by: str = ""
 
 
 class Use(NamedTuple):
@@ -64,16 +66,17 @@ class Scope:
 
     Attributes:
         origins: The origin of each variable.
-        uses: All uses, in program order.
+        uses: All uses of variables, in program order.
+        literals: All uses of literals, in program order.
         turn: The ids of the nodes where a forward pass ends and its backward pass begins.
         repeated: The ids of nodes that have a stub at each use, as they are not drawn themselves.
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
+    literals: list[Use] = field(default_factory=list)
     turn: list[str] = field(default_factory=list)
     repeated: set[str] = field(default_factory=set)
-    _made_by: dict[Any, str] = field(default_factory=dict)
 
     def wants(self, var: Any) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""
@@ -83,19 +86,13 @@ class Scope:
     def define(self, var: Any, origin: Origin, item: str = "") -> None:
         """Register the origin of a variable, and the equation or group that makes it, if any."""
         if origin.node and self.wants(var):
-            self.origins[var] = origin
-            if item:
-                self._made_by[var] = item
+            self.origins[var] = origin if origin.by == item else origin._replace(by=item)
 
     def tagged(self, tag: Any) -> list[Origin]:
         """The origins of what a tag hands on; none where one is a literal, or is not drawn."""
         known = [None if taxpr.is_literal(a) else self.origins.get(a) for a in tag.invars]
         origins = [origin for origin in known if origin]
         return origins if len(origins) == len(known) else []
-
-    def hand_on(self, atom: Any, var: Any, origin: Origin) -> None:
-        """Register the origin of a tagged value: made by what makes the value."""
-        self.define(var, origin, self._made_by.get(atom, ""))
 
     def use(
         self,
@@ -107,42 +104,61 @@ class Scope:
         name: str = "",
     ) -> None:
         """Register a use of a value."""
-        if taxpr.is_literal(atom) or self.wants(atom):
-            self.uses.append(Use(atom, node, item, cluster, head, name))
+        is_literal = taxpr.is_literal(atom)
+        if is_literal or self.wants(atom):
+            uses = self.literals if is_literal else self.uses
+            uses.append(Use(atom, node, item, cluster, head, name))
 
-    def maker(self, use: Use) -> str | None:
-        """The equation or group that makes a used value; None for inputs, constants, literals."""
-        return None if taxpr.is_literal(use.atom) else self._made_by.get(use.atom)
+    def use_all(self, uses: Sequence[Use]) -> None:
+        """Register several uses of variables."""
+        self.uses += uses
+
+    def define_all(self, origins: Mapping[Any, Origin]) -> None:
+        """Register the origins of several variables."""
+        self.origins.update(origins)
 
     @functools.cached_property
-    def sources(self) -> Sequence[Origin | None]:
-        """The origin of each used value, once all uses are there; None of literals."""
-        literal, origins = taxpr.is_literal, self.origins
-        return [None if literal(use.atom) else origins[use.atom] for use in self.uses]
+    def sources(self) -> Sequence[Origin]:
+        """The origin of each used variable, once all uses are there."""
+        origins = self.origins
+        return [origins[use.atom] for use in self.uses]
+
+    @functools.cached_property
+    def bundles(self) -> Mapping[tuple[str, str, str, str], list[int]]:
+        """The uses with the same ends, as indices into `uses`.
+
+        By `Origin.node`, `Use.node`, `Origin.by` and `Use.item`: groups may use thousands of values
+        of one node.
+        """
+        found: dict[tuple[str, str, str, str], list[int]] = {}
+        for index, (use, origin) in enumerate(zip(self.uses, self.sources, strict=True)):
+            ends = origin.node, use.node, origin.by, use.item
+            found.setdefault(ends, []).append(index)
+        return found
 
     def far_uses(self) -> set[int]:
         """The uses of inputs and constants that get a stub, as indices into `uses`."""
         steps = self._steps
-        by_node: dict[str, list[tuple[int, int]]] = {}  # each with its step
-        for index, (use, origin) in enumerate(zip(self.uses, self.sources, strict=True)):
-            if origin is not None and origin.stub is not None:
-                by_node.setdefault(origin.node, []).append((steps[use.item], index))
+        by_node: dict[str, list[tuple[int, list[int]]]] = {}  # each with its step
+        for (node, _, _, item), uses in self.bundles.items():
+            if self.sources[uses[0]].stub is not None:
+                by_node.setdefault(node, []).append((steps[item], uses))
         far: set[int] = set()
-        for node, uses in by_node.items():
-            first = -_FAR if node in self.repeated else min(uses)[0]
-            far.update(index for step, index in uses if step > first + _FAR)
+        for node, bundles in by_node.items():
+            first = -_FAR if node in self.repeated else min(step for step, _ in bundles)
+            far.update(*(uses for step, uses in bundles if step > first + _FAR))
         return far
 
     def early_outs(self, bundles: Collection[str]) -> set[int]:
         """The uses by bundles of outputs that get a stub: of values made long before the last."""
-        found: dict[str, dict[int, int]] = {}
-        for index, (use, maker) in enumerate(zip(self.uses, self._makers, strict=True)):
-            if use.node in bundles and maker is not None:
-                found.setdefault(use.node, {})[index] = self._steps.get(maker, 0)
+        found: dict[str, list[tuple[int, list[int]]]] = {}
+        for (_, node, maker, _), uses in self.bundles.items():
+            if node in bundles and maker:
+                found.setdefault(node, []).append((self._steps.get(maker, 0), uses))
         early: set[int] = set()
-        for steps in found.values():
-            last = max(steps.values())
-            early.update(index for index, step in steps.items() if step < last - _FAR)
+        for made in found.values():
+            last = max(step for step, _ in made)
+            early.update(*(uses for step, uses in made if step < last - _FAR))
         return early
 
     @functools.cached_property
@@ -151,19 +167,14 @@ class Scope:
 
         The latest, as Graphviz puts an equation that only prepares an operand next to its use.
         """
-        earliest: dict[str, int] = {}
-        ends = zip((use.item for use in self.uses), self._makers, strict=True)
-        pairs = list(dict.fromkeys(ends))  # in program order: a maker is known
+        earliest = {use.item: 1 for use in self.literals}
+        # In program order: a maker is known.
+        pairs = list(dict.fromkeys((item, maker) for _, _, maker, item in self.bundles))
         for item, maker in pairs:
             step = 1 + earliest.get(maker, 0) if maker else 1
             earliest[item] = max(step, earliest.get(item, 0))
         latest = dict.fromkeys(earliest, max(earliest.values(), default=0))
         for item, maker in reversed(pairs):
-            if maker is not None and maker in latest:
+            if maker in latest:
                 latest[maker] = min(latest[maker], latest[item] - 1)
         return latest
-
-    @functools.cached_property
-    def _makers(self) -> Sequence[str | None]:
-        """The maker of each used value."""
-        return list(map(self.maker, self.uses))

@@ -14,7 +14,7 @@ from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import Drawing
-from taxpr_jupyter._drawing.scope import Origin, Scope
+from taxpr_jupyter._drawing.scope import Origin, Scope, Use
 from taxpr_jupyter._model.model import EdgeKind, Marked
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, End, Item
@@ -57,15 +57,18 @@ class PartScope(Scope):
     def wants(self, var: Any) -> bool:
         return var in self._wanted
 
+    def use_all(self, uses: Sequence[Use]) -> None:
+        super().use_all([use for use in uses if self.wants(use.atom)])
+
+    def define_all(self, origins: Mapping[Any, Origin]) -> None:
+        super().define_all({var: one for var, one in origins.items() if self.wants(var)})
+
     def far_uses(self) -> set[int]:
         """Also uses of the node of a bundle of inputs, as only few of these are used here."""
         few = {
             index
             for index, (use, origin) in enumerate(zip(self.uses, self.sources, strict=True))
-            if use.item in self._inside
-            and origin is not None
-            and origin.stub is not None
-            and origin.node in self._many
+            if use.item in self._inside and origin.stub is not None and origin.node in self._many
         }
         return super().far_uses() | few
 
@@ -73,8 +76,9 @@ class PartScope(Scope):
         """Also uses by the node of a bundle of outputs."""
         few = {
             index
-            for index, use in enumerate(self.uses)
-            if use.node in bundles and self.maker(use) in self._inside
+            for (_, node, maker, _), uses in self.bundles.items()
+            if node in bundles and maker in self._inside
+            for index in uses
         }
         return super().early_outs(bundles) | few
 
@@ -83,7 +87,7 @@ class PartCanvas(Canvas):
     """A canvas that leaves out edges from values that are not drawn."""
 
     def connect(self, scope: Scope) -> None:
-        scope.uses = [u for u in scope.uses if taxpr.is_literal(u.atom) or u.atom in scope.origins]
+        scope.uses = [use for use in scope.uses if use.atom in scope.origins]
         super().connect(scope)
 
     def edge(self, source: str, target: str, kind: EdgeKind = "value", **more: Any) -> None:
