@@ -8,8 +8,7 @@ else it has a twin. Gradients leave at the right, and go down along the margin t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.aligned import Sheets, Side, align
 from taxpr_jupyter._layout.ends import box_of
@@ -93,14 +92,6 @@ def _through(frame: Frame, forward: Sheet, box: Box, sheet: Sheet) -> None:
             sheet.curves[piece] = straight((x, box[3]), (x, sheet.height))
 
 
-class _Way(NamedTuple):
-    """A way that a line may take: the less it costs, the better, then the first one."""
-
-    cost: int
-    number: int
-    corners: Sequence[Point]
-
-
 class _Room:
     """What is in the way of lines between both passes."""
 
@@ -122,10 +113,11 @@ class _Room:
         """
         own = self._gone.union(own)
         parts = [around(pair) for pair in itertools.pairwise(corners)]
+        wide, bounds = [grown(part, 2.5, 2.5) for part in parts], grown(around(corners), 2.5, 2.5)
         over = sum(
-            any(meet(grown(part, 2.5, 2.5), box) for part in parts)
+            any(meet(part, box) for part in wide)
             for name, box in self._solid.items()
-            if name not in own
+            if meet(bounds, box) and name not in own
         )
         crossed = {
             number
@@ -134,15 +126,27 @@ class _Room:
             if own.isdisjoint((self._pieces[number].source.part, self._pieces[number].target.part))
         }
         near = sum(
-            any(meet(grown(one, 1.5, 1.5), part) for one in drawn for part in parts)
+            any(meet(one, part) for one in drawn for part in parts)
             for name, drawn in self._drawn
             if name not in own
         )
         return _BOX * over + len(crossed) + near
 
+    def best(
+        self, ways: Iterable[Sequence[Point]], own: Collection[str]
+    ) -> tuple[int, Sequence[Point]]:
+        """What the cheapest of some ways costs, and its corners; the first one of several."""
+        found: list[tuple[int, Sequence[Point]]] = []
+        for way in ways:
+            found.append((self.cost(way, own), way))
+            if found[-1][0] == 0:
+                break
+        return min(found, key=lambda one: one[0])
+
     def draw(self, corners: Sequence[Point], name: str = "", twin: str = "") -> None:
         """Remember a line that was drawn, by a name, and instead of a twin."""
-        self._drawn.append((name, [around(pair) for pair in itertools.pairwise(corners)]))
+        parts = [grown(around(pair), 1.5, 1.5) for pair in itertools.pairwise(corners)]
+        self._drawn.append((name, parts))
         self._gone |= {twin} - {""}
 
 
@@ -152,16 +156,13 @@ def _draw_rungs(pair: Pair, framed: Framed, room: _Room, sheet: Sheet) -> None:
     for edge, piece in pair.rungs.items():
         twin = framed.twins[edge]
         own = piece.source.part, piece.target.part, twin
-        ways = [
-            _Way(room.cost(corners, own), k, corners)
-            for k, corners in enumerate(_across(room.boxes, piece, twin, ours[2]))
-        ]
-        best = min(ways, default=None)
-        if best and best.cost == 0:
-            near, tip = arrow(*best.corners[-2:])
-            sheet.curves[piece] = bent([*best.corners[:-1], near])
+        ways = _across(room.boxes, piece, twin, ours[2])
+        corners = next((way for way in ways if room.cost(way, own) == 0), None)
+        if corners:
+            near, tip = arrow(*corners[-2:])
+            sheet.curves[piece] = bent([*corners[:-1], near])
             sheet.tips[piece] = tip
-            room.draw(best.corners, twin=twin)
+            room.draw(corners, twin=twin)
             framed.ways[edge] = [Step(pair.id, piece)]
             del framed.twins[edge]
 
@@ -199,14 +200,10 @@ def _draw_exits(frame: Frame, room: _Room, sheet: Sheet) -> bool:
         sheet.bottoms[port] = right
         for piece in exits[port]:
             own = piece.source.part, port
-            ways = [
-                _Way(room.cost(corners, own), k, corners)
-                for k, corners in enumerate(_aside(room.boxes[own[0]], right, sheet.height))
-            ]
-            best = min(ways)
-            worst = max(worst, best.cost)
-            sheet.curves[piece] = bent(best.corners)
-            room.draw(best.corners, port)
+            cost, corners = room.best(_aside(room.boxes[own[0]], right, sheet.height), own)
+            worst = max(worst, cost)
+            sheet.curves[piece] = bent(corners)
+            room.draw(corners, port)
         right += _RAIL
     sheet.width = right if exits else sheet.width
     return worst < _BOX

@@ -331,7 +331,9 @@ class Picture:
 
 def _numbered(address: str) -> str:
     """The address with the equation's number only; of a group, that of its first equation."""
-    if row := row_of(address):
-        return row.home / f"{row.word}{row.first}"
-    place = Address(address)
-    return place.home / place.short
+    home, slash, local = address.rpartition("/")
+    number, colon, _ = local.partition(":")
+    if colon and not number.isdigit() and (row := row_of(address)):
+        number = f"{row.word}{row.first}"
+    # As `Address.short`, but for whole programs.
+    return f"{home}{slash}{number if colon else number.partition('.')[0]}"
