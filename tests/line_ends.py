@@ -32,6 +32,7 @@ class Line:
             (text.text, _around(text.text, float(text.get("x")), float(text.get("y"))))
             for text in group.findall(f"{SVG}text")  # not that of a twin
         ]
+        self.back = "back" in group.get("class")
         self.tip = group.findtext(f"{SVG}title") or ""
 
     def far_from(self, box):
@@ -57,7 +58,7 @@ def misread(picture, svg):
 
 def _wrong(own, end, box, lines):
     """Why a text would be read as another line's, or as that of the other end."""
-    others = [line for line in lines if line is not own and line.parts]
+    others = [line for line in lines if line.parts and not _is_one(line, own)]
     away = own.far_from(box)
     if any(line.far_from(box) < away + 1 for line in others):
         yield "is not nearest to its line"
@@ -68,6 +69,12 @@ def _wrong(own, end, box, lines):
     ends = [point for point in ends if math.dist(point, here) > MEET] + [there]
     if any(_far(box, point) < _far(box, here) - 0.2 for point in ends):
         yield "is not nearest to its end"
+
+
+def _is_one(line, other):
+    """Whether two lines are drawn as one: all carries of a loop."""
+    ends = (line.tail, other.tail), (line.head, other.head)
+    return line is other or (line.back and other.back and all(a == b for a, b in ends))
 
 
 def _points(text):

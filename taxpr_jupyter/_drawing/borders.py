@@ -100,6 +100,7 @@ class Borders:
             node = self._end(kind, block, end, list(end.indices), names, around)
             if seen.again:
                 node = replace(node, marks=(*node.marks, "again"))
+            node = _unused(block, end, node) if not seen.again else node
             drawn = not (seen.again and end.children) or _is_handed_on(block, end)
             if drawn:
                 self._canvas.add(node, merging=bool(end.children))
@@ -218,6 +219,22 @@ def _hands_on(block: Block, end: End, names: Sequence[str]) -> str:
         return ""
     used = [names[i] for i in end.indices if graph.taken.get(ins[i])]
     return labels.short_path(f"hands {paths.shared_title(used)} on") if used else ""
+
+
+def _unused(block: Block, end: End, node: Node) -> Node:
+    """The node of arguments, which says how many of them nothing uses."""
+    used, roles = block.flow.graph.used, block.nested.in_roles if block.nested else None
+    unused = [
+        i
+        for i in end.indices
+        if block.jaxpr.invars[i] not in used and (roles is None or roles[i] == "arg")
+    ]
+    if not unused or end.state:
+        return node
+    if len(unused) == len(end.indices):
+        lines = labels.signed(node.lines, 1, ["unused"])
+        return replace(node, lines=lines, marks=(*node.marks, "unused"))
+    return replace(node, lines=(*node.lines, f"{len(unused)} unused"))
 
 
 def _is_handed_on(block: Block, end: End) -> bool:

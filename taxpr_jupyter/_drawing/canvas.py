@@ -210,9 +210,12 @@ class Canvas:
         pairs: dict[tuple[str, str], list[Origin]] = {}
         for out, target in zip(outs, ins, strict=True):
             pairs.setdefault((out.node, target), []).append(out)
+        # All share one line, which says how many they are.
+        tail = f"×{len(outs)}" if len(outs) > 1 else ""
         for (source, target), origins in pairs.items():
             tip = "to the next iteration: " + ", ".join(o.tooltip for o in origins)
-            self.edge(source, target, "back", tooltip=short.tooltip([tip]))
+            self.edge(source, target, "back", tooltip=short.tooltip([tip]), tail=tail)
+            tail = ""
 
     def _value(self, part: _Part, source: str, target: str) -> None:
         origin, head = part.origin, part.use.head

@@ -237,8 +237,8 @@ class Opened:
         if len(origins) == 1:
             return origins[0]
         aval = short.aval_text(item.eqn.outvars[k].aval)
-        name = f"out {k}" if len(item.eqn.outvars) > 1 else "out"
         address = item.address.value(k)
+        name = self._tips.held(address) or (f"out {k}" if len(item.eqn.outvars) > 1 else "out")
         tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])
         self._canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, self._outer))
         for origin in origins:

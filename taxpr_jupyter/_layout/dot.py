@@ -170,12 +170,16 @@ def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
     }
     if look.double:
         attributes["peripheries"] = "2"
+    if theme.is_small(node):
+        attributes["fontsize"] = f"{theme.SMALL}"
     labels = {"label": node.lines, "tooltip": [node.tooltip]}
     return f"{quoted(node.id)} [{listed(attributes, labels)}];"
 
 
 def size_of(node: Node, look: theme.Look) -> tuple[float, float]:
     """Width and height of a node in points, so that the text stays inside the shape."""
+    if theme.is_small(node):
+        return small_size_of(node.lines[0])
     across, down = look.pad
     line_height = _LEADING * theme.FONT_SIZE
     height = len(node.lines) * line_height + 2 * down
@@ -186,6 +190,11 @@ def size_of(node: Node, look: theme.Look) -> tuple[float, float]:
         room = width_at(from_middle) if width_at else 1.0
         width = max(width, text_width(line, theme.FONT_SIZE) / room)
     return width + 2 * across, height
+
+
+def small_size_of(text: str) -> tuple[float, float]:
+    """Width and height of a name that stands elsewhere, too, in points."""
+    return text_width(text, theme.SMALL) + 8, theme.SMALL + 5.0
 
 
 # The width of a shape of width 1, at a height between its middle (0) and its top (1).

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.pair import Pair
-from taxpr_jupyter._model.model import Edge, Picture
+from taxpr_jupyter._model.model import Edge, Node, Picture
 
 UPWARDS = ("back", "write")  # kinds of edges that lead upwards
 
@@ -88,6 +88,12 @@ class Ends:
         part = source.part if above == common else box_of(outer[outer.index(common) - 1])
         other = target.part if below == common else box_of(inner[inner.index(common) - 1])
         return common, part, other
+
+
+def named_by(edge: Edge, nodes: Mapping[str, Node]) -> Node:
+    """The end that the twin of an edge names: writes and results are named beside their source."""
+    target = nodes[edge.target]
+    return target if edge.kind == "write" or target.kind == "result" else nodes[edge.source]
 
 
 def box_of(cluster: str | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.ends import UPWARDS, Ends
 from taxpr_jupyter._layout.pair import KEPT
+from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Edge, Picture
 
 # The number of rows from which on an edge is far, and one of these kinds. The latter are far also
@@ -15,7 +16,7 @@ _FAR = (9, 3)
 # What is given from outside has a line into the first frame that uses it, and is named in others;
 # in all of them if it is used more often than this; and if it is used still more often, beside all
 # nodes but the first that take more than it.
-_GIVEN, _USES, _MANY = ("input", "const"), 3, 5
+_USES, _MANY = 3, 5
 _WRITES = 2  # the most ways from values to states that are drawn from end to end
 
 # For each frame pairs of its parts, the first above the second although no line joins them.
@@ -36,7 +37,7 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
             frame, part, other = ends.common(edge)
             inside.setdefault(frame, []).append((edge, part, other))
     writes = [edge.id for edge in picture.edges if edge.kind == "write"]
-    far = set(writes if len(writes) > _WRITES else ())
+    far = set(writes if len(writes) > _WRITES else ()) | _to_results(picture)
     uses = Counter(edge.source for edge in picture.edges if edge.kind == "value")
     takes = Counter(edge.target for edge in picture.edges)
     order: Order = {}
@@ -46,7 +47,7 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
         rows = _rows([(part, other) for _, part, other in edges])
         for edge, part, other in edges:
             kept = edge.kind in KEPT
-            given = uses[edge.source] * (ends.nodes[edge.source].kind in _GIVEN)
+            given = uses[edge.source] * (ends.nodes[edge.source].kind in theme.GIVEN)
             crosses = part != edge.source or other != edge.target
             several = given > _MANY and edge.source in drawn and takes[edge.target] > 1
             again_here = crosses and entered.setdefault(edge.source, other) != other
@@ -59,6 +60,17 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
             else:
                 drawn.add(edge.source)
     return far, order
+
+
+def _to_results(picture: Picture) -> set[str]:
+    """The ids of the edges from branches to results, where a choice has several of these."""
+    results = {node.id: node.cluster for node in picture.nodes if node.kind == "result"}
+    number = Counter(results.values())
+    return {
+        edge.id
+        for edge in picture.edges
+        if edge.target in results and number[results[edge.target]] > 1
+    }
 
 
 def _rows(edges: Sequence[tuple[str, str]]) -> dict[str, int]:

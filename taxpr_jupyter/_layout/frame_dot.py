@@ -8,14 +8,13 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 
-from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, text_width
+from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, small_size_of
 from taxpr_jupyter._layout.ends import End
 from taxpr_jupyter._layout.frames import Beside, Frame, Piece
 from taxpr_jupyter._layout.geometry import Box
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node
 
-TWIN_FONT = 8  # points
 TAB = 4.0  # points: the height of the tab of a folder, and its width
 TAB_WIDE = 27.0
 _GRAPH = {name: GRAPH[name] for name in ("nodesep", "ranksep", "nslimit", "nslimit1")}
@@ -128,7 +127,7 @@ class FrameDot:
             look = theme.look_of(part)
             width, height = size_of(part, look)
             return width, height + (TAB if look.shape == "folder" else 0.0)
-        return text_width(part, TWIN_FONT) + 8, TWIN_FONT + 5.0
+        return small_size_of(part)
 
     def _lines(self) -> Iterator[str]:
         frame = self._frame

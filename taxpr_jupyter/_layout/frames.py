@@ -13,13 +13,13 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, port_of
+from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, named_by, port_of
 from taxpr_jupyter._layout.far import far_edges
 from taxpr_jupyter._layout.pair import Pair
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 
 _BESIDE = 8  # the most parts beside a node
-_TWIN = 22  # characters of the name on a twin
+_TWIN = 28  # characters of the name on a twin
 # Operands that have an order enter from left to right.
 _SIDES = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
@@ -263,10 +263,13 @@ class Framed:
         """The way from the twin of the source of a far edge, or to the twin of its target."""
         source, above, target, below = self._at.of(edge)
         self.twins[edge.id] = name = f"~{edge.id}"
-        if edge.kind == "write":
-            self.frames[above].parts[name] = _shortened(self._at.nodes[edge.target].lines[0])
+        named = named_by(edge, self._at.nodes)
+        if named.id == edge.target:
+            # Of a result without its type.
+            words = named.lines[0].rpartition(" ")[0] if named.kind == "result" else named.lines[0]
+            self.frames[above].parts[name] = _shortened(words)
             return Step(above, Piece(source, End(name)))
-        words = edge.name or self._at.nodes[edge.source].lines[0]
+        words = edge.name or named.lines[0]
         if edge.tail and not edge.name and not edge.tail.startswith("×"):
             words = f"{edge.tail} of {words}"
         self.frames[below].parts[name] = _shortened(words)

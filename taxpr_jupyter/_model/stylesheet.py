@@ -16,7 +16,6 @@ from collections.abc import Mapping
 
 from taxpr_jupyter._model import theme
 
-EDGE_FONT = 8  # points
 # Fonts whose characters are as wide as `_dot` reckons, or narrower.
 FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
 
@@ -32,8 +31,9 @@ def css(heated: bool) -> str:
         "text": _colour("fill", "text", theme.TEXT),
         ".cluster text,.edge text": _colour("fill", "muted", theme.MUTED),
         ".cluster text": "font-weight:600",
-        ".edge text,.badge text": f"font-size:{EDGE_FONT}px",
+        ".edge text,.badge text,.small text": f"font-size:{theme.SMALL}px",
         ".node text:first-of-type": "font-weight:600",
+        ".small.small text": "font-weight:400",
         ".cluster rect": "stroke-width:0.8px;"
         + _colour("fill", "cluster", theme.CLUSTER)
         + _colour("stroke", "line", theme.LINE),
@@ -41,6 +41,7 @@ def css(heated: bool) -> str:
         ".edge path": "fill:none;stroke-width:0.8px;" + _colour("stroke", "line", theme.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", theme.LINE),
         ".edge.residual path": "stroke-width:.5px",
+        ".edge .twin.input text": _colour("fill", "text", theme.TEXT),
         ".edge .twin rect": "fill:none;stroke-width:.8px;stroke-dasharray:3 2;"
         + _colour("stroke", "line", theme.LINE),
         ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",
@@ -57,7 +58,9 @@ def css(heated: bool) -> str:
     rules[".cluster.function rect"] = "stroke-dasharray:1 3"
     for kind, look in theme.LOOKS.items():
         node = f".node.{kind}" if kind != "choice" else ".choice.choice"
-        rules[f"{node} rect,{node} path"] = (
+        # A twin of what is given looks as its node that stands elsewhere.
+        twin = f",.edge .twin.{kind} rect" if kind in theme.GIVEN else ""
+        rules[f"{node} rect,{node} path{twin}"] = (
             _colour("fill", f"{kind}-fill", look.fill)
             + _colour("stroke", f"{kind}-line", look.line)
             + f"stroke-width:{look.border:g}px"

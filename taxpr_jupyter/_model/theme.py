@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from taxpr_jupyter._model.model import Node
 
 FONT_SIZE = 10  # points
+SMALL = 8  # points, of texts at lines and of names that stand elsewhere, too
+GIVEN = ("input", "const")  # kinds of nodes that are given from outside
 TEXT = "#1b2430"
 MUTED = "#6d7684"  # texts outside of nodes; as far from white as from black
 LINE = "#737d8c"  # edges, borders; 3:1 at least on white, on black, and on all shades of clusters
@@ -134,7 +136,14 @@ def heat_step(node: Node) -> int | None:
 def classes(node: Node) -> str:
     """The classes of a node, separated by spaces."""
     step = heat_step(node)
-    return " ".join((node.kind, *node.marks, *(() if step is None else (f"heat-{step}",))))
+    more = (["small"] if is_small(node) else []) + ([] if step is None else [f"heat-{step}"])
+    return " ".join((node.kind, *node.marks, *more))
+
+
+def is_small(node: Node) -> bool:
+    """Whether it is written small: a name that stands elsewhere, too."""
+    repeated = {"stub", "again"}.intersection(node.marks)
+    return bool(repeated) and len(node.lines) == 1 and node.kind in ("input", "const", "output")
 
 
 def is_dashed(node: Node) -> bool:

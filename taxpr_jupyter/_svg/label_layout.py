@@ -26,7 +26,6 @@ from taxpr_jupyter._layout.geometry import (
 )
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node, Picture
-from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import broken
 from taxpr_jupyter._svg.label_places import Places, Text
 from taxpr_jupyter._svg.titles import Titles
@@ -54,7 +53,7 @@ class Label(NamedTuple):
         """The box that it fills; None if it has no position."""
         if self.middle is None:
             return None
-        return centred(self.middle, text_width(self.text, EDGE_FONT), EDGE_FONT)
+        return centred(self.middle, text_width(self.text, theme.SMALL), theme.SMALL)
 
 
 class Placed(NamedTuple):
@@ -82,11 +81,17 @@ def placed(picture: Picture, layout: Layout) -> Placed:
         _to_the_tip(flattened(curves[k]), layout.tips.get(edge.id))
         for k, edge in enumerate(picture.edges)
     ]
+    once: set[tuple[Point, ...]] = set()  # the carries of a loop share one line: the first one's
+    for k, edge in enumerate(picture.edges):
+        if edge.kind == "back" and tuple(curves[k]) in once:
+            paths[k] = []
+        elif edge.kind == "back":
+            once.add(tuple(curves[k]))
     nodes = [_with_tab(node, layout.nodes[node.id]) for node in picture.nodes]
     nodes += [box for box, _ in layout.twins.values()]
     titles = _titles(picture, layout, paths, nodes)
     across = [box for boxes in titles.values() for box in boxes]
-    labels = _labels(picture, Places([*nodes, *across], layout.view, EDGE_FONT, paths), paths)
+    labels = _labels(picture, Places([*nodes, *across], layout.view, theme.SMALL, paths), paths)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
     badges = _badges(picture, layout, [*nodes, *across, *(box for _, box in taken)], paths)
     others = [grown(box, *_ROOM) for box in (*across, *badges.values())]
@@ -136,11 +141,11 @@ def _badges(
     lines = Lines(paths if badges else [])
     for node in badges:
         left, _, right, bottom = layout.nodes[node.on]
-        (x, y), wide = middle_of(layout.nodes[node.id]), text_width(node.lines[0], EDGE_FONT)
+        (x, y), wide = middle_of(layout.nodes[node.id]), text_width(node.lines[0], theme.SMALL)
         rows = sorted(range(-several[node.on], _ROWS), key=abs)
-        middles = [(right + _ASIDE + wide / 2, bottom - EDGE_FONT * k) for k in rows]
-        middles += [(x, y + 1.3 * EDGE_FONT), (left - _ASIDE - wide / 2, bottom)]
-        boxes = [centred(middle, wide, EDGE_FONT) for middle in middles]
+        middles = [(right + _ASIDE + wide / 2, bottom - theme.SMALL * k) for k in rows]
+        middles += [(x, y + 1.3 * theme.SMALL), (left - _ASIDE - wide / 2, bottom)]
+        boxes = [centred(middle, wide, theme.SMALL) for middle in middles]
         others = [*taken, *found.values(), (-math.inf, -math.inf, layout.view[0], math.inf)]
         free = [box for box in boxes if not any(meet(box, other) for other in others)]
 

@@ -9,16 +9,17 @@ from dataclasses import replace
 
 from taxpr_jupyter._layout import dot
 from taxpr_jupyter._layout.arranged import Layout
+from taxpr_jupyter._layout.ends import named_by
 from taxpr_jupyter._layout.geometry import Box, Curves, Point, centred, middle_of, tip_of
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.enclosing import depths_of
 from taxpr_jupyter._model.model import Cluster, Edge, Picture
-from taxpr_jupyter._model.stylesheet import EDGE_FONT
 from taxpr_jupyter._svg.gaps import finer
 from taxpr_jupyter._svg.heat_legend import FONT_SIZE, Legend, legend_of
 from taxpr_jupyter._svg.label_layout import Placed, placed
 
 _TEXT = {"shape": "plaintext", "fixedsize": "true", "fontcolor": theme.MUTED}
+_SMALL = {"fontsize": f"{theme.SMALL}"}
 _MARGIN = 4.0  # points
 _NO_PORTS = ("headport", "tailport", "constraint")
 
@@ -43,7 +44,7 @@ def _lines(picture: Picture, layout: Layout, where: Placed, background: str) -> 
             continue
         yield f"  {dot.node_text(replace(node, lines=()), given | _size(layout.nodes[node.id]))}"
         if box := where.badges.get(node.id):
-            yield f"  {_text(f'{node.id} name', node.lines[0], box, {'fontsize': f'{EDGE_FONT}'})}"
+            yield f"  {_text(f'{node.id} name', node.lines[0], box, _SMALL)}"
     for edge in filter(lambda edge: layout.curves[edge.id], picture.edges):
         yield f"  {_edge(edge, where.lines[edge.id], layout.tips.get(edge.id))}"
     for cluster in picture.clusters:
@@ -53,11 +54,19 @@ def _lines(picture: Picture, layout: Layout, where: Placed, background: str) -> 
     for edge in picture.edges:
         for k, label in enumerate(where.labels.get(edge.id, ())):
             if label.box:
-                small = {"fontsize": f"{EDGE_FONT}"}
-                yield f"  {_text(f'{edge.id} text {k}', label.text, label.box, small)}"
-    for name, (box, text) in layout.twins.items():
-        small = {"fontsize": f"{EDGE_FONT}", "shape": "box", "style": "rounded,dashed"}
-        yield f"  {_text(f'{name} twin', text, box, {**small, 'color': theme.LINE})}"
+                yield f"  {_text(f'{edge.id} text {k}', label.text, label.box, _SMALL)}"
+    nodes = {node.id: node for node in picture.nodes}
+    for edge in picture.edges:
+        if edge.id not in layout.twins:
+            continue
+        box, text = layout.twins[edge.id]
+        small = {**_SMALL, "shape": "box", "style": "rounded,dashed", "color": theme.LINE}
+        named = named_by(edge, nodes)
+        if named.kind in theme.GIVEN:
+            look = theme.look_of(named)
+            small |= {"style": "rounded,dashed,filled", "fillcolor": look.fill, "color": look.line}
+            small["fontcolor"] = theme.TEXT
+        yield f"  {_text(f'{edge.id} twin', text, box, small)}"
     if legend:
         yield from (f"  {line}" for line in _legend(legend, *_corner(where.view, legend)))
     yield "}"

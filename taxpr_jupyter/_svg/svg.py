@@ -10,11 +10,12 @@ from xml.sax.saxutils import escape, quoteattr
 
 from taxpr_jupyter._layout.arranged import Layout
 from taxpr_jupyter._layout.dot import plain
+from taxpr_jupyter._layout.ends import named_by
 from taxpr_jupyter._layout.geometry import Box, Point, middle_of
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.enclosing import depths_of
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
-from taxpr_jupyter._model.stylesheet import EDGE_FONT, FONTS, css
+from taxpr_jupyter._model.stylesheet import FONTS, css
 from taxpr_jupyter._svg.heat_legend import legend_of
 from taxpr_jupyter._svg.label_layout import BELOW, Placed, placed
 from taxpr_jupyter._svg.shapes import Outline, outlines, texts
@@ -30,7 +31,7 @@ def finish_svg(layout: Layout, picture: Picture) -> str:
     if legend:  # above the graph: a panel shows the top of the picture first
         left, top, width, height = legend.above(*graph)
     depths = depths_of(picture.clusters)
-    addresses = {node.id: node.address for node in picture.nodes}
+    nodes = {node.id: node for node in picture.nodes}
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" role="img" '
         f'viewBox="{_rounded(left)} {_rounded(top)} {_rounded(width)} {_rounded(height)}" '
@@ -44,7 +45,7 @@ def finish_svg(layout: Layout, picture: Picture) -> str:
             _cluster(cluster, layout, where.titles[cluster.id], depths[cluster.id])
             for cluster in picture.clusters
         ),
-        *(_edge(edge, layout, where, addresses) for edge in picture.edges),
+        *(_edge(edge, layout, where, nodes) for edge in picture.edges),
         *(_node(node, layout, where) for node in picture.nodes),
         "</g>",
         *([legend.drawn_at(left, top, graph)] if legend else []),
@@ -85,13 +86,13 @@ def _group(classes: str, element: Node | Cluster, shape: str, words: str) -> str
     return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{words}</g>'
 
 
-def _edge(edge: Edge, layout: Layout, where: Placed, addresses: Mapping[str, str]) -> str:
+def _edge(edge: Edge, layout: Layout, where: Placed, nodes: Mapping[str, Node]) -> str:
     line = "".join(f"M{_pairs(part[:1])}C{_pairs(part[1:])}" for part in where.lines[edge.id])
     tip = layout.tips.get(edge.id)
     arrow = f'<path class="tip" d="M{_pairs(tip[:-1])}z"/>' if tip else ""
     value = f" data-value={quoteattr(plain(edge.value))}" if edge.value else ""
     labels = where.labels.get(edge.id, ())
-    low = EDGE_FONT * 0.3  # from the middle of a text down to its base line
+    low = theme.SMALL * 0.3  # from the middle of a text down to its base line
     words = "".join(
         _text(label.text, label.middle[0], label.middle[1] + low)
         for label in labels
@@ -100,22 +101,22 @@ def _edge(edge: Edge, layout: Layout, where: Placed, addresses: Mapping[str, str
     # A text without a position is shown in the tooltip of the line.
     unplaced = [f"{_ENDS[label.end]}: {label.text}" for label in labels if not label.middle]
     about = _title("\n".join(filter(None, [edge.tooltip, *unplaced])))
-    twin = _twin(edge, layout, addresses)
+    twin = _twin(edge, layout, nodes)
     classes = f"edge {edge.kind}{' far' if twin else ''}"
     path = f'<path d="{line}"/>' if line else ""
     return f'<g class="{classes}"{value}>{about}{path}{arrow}{words}{twin}</g>'
 
 
-def _twin(edge: Edge, layout: Layout, addresses: Mapping[str, str]) -> str:
+def _twin(edge: Edge, layout: Layout, nodes: Mapping[str, Node]) -> str:
     """The twin of an end of an edge that is not drawn through, with the address of that end."""
     if edge.id not in layout.twins:
         return ""
     box, text = layout.twins[edge.id]
     middle = middle_of(box)
-    name = _text(text, middle[0], middle[1] + EDGE_FONT * 0.3)
-    stands_for = addresses[edge.target if edge.kind == "write" else edge.source]
-    data = f"data-twin={quoteattr(plain(stands_for))}"
-    return f'<g class="twin" {data}>{_box(box, rounded=True)}{name}</g>'
+    name = _text(text, middle[0], middle[1] + theme.SMALL * 0.3)
+    stands_for = named_by(edge, nodes)
+    data = f"data-twin={quoteattr(plain(stands_for.address))}"
+    return f'<g class="twin {stands_for.kind}" {data}>{_box(box, rounded=True)}{name}</g>'
 
 
 _ENDS = {"head": "at its end", "tail": "at its start"}
@@ -129,7 +130,7 @@ def _text(text: str, x: float, base: float, begins: bool = False) -> str:
 
 def _base(box: Box) -> Point:
     """Where a small text begins, on its base line."""
-    return box[0], middle_of(box)[1] + EDGE_FONT * 0.3
+    return box[0], middle_of(box)[1] + theme.SMALL * 0.3
 
 
 def _title(tooltip: str) -> str:

@@ -13,6 +13,7 @@ from jax import lax
 
 import taxpr
 from taxpr.hops import called
+from taxpr_jupyter import draw
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._text.elements import place_of
@@ -392,6 +393,32 @@ def test_operands_that_branches_share_stand_once_above_them():
     # What a branch does not use is not drawn there, and found all the same.
     assert picture.element_of(f"{cond}/branch1/in1") == bar[1]
     assert place_of(bar[1].id) == cond
+
+
+def test_several_results_of_branches_are_named_where_they_are_made():
+    def f(i, x, y):
+        low, high = lax.switch(i, [lambda x, y: (x * y, y), lambda x, y: (y, x)], x, y)
+        return low - high
+
+    drawing = draw(f, 0, X, X)
+    results = {n.id: n.lines[0] for n in drawing.picture.nodes if n.kind == "result"}
+    assert list(results.values()) == ["low f32[]", "high f32[]"]
+    twins = re.findall(
+        r'<g class="twin result" data-twin="([^"]*)">.*?<text[^>]*>(\w+)<', drawing.svg()
+    )
+    assert sorted(twins) == sorted([*((one, text.split()[0]) for one, text in results.items())] * 2)
+
+
+def test_what_nothing_uses_of_the_arguments_says_so():
+    def f(params, x, temperature):
+        return jax.jit(lambda x, scale: x * params["a"])(x, 2.0) + params["b"]
+
+    params = dict.fromkeys("abcdefghijklm", X)
+    picture = build_picture(taxpr.trace(f)(params, X, X))
+    shown = {n.lines for n in picture.nodes if n.kind == "input" and "in" in n.id}
+    assert ("temperature [unused]", "f32[]") in shown
+    assert ("params", "13 arrays", "11 unused") in shown
+    assert ("scale [unused]",) in shown
 
 
 def test_an_operand_that_is_one_of_many_is_named_beside_its_use():

@@ -283,12 +283,18 @@ class TestWays:
         layout = laid_out(picture(*after, boxes))  # used so often, in no frame
         assert list(layout.twins) == [one.id for one in edges]
 
+    def test_the_line_of_several_carries_says_how_many_they_are(self):
+        drawing = draw(PROGRAMS["while_body"]())
+        back = [one for one in drawing.picture.edges if one.kind == "back"]
+        assert [one.tail for one in back] == [f"×{len(back)}", *[""] * (len(back) - 1)]
+        assert f">×{len(back)}</text>" in drawing.svg()
+
     @pytest.mark.parametrize(
         ("name", "text"),
         [
-            ("params['layers'][0]['b']", "params…[0]['b']"),
-            ("params…[0]['out_kernel']", "params…['out_kernel']"),
-            ("y = f(x)[0] + g(x)[1] + h(x)", "y = f(x)[0] + g(x)[1]…"),
+            ("params['decoder_layers'][0]['b']", "params…[0]['b']"),
+            ("params…[0]['output_kernel_of']", "params…['output_kernel_of']"),
+            ("y = f(x)[0] + g(x)[1] + h(x) * 2", "y = f(x)[0] + g(x)[1] + h(x…"),
         ],
     )
     def test_a_twin_of_a_path_has_its_end(self, name, text):
