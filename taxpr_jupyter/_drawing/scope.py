@@ -14,6 +14,7 @@ from taxpr_jupyter._model.model import Node
 # Long edges make a layout slow and a picture confusing. So an input or constant is drawn again, as
 # a stub, next to a use that is more than this many steps below its first use.
 _FAR = 6
+_FAR_OUT = 3  # the same for outputs that share a node
 
 
 class Origin(NamedTuple):
@@ -158,7 +159,7 @@ class Scope:
         early: set[int] = set()
         for made in found.values():
             last = max(step for step, _ in made)
-            early.update(*(uses for step, uses in made if step < last - _FAR))
+            early.update(*(uses for step, uses in made if step < last - _FAR_OUT))
         return early
 
     @functools.cached_property
