@@ -81,12 +81,10 @@ def placed(picture: Picture, layout: Layout) -> Placed:
         _to_the_tip(flattened(curves[k]), layout.tips.get(edge.id))
         for k, edge in enumerate(picture.edges)
     ]
-    once: set[tuple[Point, ...]] = set()  # the carries of a loop share one line: the first one's
+    back: dict[tuple[Point, ...], str] = {}  # the carries of a loop share one line: the first one's
     for k, edge in enumerate(picture.edges):
-        if edge.kind == "back" and tuple(curves[k]) in once:
+        if edge.kind == "back" and back.setdefault(tuple(curves[k]), edge.id) != edge.id:
             paths[k] = []
-        elif edge.kind == "back":
-            once.add(tuple(curves[k]))
     nodes = [_with_tab(node, layout.nodes[node.id]) for node in picture.nodes]
     nodes += [box for box, _ in layout.twins.values()]
     titles = _titles(picture, layout, paths, nodes)
@@ -104,6 +102,9 @@ def placed(picture: Picture, layout: Layout) -> Placed:
         )
         for number, edge in enumerate(picture.edges)
     }
+    for number, edge in enumerate(picture.edges):
+        if edge.kind == "back":
+            lines[edge.id] = lines[back[tuple(curves[number])]]
     left, top, right, bottom = layout.view
     ends = [(box[2] + _ROOM[0], box[3] + _ROOM[1]) for box in badges.values()]
     right, bottom = map(max, zip((right, bottom), *ends, strict=True))
