@@ -2,10 +2,12 @@
 
 Those of the program have the names that the user gave them. An input of a nested jaxpr is named by
 its role and its name outside: `carry params['b1']`. If it has no name outside, it gets the name of
-the inner function's argument, which JAX knows.
+the inner function's argument, which JAX knows, or that of the variable that holds it outside. A
+carry has only at first the value from outside, so it is called like the variable in the loop.
 """
 
 import pathlib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from taxpr_jupyter._text.paths import path_parts
 
 # JAX names one step's slice of a scan's input; the name of the whole input says more.
 _WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
+_PASSED = re.compile(r"(args|kwargs)\[")  # to a function of any arguments
 _JAX = pathlib.PurePath(jax.__file__).parent
 
 
@@ -43,9 +46,16 @@ class Names:
     closed: Callable[[Any], str]
 
 
-def names_of(program: taxpr.Program) -> Names:
-    """The names of a program."""
+def names_of(program: taxpr.Program, variable: Callable[[int], str] = lambda k: "") -> Names:
+    """The names of a program.
+
+    Args:
+        program: The program.
+        variable: Gives the first variable that held an input, or "". One that is passed on, as
+            `args[0]`, is called like it.
+    """
     ins, outs = shown_names(program)
+    ins = [variable(k) or name if _PASSED.match(name) else name for k, name in enumerate(ins)]
     results: dict[Any, str] = {}
     for atom, name in zip(program.outvars, outs, strict=True):
         if not taxpr.is_literal(atom):
@@ -58,7 +68,11 @@ def names_of(program: taxpr.Program) -> Names:
 
 
 def names_inside(
-    outer: Names, eqn: Any, nested: taxpr.Nested, held: Sequence[str] | None = None
+    outer: Names,
+    eqn: Any,
+    nested: taxpr.Nested,
+    held: Sequence[str] | None = None,
+    variable: Callable[[Any], str] = lambda atom: "",
 ) -> Names:
     """The names of a nested jaxpr.
 
@@ -67,13 +81,18 @@ def names_inside(
         eqn: The equation.
         nested: The nested jaxpr.
         held: For each input the variable of the user's that held it; "" where none is known.
+        variable: Gives the variable of the user's that held a value outside, or "".
     """
     operands = [None if k is None else eqn.invars[k] for k in nested.operands]
     outside = [
         "" if atom is None or taxpr.is_literal(atom) else outer.known.get(atom, "")
         for atom in operands
     ]
-    names = _in_names(nested, outside, held or [""] * len(operands))
+    variables = [
+        "" if name or atom is None or taxpr.is_literal(atom) else variable(atom)
+        for atom, name in zip(operands, outside, strict=True)
+    ]
+    names = _in_names(nested, outside, held or [""] * len(operands), variables)
     numbers = numbered([_word(outer, nested, role) for role in nested.in_roles])
     ins = [
         _shown(role, name, number)
@@ -144,17 +163,23 @@ def _file_of(nested: taxpr.Nested) -> str:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _in_names(nested: taxpr.Nested, outside: Sequence[str], held: Sequence[str]) -> list[str]:
+def _in_names(
+    nested: taxpr.Nested, outside: Sequence[str], held: Sequence[str], variables: Sequence[str]
+) -> list[str]:
     """The names of inputs, of those outside and inside, without their roles; "" for one without."""
     own = [name or arg for name, arg in zip(held, argument_names(nested), strict=True)]
     library = is_of_library(nested)
     first: list[str] = []
-    for role, out, inner, name in zip(nested.in_roles, outside, own, held, strict=True):
+    for k, (role, out, inner) in enumerate(zip(nested.in_roles, outside, own, strict=True)):
         # Argument names inside are the user's words only if the function is the user's.
-        if role == "arg":
-            first.append((out or inner) if library else (inner or out))
+        inside = held[k] if library else inner
+        if role == "arg" and not library:
+            name = inner or out or variables[k]
+        elif role == "carry" and held[k].isidentifier() and held[k] != role:
+            name = held[k]
         else:
-            first.append(out or name or ("" if library else inner))
+            name = out or inside or variables[k] or (inner if role == "arg" else "")
+        first.append(name)
     # If one array enters twice, the names inside tell the two apart. Constants keep their names.
     once = Counter(zip(nested.in_roles, first, strict=True))
     places = Counter(first)

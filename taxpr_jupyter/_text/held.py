@@ -1,7 +1,7 @@
 """The variables of the source, by the addresses of the values that they held."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import taxpr
 from taxpr_jupyter._text.short import visible
@@ -41,13 +41,16 @@ class Held:
         """All that held the value, in the order in which they did; none where none is known."""
         return self._by_address.get(address, ())
 
-    def name(self, address: str) -> str:
+    def name(self, address: str, nameless: Collection[str] = ("_",)) -> str:
         """The first of them as it is written, such as ``"params['w']"``; or "".
 
-        A variable that its function took out of another one goes before a part of that, and ``_``
-        is no name.
+        A variable that its function took out of another one goes before a part of that.
+
+        Args:
+            address: The address.
+            nameless: What variables are called that have no name.
         """
-        held = [one for one in self.at(address) if one.name != "_"]
+        held = [one for one in self.at(address) if one.name not in nameless]
         if not held:
             return ""
         first = held[0]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._analysis.liveness import Flow
 from taxpr_jupyter._analysis.names import Names, names_inside, names_of
 from taxpr_jupyter._analysis.stateful import states_of
@@ -38,11 +39,13 @@ class Tree:
         self._few, self._keys, self._plain = few, keys, plain
         self._only, self._limit = only, limit
         self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
+        self._values: dict[str, tuple[Graph, Sequence[Item]]] = {}  # and their equations
 
     def root(self, program: taxpr.Program) -> Block:
         """The program."""
         self._held = Held(program)
-        return self._block(taxpr.Address(), program, None, names_of(program))
+        names = names_of(program, lambda k: self._held.name(f"in{k}", {"_", "args", "kwargs"}))
+        return self._block(taxpr.Address(), program, None, names)
 
     def inside(self, item: Item) -> Sequence[tuple[Block, taxpr.Nested]]:
         """The nested jaxprs of an equation, made once."""
@@ -64,12 +67,37 @@ class Tree:
         return item.blocks
 
     def _names_inside(self, item: Item, nested: taxpr.Nested) -> Names:
-        home = item.address / nested.label
-        carries = [
-            self._held.name(home / f"in{k}") if role == "carry" else ""
-            for k, role in enumerate(nested.in_roles)
+        outer = item.address.home
+        held = self._carried(item, nested)
+        return names_inside(
+            self._names[outer], item.eqn, nested, held, lambda atom: self._variable(outer, atom)
+        )
+
+    def _carried(self, item: Item, nested: taxpr.Nested) -> list[str]:
+        """For each input of a loop that is carried, the variable that holds it; "" for others.
+
+        Where the body has but a part of a variable, `state[1]`, the condition may have unpacked it.
+        """
+        found: dict[int | None, list[str]] = {}
+        for one in (nested, *(n for n in taxpr.nested_jaxprs(item.eqn) if n.label != nested.label)):
+            for i, (role, k) in enumerate(zip(one.in_roles, one.operands, strict=True)):
+                if role == "carry":
+                    name = self._held.name(item.address / one.label / f"in{i}")
+                    found.setdefault(k, []).append(name)
+        return [
+            next((name for name in found[k] if name.isidentifier()), found[k][0])
+            if role == "carry"
+            else ""
+            for role, k in zip(nested.in_roles, nested.operands, strict=True)
         ]
-        return names_inside(self._names[item.address.home], item.eqn, nested, carries)
+
+    def _variable(self, home: taxpr.Address, atom: Any) -> str:
+        """The variable that holds a value of a jaxpr, or the value without its tags."""
+        graph, row = self._values[home]
+        for at, k in (graph.made[atom], graph.behind(atom)[0]):
+            if at >= 0 and (name := self._held.name(row[at].address.value(k))):
+                return name
+        return ""
 
     def open(self, block: Block) -> Block:
         """The jaxpr with all that is in it open."""
@@ -106,4 +134,6 @@ class Tree:
         if self._only:
             ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
             items = self._only.items(items, row, address)
-        return Block(address, jaxpr, nested, ins, outs, items, Flow(jaxpr, backward), names)
+        flow = Flow(jaxpr, backward)
+        self._values[address] = flow.graph, row
+        return Block(address, jaxpr, nested, ins, outs, items, flow, names)

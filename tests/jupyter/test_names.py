@@ -86,6 +86,50 @@ def test_what_is_made_before_has_the_name_that_the_body_gives_it():
     assert labels(picture, "1:while/body", "output") == named
 
 
+def test_what_a_loop_takes_is_called_like_the_variable_that_holds_it():
+    def fn(rate, xs):
+        h = jnp.zeros(3)
+        lr = taxpr.tag(rate / 2, name="lr")
+        last = jnp.cos(rate)
+
+        def step(carry, x):
+            h, previous = carry
+            return (h - lr * x * previous, x), None
+
+        (h, _), _ = lax.scan(step, (h, last), xs)
+        return h
+
+    ins, outs = ends(fn, X, V)
+    carried = ["carry h f32[3]", "carry previous f32[]"]
+    assert ins == ["const lr f32[]", *carried, "xs f32[]"]
+    assert outs == carried
+
+
+def test_the_condition_of_a_loop_may_know_a_variable_for_the_state():
+    def far(state):
+        e, change = state
+        return (change > 1e-6) & (e < 3)
+
+    def improve(state):
+        e, _ = state
+        return e + 1.0, -e
+
+    picture = draw(lambda e: lax.while_loop(far, improve, (e, jnp.inf)), X).picture
+    named = [("carry e f32[]",), ("carry change f32[]",)]
+    assert labels(picture, "0:while/body", "input") == named
+    assert labels(picture, "0:while/body", "output") == named
+
+
+def test_an_argument_that_is_passed_on_is_called_like_the_one_that_takes_it():
+    def fn(x, batch):
+        scaled = batch["a"] * 2
+        return x + scaled
+
+    picture = draw(lambda *args: fn(*args), X, {"a": X}).picture
+    names = [node.lines[0] for node in picture.nodes if node.kind == "input"]
+    assert names == ["x", "batch['a']"]
+
+
 def test_no_role_looks_like_a_word_of_the_user():
     """An argument `y` was called `x 1`, and an output `y`."""
 
@@ -93,8 +137,8 @@ def test_no_role_looks_like_a_word_of_the_user():
         return lax.scan(lambda c, s: (c + s[0] * s[1], c), ys, (x, y))[1].sum()
 
     ins, outs = ends(fn, V, V, X)
-    assert ins == ["carry ys f32[]", "xs x f32[]", "xs y f32[]"]
-    assert outs == ["carry ys f32[]", "scan ys f32[]"]
+    assert ins == ["carry c f32[]", "xs x f32[]", "xs y f32[]"]
+    assert outs == ["carry c f32[]", "scan ys f32[]"]
 
 
 def test_one_array_in_two_places_is_told_apart():
@@ -137,7 +181,7 @@ def test_names_go_through_tags_and_into_what_is_nested_deeper():
     picture = draw(fn, X, jnp.ones((2, 3))).picture
     assert ("const w f32[]",) in labels(picture, "0:scan/body", "input")
     deep = labels(picture, "0:scan/body/0:scan/body", "input")
-    assert deep == [("const w f32[]",), ("carry c f32[]",), ("xs f32[]",)]
+    assert deep == [("const w f32[]",), ("carry d f32[]",), ("xs f32[]",)]
 
 
 def test_results_are_called_as_the_body_returns_them():
