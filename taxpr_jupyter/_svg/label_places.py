@@ -37,7 +37,7 @@ _OVER = 4.0  # for each square point that covers something else
 _FAR = 0.2  # for each point along the edge
 _TURNED = 1.0  # if the text is left or right of a line that runs across
 _ON_LINE = 6.0  # if the text is on its own line
-_TIP = 12.0  # points from an end: a text on the line nearer to it would cover the arrow
+_TIP = 8.0  # points between a text on the line and its end, where the arrow and borders are
 
 
 class Text(NamedTuple):
@@ -129,13 +129,14 @@ class Places:
             aside = _ASIDE + abs(dy) * width / 2 + abs(dx) * self._size / 2
             for side in (aside, -aside):
                 yield _Place(cost, self._box((x - dy * side, y + dx * side), width))
-            # Left or right of the point.
+            # Left or right of the point, and on a line that leads there only if that is short.
+            onto = abs(dx) > abs(dy) and half > _TIP + width
             for side in (1, -1):
-                for down in (0.0, 0.5, -0.5):
+                for down in (0.5, -0.5) if onto else (0.0, 0.5, -0.5):
                     across = side * (_ASIDE + width / 2)
                     middle = x + across, y + down * self._size
                     yield _Place(cost + _TURNED, self._box(middle, width))
-            if distance >= _TIP:
+            if distance >= _TIP + abs(dx) * width / 2 + abs(dy) * self._size / 2:
                 yield _Place(cost + _ON_LINE, self._box((x, y), width), True)
 
     def _box(self, middle: Point, width: float) -> Box:
