@@ -209,7 +209,7 @@ class Drawing:
             title = labels.group_title(item)
             tip = short.tooltip([address, title, labels.content(size)])
             self.canvas.clusters.append(
-                Cluster(address, "group", (title,), tip, cluster, address, marks, item.pair)
+                Cluster(address, "group", (title,), tip, cluster, address, marks, item.forward)
             )
             self._items(scope, block, item.children, address)
             return
@@ -218,7 +218,7 @@ class Drawing:
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         lines, tip, outs = self._folded.group(item, size, ends)
         node = Node(
-            *(address, address, "group", lines, tip, cluster, marks, address, item.pair),
+            *(address, address, "group", lines, tip, cluster, marks, address, item.forward),
             titled=labels.titled(lines, item.title),
         )
         self.canvas.add(node, merging=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,10 +68,13 @@ class Side:
         ]
 
     def stretch(self, more: Mapping[float, float]) -> None:
-        """Add room, in points by where it is."""
+        """Add room, in points by where it is, from the top."""
+        if not more:
+            return
+        spots, sums = list(more), [0.0, *itertools.accumulate(more.values())]
 
         def down(y: float) -> float:
-            return y + sum(by for at, by in more.items() if at <= y)
+            return y + sums[bisect.bisect(spots, y)]
 
         for frame, _, top in self._places:
             self._sheets[frame.id] = _stretched(frame, self._sheets[frame.id], top, down)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ _PAD = 4.0  # points around a picture
 _TITLE = 7.0  # points between the left border of a cluster and its title
 # Points: the size of a badge, and between it and the corner of its node, or the next one.
 _BADGE, _BADGE_IN = 9.0, 2.0
-_LONG = 2.5  # the longer side of a picture over the shorter one, with passes side by side
+_FEWEST = 2  # statements that passes side by side share
 _MOST = 5000  # layouts of frames that are kept
 
 
@@ -94,6 +93,8 @@ def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
 def _laid_out(picture: Picture, kept: Kept, pairs: Sequence[Pair]) -> Plan[Layout | None]:
     """The layout with these passes side by side; None if that does not fit."""
     framed = Framed(picture, pairs)
+    if any(pair.shared < _FEWEST for pair in pairs):
+        return None
     sheets: dict[str | None, Sheet] = {}
     waiting = list(framed.frames.values())
     while waiting:
@@ -115,8 +116,7 @@ def _laid_out(picture: Picture, kept: Kept, pairs: Sequence[Pair]) -> Plan[Layou
             assert raw is not None, "it was laid out"
             kept.put(dot.text, raw)
             sheets[frame.id] = _finished(read_sheet(frame, dot, raw, known), frame)
-    shape = abs(math.log(sheets[None].height / sheets[None].width)) if pairs else 0.0
-    return _joined(picture, framed, sheets) if shape < math.log(_LONG) else None
+    return _joined(picture, framed, sheets)
 
 
 def _level(frame: Frame, sheets: Mapping[str | None, Sheet]) -> None:

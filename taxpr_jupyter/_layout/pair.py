@@ -38,6 +38,12 @@ class Pair:
         """The id of the frame of both."""
         return f"{self.forward}&{self.backward}"
 
+    @property
+    def shared(self) -> int:
+        """The number of statements that are in both, or whose values are."""
+        kept = {(piece.source.part, piece.target.part) for piece in self.rungs.values()}
+        return len(kept | self.partners.keys())
+
 
 def pairs_of(picture: Picture, ends: Ends) -> list[Pair]:
     """The pairs of a picture; none in another one.
@@ -63,8 +69,8 @@ def pairs_of(picture: Picture, ends: Ends) -> list[Pair]:
             taken |= {forward, backward}
     for pair in found:
         for node in picture.nodes:
-            if node.pair and pair.backward in ends.around(node.cluster):
-                partner = picture.element_of(node.pair)
+            if node.forward and pair.backward in ends.around(node.cluster):
+                partner = picture.element_of(node.forward)
                 if isinstance(partner, Node) and pair.forward in ends.around(partner.cluster):
                     pair.partners[partner.id, node.id] = None
     return found

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from taxpr_jupyter._layout.aligned import Sheets, Side, align
 from taxpr_jupyter._layout.ends import box_of
 from taxpr_jupyter._layout.frames import Frame, Framed, Piece, Step
 from taxpr_jupyter._layout.geometry import (
     Box,
-    Lines,
     Point,
     around,
+    enters,
     flattened,
     grown,
-    meet,
     middle_of,
 )
 from taxpr_jupyter._layout.pair import Pair
 from taxpr_jupyter._layout.sheet import Sheet, arrow, bent, straight
 from taxpr_jupyter._layout.turned import upwards
 
-_FEWEST = 2  # statements that both passes show
+_LONG = 3.0  # the most of the height over the width
+_WIDE = (1600.0, 3.5)  # a width in points, and over the height: one of them may be exceeded
 _GUTTER = 28.0  # points between the passes
 _RAIL, _AWAY = 5.0, 8.0  # points between lines along a margin, and between these and a pass
 _STEP = 60.0  # points: the most that a line between the passes goes up or down
@@ -51,9 +52,6 @@ def put_side_by_side(frame: Frame, framed: Framed, sheets: Sheets) -> bool:
     pair = frame.pair
     assert pair, "its frame has one"
     forward, backward = framed.frames[pair.forward], framed.frames[pair.backward]
-    both = {(piece.source.part, piece.target.part) for piece in pair.rungs.values()}
-    if len(both | pair.partners.keys()) < _FEWEST:
-        return False
     for one in _inside(backward):
         sheets[one.id] = upwards(one, sheets)
     left = sheets[pair.forward].width + _GUTTER
@@ -62,8 +60,10 @@ def put_side_by_side(frame: Frame, framed: Framed, sheets: Sheets) -> bool:
     one = Side(forward, sheets, 0.0, starts[0] - high)
     other = Side(backward, sheets, left, starts[1] - high)
     ours, its = one.boxes[box_of(pair.forward)], other.boxes[box_of(pair.backward)]
-    height = max(ours[3], its[3])
-    sheet = Sheet(its[2], height, {}, {}, {}, {}, {})
+    width, height = its[2], max(ours[3], its[3])
+    if height > _LONG * width or width > max(_WIDE[0], _WIDE[1] * height):
+        return False
+    sheet = Sheet(width, height, {}, {}, {}, {}, {})
     sheet.boxes = {box_of(pair.forward): ours, box_of(pair.backward): its}
     _through(frame, sheets[pair.forward], ours, sheet)
     room = _Room(one, other)
@@ -92,62 +92,91 @@ def _through(frame: Frame, forward: Sheet, box: Box, sheet: Sheet) -> None:
             sheet.curves[piece] = straight((x, box[3]), (x, sheet.height))
 
 
+_Name = TypeVar("_Name", str, int)
+
+
+class _Way(NamedTuple):
+    """A way that a line may take, and what it costs."""
+
+    cost: int
+    corners: Sequence[Point]
+
+
 class _Room:
     """What is in the way of lines between both passes."""
 
     def __init__(self, forward: Side, backward: Side) -> None:
         self.boxes = forward.boxes | backward.boxes
-        self._solid = forward.solid | backward.solid
-        lines = (*forward.lines, *backward.lines)
-        self._pieces = [piece for piece, _ in lines]
-        self._lines = Lines([flattened(line) for _, line in lines])
-        self._drawn: list[tuple[str, Sequence[Box]]] = []
+        self._solid = [*forward.solid.items(), *backward.solid.items()]
+        self._lines = [*forward.lines, *backward.lines]
+        self._bounds = [(number, around(line)) for number, (_, line) in enumerate(self._lines)]
+        self._paths: dict[int, Sequence[Point]] = {}
+        self._names: list[str] = []  # of lines that were drawn
+        self._drawn: list[tuple[int, Box]] = []
         self._gone: set[str] = set()
 
-    def cost(self, corners: Sequence[Point], own: Collection[str]) -> int:
-        """What a way with right angles costs.
+    def best(self, ways: Iterable[Sequence[Point]], own: Collection[str]) -> _Way | None:
+        """The way that costs least, and the first one of these.
 
         Args:
-            corners: Its corners.
+            ways: The corners of ways with right angles.
             own: The names of parts that it may touch, with their lines, and of what is drawn.
         """
-        own = self._gone.union(own)
-        parts = [around(pair) for pair in itertools.pairwise(corners)]
-        wide, bounds = [grown(part, 2.5, 2.5) for part in parts], grown(around(corners), 2.5, 2.5)
-        over = sum(
-            any(meet(part, box) for part in wide)
-            for name, box in self._solid.items()
-            if meet(bounds, box) and name not in own
-        )
-        crossed = {
-            number
-            for part in parts
-            for number in self._lines.through(grown(part, 0.5, 0.5))
-            if own.isdisjoint((self._pieces[number].source.part, self._pieces[number].target.part))
-        }
-        near = sum(
-            any(meet(one, part) for one in drawn for part in parts)
-            for name, drawn in self._drawn
-            if name not in own
-        )
-        return _BOX * over + len(crossed) + near
-
-    def best(
-        self, ways: Iterable[Sequence[Point]], own: Collection[str]
-    ) -> tuple[int, Sequence[Point]]:
-        """What the cheapest of some ways costs, and its corners; the first one of several."""
-        found: list[tuple[int, Sequence[Point]]] = []
-        for way in ways:
-            found.append((self.cost(way, own), way))
-            if found[-1][0] == 0:
+        best = None
+        for corners in ways:
+            cost = self._cost(corners, own)
+            if best is None or cost < best.cost:
+                best = _Way(cost, corners)
+            if cost == 0:
                 break
-        return min(found, key=lambda one: one[0])
+        return best
 
-    def draw(self, corners: Sequence[Point], name: str = "", twin: str = "") -> None:
+    def _cost(self, corners: Sequence[Point], own: Collection[str]) -> int:
+        own = self._gone.union(own)
+        over: set[str] = set()
+        near: set[int] = set()
+        crossed: set[int] = set()
+        for part in (around(pair) for pair in itertools.pairwise(corners)):
+            over.update(_met(self._solid, grown(part, 2.5, 2.5)))
+            beside = _met(self._drawn, grown(part, 1.5, 1.5))
+            near.update(number for number in beside if self._names[number] not in own)
+            thin = grown(part, 0.5, 0.5)
+            crossed.update(n for n in _met(self._bounds, thin) if self._runs_through(n, thin, own))
+        return _BOX * len(over - own) + len(crossed) + len(near)
+
+    def _runs_through(self, number: int, box: Box, own: Collection[str]) -> bool:
+        piece, line = self._lines[number]
+        if piece.source.part in own or piece.target.part in own:
+            return False
+        if number not in self._paths:
+            self._paths[number] = flattened(line)
+        return any(enters(*part, box) for part in itertools.pairwise(self._paths[number]))
+
+    def beside(self, box: Box) -> tuple[float, float]:
+        """The top and the bottom of a box with all that stands at the right of it."""
+        left, high, _, low = box
+        after = [one for _, one in self._solid if one[0] > left and one[1] < low and high < one[3]]
+        _, top, _, bottom = around(
+            [corner for one in (box, *after) for corner in (one[:2], one[2:])]
+        )
+        return top, bottom
+
+    def draw(self, corners: Sequence[Point], name: str, twin: str = "") -> None:
         """Remember a line that was drawn, by a name, and instead of a twin."""
-        parts = [grown(around(pair), 1.5, 1.5) for pair in itertools.pairwise(corners)]
-        self._drawn.append((name, parts))
+        number = len(self._names)
+        self._names.append(name)
+        self._drawn += [(number, around(pair)) for pair in itertools.pairwise(corners)]
         self._gone |= {twin} - {""}
+
+
+def _met(boxes: Iterable[tuple[_Name, Box]], box: Box) -> list[_Name]:
+    """The names of boxes that share room with one."""
+    left, top, right, bottom = box
+    return [
+        name
+        for name, (x, y, to_x, to_y) in boxes
+        if y < bottom and top < to_y and x < right and left < to_x
+    ]
 
 
 def _draw_rungs(pair: Pair, framed: Framed, room: _Room, sheet: Sheet) -> None:
@@ -156,13 +185,12 @@ def _draw_rungs(pair: Pair, framed: Framed, room: _Room, sheet: Sheet) -> None:
     for edge, piece in pair.rungs.items():
         twin = framed.twins[edge]
         own = piece.source.part, piece.target.part, twin
-        ways = _across(room.boxes, piece, twin, ours[2])
-        corners = next((way for way in ways if room.cost(way, own) == 0), None)
-        if corners:
-            near, tip = arrow(*corners[-2:])
-            sheet.curves[piece] = bent([*corners[:-1], near])
+        best = room.best(_across(room.boxes, piece, twin, ours[2]), own)
+        if best and best.cost == 0:
+            near, tip = arrow(*best.corners[-2:])
+            sheet.curves[piece] = bent([*best.corners[:-1], near])
             sheet.tips[piece] = tip
-            room.draw(corners, twin=twin)
+            room.draw(best.corners, edge, twin)
             framed.ways[edge] = [Step(pair.id, piece)]
             del framed.twins[edge]
 
@@ -200,16 +228,17 @@ def _draw_exits(frame: Frame, room: _Room, sheet: Sheet) -> bool:
         sheet.bottoms[port] = right
         for piece in exits[port]:
             own = piece.source.part, port
-            cost, corners = room.best(_aside(room.boxes[own[0]], right, sheet.height), own)
-            worst = max(worst, cost)
-            sheet.curves[piece] = bent(corners)
-            room.draw(corners, port)
+            best = room.best(_aside(room, room.boxes[own[0]], right, sheet.height), own)
+            assert best is not None, "there are several ways"
+            worst = max(worst, best.cost)
+            sheet.curves[piece] = bent(best.corners)
+            room.draw(best.corners, port)
         right += _RAIL
     sheet.width = right if exits else sheet.width
     return worst < _BOX
 
 
-def _aside(box: Box, right: float, bottom: float) -> Iterator[Sequence[Point]]:
+def _aside(room: _Room, box: Box, right: float, bottom: float) -> Iterator[Sequence[Point]]:
     """Ways from a part to the right and then down, the best one first."""
     for share in _HEIGHTS:
         y = box[1] + share * (box[3] - box[1])
@@ -217,3 +246,8 @@ def _aside(box: Box, right: float, bottom: float) -> Iterator[Sequence[Point]]:
     for up in _ABOVE:
         x, y = box[2] - _AWAY, box[1] - up
         yield [(x, box[1]), (x, y), (right, y), (right, bottom)]
+    x, (_, y) = box[2] + _RAIL, middle_of(box)
+    top, low = room.beside(box)
+    for more in _ABOVE:  # below or above all that stands in the way
+        for at in (low + more, top - more):
+            yield [(box[2], y), (x, y), (x, at), (right, at), (right, bottom)]

@@ -102,8 +102,8 @@ class Node:
             that is). In a comparison also "same",
             "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
-        pair: Of a group of the backward pass, the address of what it is the backward pass of. In
-            a comparison the address of its partner in the other picture.
+        forward: Of a group of the backward pass, the address of what it is the backward pass of.
+        pair: In a comparison the address of its partner in the other picture.
         cost: What it costs, in words; () where it computes nothing.
         heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
         on: Of a tag, the id of the node whose value it tags. It is a badge on that node, and no
@@ -119,6 +119,7 @@ class Node:
     cluster: str | None = None
     marks: tuple[str, ...] = ()
     fold: str | None = None
+    forward: str = ""
     pair: str = ""
     cost: tuple[str, ...] = ()
     heat: float | None = None
@@ -173,6 +174,7 @@ class Cluster:
         parent: The id of the cluster around it, or None.
         fold: The address to fold, so that this becomes a node; "" of what cannot be folded.
         marks: As of a `Node`; "unfinished" where an error ended the tracing inside.
+        forward: As of a `Node`.
         pair: As of a `Node`.
         cost: What it costs, in words.
         titled: As of a `Node`.
@@ -185,6 +187,7 @@ class Cluster:
     parent: str | None
     fold: str
     marks: tuple[str, ...] = ()
+    forward: str = ""
     pair: str = ""
     cost: tuple[str, ...] = ()
     titled: int = 1

@@ -67,7 +67,7 @@ class Groups:
                 # The backward pass goes through what repeats itself from its end.
                 alike = forward[::-1] if len(forward) == len(items) else forward[:1] * len(items)
                 for item, partner in zip(items, alike, strict=True):
-                    item.pair = partner.address
+                    item.forward = partner.address
         return made
 
     # --- passes -----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class Item:
             them.
         blocks: The nested jaxprs of an open equation.
         open: Whether the picture shows what is inside.
-        pair: Of a group of the backward pass, the address of what it is the backward pass of.
+        forward: Of a group of the backward pass, the address of what it is the backward pass of.
         stop: Of a group, where it ends: a position in the equations of the jaxpr.
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
@@ -63,7 +63,7 @@ class Item:
     tags: Sequence[Item] = ()
     blocks: Sequence[tuple[Block, taxpr.Nested]] = ()
     open: bool = False
-    pair: str = ""
+    forward: str = ""
     stop: int = 0
     within_backward: bool = False
     within_recomputed: bool = False

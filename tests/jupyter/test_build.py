@@ -745,7 +745,7 @@ def test_forward_and_backward_are_told_apart_and_paired():
     assert forward.lines[-1] == "f32[]"  # without what is only kept for the backward pass
     picture = build_picture(program, {forward.id, backward.id})
     groups = {n.address: n for n in picture.nodes if n.kind == "group"}
-    pairs = [(n.lines[0], groups[n.pair].lines[0]) for n in groups.values() if n.pair]
+    pairs = [(n.lines[0], groups[n.forward].lines[0]) for n in groups.values() if n.forward]
     assert pairs == [("layer_1", "layer_1"), ("layer_0", "layer_0")]
     inner = trace(jax.value_and_grad(lambda x: jnp.sum(attention(x))), X)
     picture = build_picture(inner, build_picture(inner, ()).foldable)
@@ -756,8 +756,8 @@ def test_a_model_is_open_before_its_derivative():
     program = trace(jax.value_and_grad(model), jnp.ones(4))
     for budget in range(10, 70, 4):
         layers = [c for c in build_picture(program, budget=budget).clusters if "layer_" in str(c)]
-        assert not any(c.pair for c in layers) or not all(c.pair for c in layers)
-    assert any(c.pair for c in layers)
+        assert not any(c.forward for c in layers) or not all(c.forward for c in layers)
+    assert any(c.forward for c in layers)
 
 
 def test_long_code_is_cut_into_groups():
