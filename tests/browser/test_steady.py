@@ -1,5 +1,7 @@
 """What one looks at in a picture stays where it is, and can be read."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -74,6 +76,14 @@ def closed(panel):
     )
 
 
+def drag(panel, across):
+    stage, mouse = panel.page.locator(".tx-stage").bounding_box(), panel.page.mouse
+    mouse.move(stage["x"] + 500, stage["y"] + 10)
+    mouse.down()
+    mouse.move(stage["x"] + 500 + across, stage["y"] + 10, steps=3)
+    mouse.up()
+
+
 def test_what_is_opened_folded_tagged_or_coloured_stays_where_it_is(panel):
     page = panel.page
     fold = closed(panel)[-1]
@@ -120,9 +130,36 @@ def test_frames_that_are_not_around_it_move_as_blocks(panel):
     assert fold in before
     assert fold in {one.get_attribute("data-fold") for one in panel.page.locator(".cluster").all()}
     for nodes in inside:
-        for k in (0, 1):
-            shifts = [after[name][k] - before[name][k] for name in nodes & after.keys()]
-            assert max(shifts, default=0) - min(shifts, default=0) < 2
+        shifts = [after[name][0] - before[name][0] for name in nodes & after.keys()]
+        assert max(shifts, default=0) - min(shifts, default=0) < 2
+        # Downwards rows make room for what is opened beside them, and keep their order.
+        rows = sorted((before[name][1], after[name][1]) for name in nodes & after.keys())
+        assert all(b[1] - a[1] > 0.9 * (b[0] - a[0]) - 2 for a, b in itertools.pairwise(rows))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_in_either_pass_what_is_opened_and_folded_stays_where_it_is(panel, backward):
+    for _ in range(2 * backward):  # which is at the right
+        drag(panel, -450)
+    fold = next(
+        node.fold
+        for node in panel.session.picture().nodes
+        if node.fold in closed(panel) and ("backward" in node.marks) is backward
+    )
+    start = titles(panel)
+    for _ in range(2):
+        panel.node(fold).locator("text").first.dblclick()
+        now = titles(panel)
+        assert moved(start[fold], now[fold]) < 2
+        passes = [
+            panel.page.locator(".tx-stage > svg .cluster")
+            .filter(has_text=name)
+            .first.bounding_box()
+            for name in ("forward pass", "backward pass")
+        ]
+        assert passes[0]["x"] + passes[0]["width"] < passes[1]["x"]
+    nodes = {node.fold or node.address for node in panel.session.picture().nodes}
+    assert all(moved(start[name], now[name]) < 2 for name in nodes & start.keys())
 
 
 def test_at_the_border_of_the_stage_there_is_room(panel):
@@ -165,12 +202,6 @@ def test_titles_of_frames_stay_in_sight(panel):
     stage = page.locator(".tx-stage").bounding_box()
     left, right = stage["x"], stage["x"] + stage["width"]
 
-    def drag(across):
-        page.mouse.move(left + 500, stage["y"] + 10)
-        page.mouse.down()
-        page.mouse.move(left + 500 + across, stage["y"] + 10, steps=3)
-        page.mouse.up()
-
     def seen():
         """By the frame where its title begins and ends; of those of which enough is in sight."""
         found = {}
@@ -183,11 +214,11 @@ def test_titles_of_frames_stay_in_sight(panel):
         return found
 
     begun = seen()
-    drag(-450)
+    drag(panel, -450)
     after = seen()
     assert any(begun[name][0] - 450 < left for name in begun.keys() & after.keys())
     assert all(left <= x and end <= right for x, end in after.values())
-    drag(450)
+    drag(panel, 450)
     assert all(moved(begun[name], x) < 1 for name, x in seen().items())
 
 
