@@ -10,7 +10,7 @@ from drawn_programs import PROGRAMS
 from made_pictures import chain, edge, laid_out, node, picture
 
 from taxpr_jupyter import draw
-from taxpr_jupyter._layout.geometry import meet, middle_of
+from taxpr_jupyter._layout.geometry import enters, flattened, meet, middle_of
 from taxpr_jupyter._model.model import Cluster, Node
 
 PASSES = (
@@ -74,6 +74,25 @@ class TestSideBySide:
         box, text = layout.twins[again.id]
         assert text == "f0"
         assert layout.nodes["b3"][0] - box[2] < 40
+
+    def test_partners_in_another_picture_change_nothing(self):
+        drawn = both(4)
+        nodes = [dataclasses.replace(one, pair="f0") for one in drawn.nodes]
+        assert laid_out(picture(nodes, drawn.edges, PASSES)) == laid_out(drawn)
+
+    def test_a_gradient_goes_around_what_stands_beside_it(self):
+        drawn = both(3)
+        beside = [node("g0", "B"), node("g1", "B")]
+        edges = [*drawn.edges, *chain(["b2", "g0", "b0"]), *chain(["b2", "g1", "b0"])]
+        layout = laid_out(
+            picture([*drawn.nodes, *beside], [*edges, edge("g0", "out"), edge("g1", "out")], PASSES)
+        )
+        assert layout.nodes["b2"][1] > layout.nodes["b0"][1]  # it leads upwards
+        for name in ("b1", "g0", "g1"):
+            others = [layout.nodes[one] for one in {"b1", "g0", "g1"} - {name}]
+            line = flattened(layout.curves[f"{name}->out"])
+            parts = itertools.pairwise(line)
+            assert not any(enters(*part, box) for part in parts for box in others)
 
     def test_gradients_leave_at_the_right_and_go_down_together(self):
         layout = laid_out(both(4))
