@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ class Ends:
                 pair.forward: pair.id,
                 pair.backward: pair.id,
             }
+        self._functions = {one.id for one in picture.clusters if one.kind == "function"}
         self._jaxprs = {cluster.id for cluster in picture.clusters if cluster.kind == "jaxpr"}
 
     def around(self, cluster: str | None) -> list[str | None]:
@@ -88,6 +90,14 @@ class Ends:
         part = source.part if above == common else box_of(outer[outer.index(common) - 1])
         other = target.part if below == common else box_of(inner[inner.index(common) - 1])
         return common, part, other
+
+    def beyond_function(self, edge: Edge, part: str) -> str:
+        """A part with the end of an edge; if it is a function as a whole, the one within."""
+        _, _, target, below = self.of(edge)
+        for frame, inner in itertools.pairwise(reversed(self.around(below))):
+            if box_of(frame) == part and frame in self._functions:
+                return box_of(inner)
+        return target.part if box_of(below) == part and below in self._functions else part
 
 
 def named_by(edge: Edge, nodes: Mapping[str, Node]) -> Node:

@@ -38,7 +38,7 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
             inside.setdefault(frame, []).append((edge, part, other))
     writes = [edge.id for edge in picture.edges if edge.kind == "write"]
     far = set(writes if len(writes) > _WRITES else ()) | _to_results(picture)
-    uses = Counter(edge.source for edge in picture.edges if edge.kind == "value")
+    uses = Counter(edge.source for edge in picture.edges if edge.kind in ("value", "read"))
     takes = Counter(edge.target for edge in picture.edges)
     order: Order = {}
     drawn: set[str] = set()  # what is given, and has a line
@@ -50,7 +50,8 @@ def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[
             given = uses[edge.source] * (ends.nodes[edge.source].kind in theme.GIVEN)
             crosses = part != edge.source or other != edge.target
             several = given > _MANY and edge.source in drawn and takes[edge.target] > 1
-            again_here = crosses and entered.setdefault(edge.source, other) != other
+            into = ends.beyond_function(edge, other)
+            again_here = crosses and entered.setdefault(edge.source, into) != into
             often = (given > _USES and (crosses or several)) or (given > 0 and again_here)
             long = abs(rows[other] - rows[part]) >= _FAR[kept]
             if edge.id in far or long or often or (crosses and kept):

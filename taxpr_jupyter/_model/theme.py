@@ -11,7 +11,7 @@ from taxpr_jupyter._model.model import Node
 
 FONT_SIZE = 10  # points
 SMALL = 8  # points, of texts at lines and of names that stand elsewhere, too
-GIVEN = ("input", "const")  # kinds of nodes that are given from outside
+GIVEN = ("input", "const", "state")  # kinds of nodes that are given from outside
 TEXT = "#1b2430"
 MUTED = "#6d7684"  # texts outside of nodes; as far from white as from black
 LINE = "#737d8c"  # edges, borders; 3:1 at least on white, on black, and on all shades of clusters

@@ -283,6 +283,14 @@ class TestWays:
         layout = laid_out(picture(*after, boxes))  # used so often, in no frame
         assert list(layout.twins) == [one.id for one in edges]
 
+    def test_a_state_has_lines_into_the_first_frame_that_reads_it_and_twins_in_others(self):
+        boxes = [Cluster("f", "function", ("f",), "", None, "")]
+        boxes += [Cluster(one, "group", (one,), "", "f", one) for one in "AB"]
+        nodes = [node("s", kind="state"), node("p", "A"), node("q", "B"), node("r", "B")]
+        edges = [dataclasses.replace(edge("s", one), kind="read") for one in "pqr"]
+        layout = laid_out(picture(nodes, edges, boxes))
+        assert list(layout.twins) == ["s->q", "s->r"]
+
     def test_the_line_of_several_carries_says_how_many_they_are(self):
         drawing = draw(PROGRAMS["while_body"]())
         back = [one for one in drawing.picture.edges if one.kind == "back"]
