@@ -41,7 +41,7 @@ def css(heated: bool) -> str:
         ".edge path": "fill:none;stroke-width:0.8px;" + _colour("stroke", "line", theme.LINE),
         ".edge .tip": "stroke:none;" + _colour("fill", "line", theme.LINE),
         ".edge.residual path": "stroke-width:.5px",
-        ".edge .twin:is(.input,.state) text": _colour("fill", "text", theme.TEXT),
+        ".edge .twin.input text,.edge .twin.state text": _colour("fill", "text", theme.TEXT),
         ".edge .twin rect": "fill:none;stroke-width:.8px;stroke-dasharray:3 2;"
         + _colour("stroke", "line", theme.LINE),
         ".edge.seed path": "stroke-dasharray:1.5 2.5;stroke-width:1.2px",
