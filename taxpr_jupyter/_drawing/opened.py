@@ -7,10 +7,11 @@ the condition in it. Above the branches of a choice stands a bar of their operan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import taxpr
-from taxpr_jupyter._drawing.borders import SEEN, Ends, Seen, Then
+from taxpr_jupyter._drawing.borders import SEEN, Borders, Ends, Seen, Then
+from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.choices import shared_operands
 from taxpr_jupyter._drawing.loops import While, while_of
 from taxpr_jupyter._drawing.roles import Role
@@ -21,8 +22,24 @@ from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item
 
-if TYPE_CHECKING:
-    from taxpr_jupyter._drawing.program import Drawing
+
+class Drawing(Protocol):
+    """What this needs of `program.Drawing`, which draws what is nested by this again."""
+
+    canvas: Canvas
+    tips: short.Tooltips
+    borders: Borders
+    drawn: set[str]
+    unfolded: set[str]
+    foldable: set[str]
+
+    def nested(self, block: Block, nested: taxpr.Nested, seen: Seen, then: Then | None) -> Ends:
+        """Draw a nested jaxpr in its cluster."""
+        ...
+
+    def results(self, scope: Scope, item: Item, origins: Sequence[Origin]) -> None:
+        """Register the origins of an equation's results."""
+        ...
 
 
 class _Operand(NamedTuple):

@@ -13,11 +13,12 @@ from taxpr_jupyter._layout.frame_dot import FrameDot
 from taxpr_jupyter._layout.frames import Frame, Framed
 from taxpr_jupyter._layout.geometry import Box, Curves, Point
 from taxpr_jupyter._layout.layout import Plan
-from taxpr_jupyter._layout.pair import Pair, pairs_of
-from taxpr_jupyter._layout.passes import put_side_by_side
+from taxpr_jupyter._layout.passes.pair import pairs_of
+from taxpr_jupyter._layout.passes.side_by_side import put_side_by_side
+from taxpr_jupyter._layout.passes.turned import against
+from taxpr_jupyter._layout.pieces import Pair
 from taxpr_jupyter._layout.raw import Raw, moved, read
 from taxpr_jupyter._layout.sheet import LINE, Sheet, bordered, read_sheet
-from taxpr_jupyter._layout.turned import against
 from taxpr_jupyter._model.model import Picture
 
 _PAD = 4.0  # points around a picture

@@ -14,9 +14,8 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from taxpr_jupyter._layout.ends import End
-from taxpr_jupyter._layout.frames import Piece
 from taxpr_jupyter._layout.geometry import Curves, Point, around, flattened, split
+from taxpr_jupyter._layout.pieces import End, Piece
 from taxpr_jupyter._layout.raw import moved
 from taxpr_jupyter._layout.sheet import Sheet, bent, straight
 

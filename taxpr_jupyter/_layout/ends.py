@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from taxpr_jupyter._layout.pair import Pair
+from taxpr_jupyter._layout.pieces import End, Pair
 from taxpr_jupyter._model.model import Edge, Node, Picture
 
 UPWARDS = ("back", "write")  # kinds of edges that lead upwards
-
-
-class End(NamedTuple):
-    """An end of a piece of an edge.
-
-    Attributes:
-        part: The name of a part of the frame; "" for its own border.
-        port: The port, where the part is a frame, or at the border. A piece begins at the bottom of
-            a part, and at the top border; it ends at the top of a part, and at the bottom border.
-    """
-
-    part: str
-    port: str = ""
 
 
 class Ends:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.ends import UPWARDS, Ends
-from taxpr_jupyter._layout.pair import KEPT
+from taxpr_jupyter._layout.pieces import KEPT
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Edge, Picture
 

@@ -9,9 +9,9 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, small_size_of
-from taxpr_jupyter._layout.ends import End
-from taxpr_jupyter._layout.frames import Beside, Frame, Piece
+from taxpr_jupyter._layout.frames import Beside, Frame
 from taxpr_jupyter._layout.geometry import Box
+from taxpr_jupyter._layout.pieces import End, Piece
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node
 

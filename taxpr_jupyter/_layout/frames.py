@@ -13,29 +13,15 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from taxpr_jupyter._layout.ends import UPWARDS, End, Ends, box_of, named_by, port_of
+from taxpr_jupyter._layout.ends import UPWARDS, Ends, box_of, named_by, port_of
 from taxpr_jupyter._layout.far import far_edges
-from taxpr_jupyter._layout.pair import Pair
+from taxpr_jupyter._layout.pieces import End, Pair, Piece
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 
 _BESIDE = 8  # the most parts beside a node
 _TWIN = 28  # characters of the name on a twin
 # Operands that have an order enter from left to right.
 _SIDES = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
-
-
-class Piece(NamedTuple):
-    """A piece of one or more edges in one frame.
-
-    Attributes:
-        source: Where it begins.
-        target: Where it ends.
-        side: The side of a node where it ends, as a compass point; "" for any.
-    """
-
-    source: End
-    target: End
-    side: str = ""
 
 
 class Step(NamedTuple):

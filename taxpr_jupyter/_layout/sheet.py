@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.frame_dot import TAB, TAB_WIDE, FrameDot, Size
-from taxpr_jupyter._layout.frames import Beside, Frame, Piece
+from taxpr_jupyter._layout.frames import Beside, Frame
 from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, enters, flattened, meet
+from taxpr_jupyter._layout.pieces import Piece
 from taxpr_jupyter._layout.raw import Raw, moved
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.ends import box_of
 from taxpr_jupyter._layout.frame_dot import TAB
-from taxpr_jupyter._layout.frames import Frame, Piece
+from taxpr_jupyter._layout.frames import Frame
 from taxpr_jupyter._layout.geometry import Box, Curves, Point, middle_of
-from taxpr_jupyter._layout.pair import Pair
+from taxpr_jupyter._layout.pieces import Pair, Piece
 from taxpr_jupyter._layout.raw import moved
 from taxpr_jupyter._layout.sheet import LINE, Sheet
 from taxpr_jupyter._model import theme

@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from taxpr_jupyter._layout.ends import Ends
+from taxpr_jupyter._layout.pieces import KEPT, Pair
 from taxpr_jupyter._model.model import Node, Picture
-
-if TYPE_CHECKING:
-    from taxpr_jupyter._layout.ends import Ends
-    from taxpr_jupyter._layout.frames import Piece
-
-KEPT = ("residual", "seed")  # kinds of edges that lead from the forward to the backward pass
-
-
-@dataclasses.dataclass(eq=False)
-class Pair:
-    """A forward pass and its backward pass, which are one part of the frame around them.
-
-    Attributes:
-        forward: The id of the cluster of the first.
-        backward: The id of the cluster of the second.
-        parent: The id of the cluster around both; None for the whole picture.
-        partners: Nodes of both, by their ids, that belong to one statement.
-        rungs: What may be drawn from the one to the other, by the ids of edges.
-    """
-
-    forward: str
-    backward: str
-    parent: str | None
-    partners: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
-    rungs: dict[str, Piece] = dataclasses.field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        """The id of the frame of both."""
-        return f"{self.forward}&{self.backward}"
-
-    @property
-    def shared(self) -> int:
-        """The number of statements that are in both, or whose values are."""
-        kept = {(piece.source.part, piece.target.part) for piece in self.rungs.values()}
-        return len(kept | self.partners.keys())
 
 
 def pairs_of(picture: Picture, ends: Ends) -> list[Pair]:

@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from taxpr_jupyter._layout.aligned import Sheets, Side, align
 from taxpr_jupyter._layout.ends import box_of
-from taxpr_jupyter._layout.frames import Frame, Framed, Piece, Step
+from taxpr_jupyter._layout.frames import Frame, Framed, Step
 from taxpr_jupyter._layout.geometry import (
     Box,
     Point,
@@ -23,9 +22,10 @@ from taxpr_jupyter._layout.geometry import (
     grown,
     middle_of,
 )
-from taxpr_jupyter._layout.pair import Pair
+from taxpr_jupyter._layout.passes.aligned import Sheets, Side, align
+from taxpr_jupyter._layout.passes.turned import upwards
+from taxpr_jupyter._layout.pieces import Pair, Piece
 from taxpr_jupyter._layout.sheet import Sheet, arrow, bent, straight
-from taxpr_jupyter._layout.turned import upwards
 
 _LONG = 3.0  # the most of the height over the width
 _WIDE = (1600.0, 3.5)  # a width in points, and over the height: one of them may be exceeded

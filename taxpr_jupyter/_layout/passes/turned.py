@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.frame_dot import TAB, TAB_WIDE
-from taxpr_jupyter._layout.frames import Frame, Piece
+from taxpr_jupyter._layout.frames import Frame
 from taxpr_jupyter._layout.geometry import Point
+from taxpr_jupyter._layout.pieces import Piece
 from taxpr_jupyter._layout.raw import moved
 from taxpr_jupyter._layout.sheet import Sheet
 from taxpr_jupyter._model import theme
