@@ -61,7 +61,7 @@ class Kernel:
 
         def take(message):
             if ready in message["content"].get("text", ""):
-                time.sleep(0.2)
+                time.sleep(1)  # until the program runs, on a busy machine, too
                 self.manager.interrupt_kernel()
 
         # Else ipykernel 6 may leave out the next cell, too.
