@@ -167,7 +167,8 @@ class Drawing:
             sign, tip = ["loss"], f"{tip}\n{backward.LOSS}"
         elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
             sign, tip = ["unused"], f"{tip}\nnothing uses what it makes"
-        lines, marks = labels.signed(lines, titled, sign), (*marks, *sign)
+        notes = [item.note] if item.note else []
+        lines, marks = labels.signed(lines, titled, [*sign, *notes]), (*marks, *sign)
         node = Node(address, address, kind, lines, tip, cluster, marks, fold, titled=titled)
         tagged = scope.tagged(eqn) if kind in ("tag", "injected") else []
         if tagged:

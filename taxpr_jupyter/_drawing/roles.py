@@ -4,16 +4,18 @@ Roles come from the table of higher-order primitives. Besides, JAX notes the nam
 arguments in its jaxpr: `params['w']` says more than `arg 0`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._analysis.names import argument_names, is_of_library, numbered
+from taxpr_jupyter._analysis.names import argument_names, is_of_jax, is_of_library, numbered
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened, visible
 
+_SAYS_NOTHING = re.compile(r"[a-z]\d?")
 _WHOLE = 18  # characters: the longest list of names at an edge
 
 
@@ -43,6 +45,8 @@ def operand_roles(eqn: Any) -> list[Role]:
             if role == "arg":
                 # In a library, only plain argument names mean something to the user.
                 named = known[i].isidentifier() or not is_of_library(nested)
+                # `x2` looks like a number of values.
+                named = named and not (_SAYS_NOTHING.fullmatch(known[i]) and is_of_jax(nested))
                 name = (_end_of(known[i]) if named else "") or str(k)
             elif role == "const" and len(nested_jaxprs) > 1:  # each jaxpr has its own
                 name = f"{nested.label} {name}"

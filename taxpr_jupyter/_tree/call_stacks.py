@@ -1,11 +1,17 @@
 """The equations of one jaxpr with their scopes and call stacks, by which they are grouped."""
 
+import bisect
 import functools
+import inspect
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
+
+import jax
+import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr_jupyter._analysis.liveness import pass_of
@@ -13,6 +19,9 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import GroupKind, Item
+
+_DOTTED = re.compile(r"\w+(\.\w+)+")
+_RULE = inspect.unwrap(jax.custom_vjp.__call__).__code__
 
 
 class Step(NamedTuple):
@@ -103,7 +112,67 @@ class Units:
                 made = (steps.setdefault(step, step) for step in _steps(stack, derived))
                 path = known[key] = tuple(made)
             paths.append(path)
+        self._leave_sums_out(paths)
         return paths
+
+    def _leave_sums_out(self, paths: list[tuple[Step, ...]]) -> None:
+        """Take sums of cotangents out of a statement that makes only one of the two.
+
+        JAX makes them with the last use of a value, but they are the cotangent of all of its uses.
+        """
+        sums = [
+            unit
+            for unit, eqn in enumerate(self.eqns)
+            if eqn.primitive is p.add_jaxvals_p and self._is_derivative(unit)
+        ]
+        made = {var: k for k, eqn in enumerate(self.eqns) for var in eqn.outvars} if sums else {}
+        for unit in reversed(sums):
+            path = paths[unit]
+            depth = max((k for k, one in enumerate(path, 1) if one.kind == "statement"), default=0)
+            if unit + 1 < len(paths) and _common(path, paths[unit + 1]) >= depth:
+                continue  # it is in the middle of the statement
+            for atom in self.eqns[unit].invars:
+                maker = None if taxpr.is_literal(atom) else made.get(atom)
+                path = path[: 0 if maker is None else _common(path, paths[maker])]
+            paths[unit] = path
+
+    def follows_rule(self, start: int, stop: int, depth: int) -> bool:
+        """Whether a rule of the user's for a derivative made some of the units.
+
+        In the statement or expression at this depth, not in a function that it calls.
+        """
+        ends = 2 if self.paths[start][depth].kind == "statement" else 1
+        first, last = (bisect.bisect_left(self._of_rules, at) for at in (start, stop))
+        return any(len(self.paths[unit]) - depth <= ends for unit in self._of_rules[first:last])
+
+    @functools.cached_property
+    def _of_rules(self) -> list[int]:
+        """The units that a rule of the user's made, in order."""
+        return [
+            unit
+            for unit, eqn in enumerate(self.eqns)
+            if self._is_derivative(unit) and _is_of_rule(eqn)
+        ]
+
+    def scope_title(self, start: int, stop: int, name: str) -> tuple[str, str]:
+        """The title and the note of what is in a scope.
+
+        `eqx.nn.Linear` says what is called, the user's source also which one: `self.embed(x)`.
+        """
+        derived = all(map(self._is_derivative, range(start, stop)))
+        library = all(path[-1:] and path[-1].kind == "function" for path in self.paths[start:stop])
+        if not (_DOTTED.fullmatch(name) and library):
+            return _derivative(name, derived), ""
+        steps = self.paths[start][: self.common_steps(start, stop)]
+        found = [k for k, step in enumerate(steps) if step.kind in ("statement", "expression")]
+        if not found:
+            return _derivative(name, derived), ""
+        at = found[-1]
+        beside = (unit for unit in (start - 1, stop) if 0 <= unit < len(self))
+        if at - 1 in found and steps[at].kind == "expression":
+            whole = all(self.step(unit, at - 1) != steps[at - 1] for unit in beside)
+            at -= whole  # the expression is all of the statement
+        return steps[at].title, name
 
     def _is_derivative(self, unit: int) -> bool:
         item = self._items[self.starts[unit]]
@@ -129,8 +198,7 @@ class Units:
         first, *others = dict.fromkeys(self.paths[start:stop])
         depth = len(first)
         for path in others:
-            same = (a is b for a, b in zip(first, path, strict=False))
-            depth = min(depth, sum(itertools.takewhile(bool, same)))
+            depth = min(depth, _common(first, path))
         return depth
 
     def sources(self, start: int, stop: int) -> list[taxpr.Source]:
@@ -212,6 +280,23 @@ def _runs_another(frame: taxpr.Statement, handed: bool) -> bool:
 
 def _of_library(frame: taxpr.Statement) -> bool:
     return taxpr.is_library_file(frame.file)
+
+
+def _common(one: Sequence[Step], other: Sequence[Step]) -> int:
+    """How many steps two paths have in common."""
+    same = (a is b for a, b in zip(one, other, strict=False))
+    return sum(itertools.takewhile(bool, same))
+
+
+def _is_of_rule(eqn: Any) -> bool:
+    """Whether a rule that the user gave to `jax.custom_vjp` made an equation of a backward pass.
+
+    JAX gives to such equations the traceback of the call; the rule itself is not in it.
+    """
+    traceback = eqn.source_info.traceback
+    codes = traceback.raw_frames()[0] if traceback else ()
+    own = next((k for k, code in enumerate(codes) if taxpr.is_user_file(code.co_filename)), 0)
+    return _RULE in codes[max(own - 2, 0) : own]  # and not called by a function of JAX
 
 
 def _derivative(text: str, derived: bool) -> str:

@@ -108,8 +108,9 @@ class Groups:
                 continue
             for _, a, b in runs[i:j]:
                 deeper = self._units.common_depth(a, b, depth + 1)
-                title = "/".join(self._units.scopes[a][depth:deeper])
-                group = self._group("scope", title, a, b, self._by_scope(a, b, deeper))
+                name = "/".join(self._units.scopes[a][depth:deeper])
+                title, note = self._units.scope_title(a, b, name)
+                group = self._group("scope", title, a, b, self._by_scope(a, b, deeper), note)
                 self._note(group, a, self._units.scopes[a][:deeper])
                 made.append(group)
         return self._arranged(made, start)
@@ -166,6 +167,8 @@ class Groups:
                 steps = self._units.paths[a][: depth + 1]
                 self._note(part, a, tuple(one.key[:-1] for one in steps))
                 items = [part]
+            if step.kind in ("statement", "expression") and self._units.follows_rule(a, b, depth):
+                part.note = "custom rule"
             parts.setdefault(step, []).append(part)
             made += items
         arranged = self._arranged(made, start)
@@ -336,7 +339,8 @@ class Groups:
         if len(children) == 1 and children[0].is_group:  # the same equations twice
             only = children[0]
             more = only.kind != "once" and kind not in SOURCE
-            names = [title, *([only.title] if more else [])]
+            inner = only.title.removeprefix("∂ ") if title.startswith("∂ ") else only.title
+            names = [title, *([inner] if more else [])]
             if kind == "pass" or only.kind == "repeat":
                 kind = kind if only.kind != "repeat" else "repeat"
                 note = only.note

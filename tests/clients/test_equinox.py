@@ -186,3 +186,21 @@ def test_what_equinox_makes_of_a_function_has_no_node_of_its_own():
     assert not any("Wrapper" in line for lines in titles for line in lines)
     [made] = {lines for lines in titles if lines[0].startswith("MLP.__call__")}
     assert made[1].startswith("from _mlp.py:")
+
+
+def test_a_layer_is_called_like_what_the_user_calls():
+    class Net(eqx.Module):
+        embed: eqx.nn.Linear
+        head: eqx.nn.Linear
+
+        def __call__(self, x):
+            h = jnp.tanh(self.embed(x))
+            h = self.head(h)
+            return h
+
+    net = Net(eqx.nn.Linear(8, 8, key=KEY), eqx.nn.Linear(8, 2, key=KEY))
+    picture = draw(eqx.filter_value_and_grad(loss), net, X, budget=40).picture
+    groups = [part.lines for part in (*picture.nodes, *picture.clusters) if part.kind == "group"]
+    titles = [" ".join(lines) for lines in groups if "eqx.nn.Linear" in " ".join(lines)]
+    starts = ("self.embed(x)", "h = self.head(h)", "∂ h = self.head(h)", "∂ self.embed(x)")
+    assert all(any(title.startswith(start) for title in titles) for start in starts), titles

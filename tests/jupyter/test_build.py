@@ -685,6 +685,49 @@ def test_a_statement_apart_from_its_modules_is_told_by_its_expression():
     ]
 
 
+def test_a_sum_of_cotangents_is_in_no_statement_that_makes_only_one_of_them():
+    def fn(w, x):
+        z = jnp.tanh(x @ w)
+        twice = jnp.sum(z * jnp.exp(z) * 2)
+        square = jnp.mean((z - 1) ** 2)
+        straight = jnp.sum(jnp.cos(z) / 3)
+        return square + straight + _chain(twice, 20)
+
+    program = taxpr.trace(jax.grad(fn))(jnp.ones((2, 2)), jnp.ones((2, 2)))
+    folded = build_picture(program, ()).nodes
+    picture = build_picture(program, {n.address for n in folded if n.lines[0].endswith(" pass")})
+    # Those in the middle of `∂ twice`, which uses z two times, stay there.
+    (one,) = (n for n in picture.nodes if n.lines[0] == "add_any")
+    titles = {n.id: n.lines[0] for n in picture.nodes}
+    into = [titles[e.source] for e in picture.edges if e.target == one.id]
+    assert sorted(title.split(" =")[0] for title in into) == ["∂ square", "∂ straight"]
+
+
+@jax.custom_vjp
+def clipped(x):
+    return jnp.exp(x)
+
+
+def _clipped_bwd(y, g):
+    return (jnp.clip(g * y, -1.0, 1.0),)
+
+
+clipped.defvjp(lambda x: (jnp.exp(x), x), _clipped_bwd)
+
+
+def test_a_rule_of_the_users_is_named():
+    def fn(x):
+        y = jnp.sin(x) * 3
+        z = clipped(y * 2)
+        return _chain(jnp.sum(z * y), 20)
+
+    program = taxpr.trace(jax.grad(fn))(jnp.ones(3))
+    picture = build_picture(program, build_picture(program, ()).foldable)
+    lines = [part.lines for part in (*picture.nodes, *picture.clusters)]
+    noted = [one[0] for one in lines if "custom rule" in " ".join(one)]
+    assert noted == ["∂ z = clipped(y * 2)"]
+
+
 def test_what_checkpoint_computes_again_is_no_derivative():
     def layer(x, w):
         y = jnp.sin(x @ w)
@@ -746,7 +789,7 @@ def test_forward_and_backward_are_told_apart_and_paired():
     picture = build_picture(program, {forward.id, backward.id})
     groups = {n.address: n for n in picture.nodes if n.kind == "group"}
     pairs = [(n.lines[0], groups[n.forward].lines[0]) for n in groups.values() if n.forward]
-    assert pairs == [("layer_1", "layer_1"), ("layer_0", "layer_0")]
+    assert pairs == [("∂ layer_1", "layer_1"), ("∂ layer_0", "layer_0")]
     inner = trace(jax.value_and_grad(lambda x: jnp.sum(attention(x))), X)
     picture = build_picture(inner, build_picture(inner, ()).foldable)
     assert any("backward" in n.marks for n in picture.nodes if n.kind == "eqn")

@@ -159,7 +159,7 @@ def test_what_repeats_itself_is_paired_from_its_end():
         return x.sum()
 
     drawn = draw(jax.grad(layers), jnp.ones((2, 2)), jnp.ones((2, 2)), budget=60).picture
-    (first,) = (one for one in drawn.clusters if one.lines[0] == "linear" and one.forward)
+    (first,) = (one for one in drawn.clusters if one.lines[0] == "∂ linear" and one.forward)
     partner = drawn.element_of(first.forward)
     assert isinstance(partner, Node)  # the third one is folded, only the first one is open
     assert partner.lines[0].startswith("linear … other")

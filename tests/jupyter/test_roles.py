@@ -32,6 +32,14 @@ def names(roles):
 # --- names ----------------------------------------------------------------------------------------
 
 
+def test_parameters_of_jax_that_say_nothing_are_told_by_their_place():
+    """`x2` at the end of a line looked like two values."""
+    (eqn,) = taxpr.trace(jnp.remainder)(V, V).eqns
+    assert names(operand_roles(eqn)) == ["0", "1"]
+    (eqn,) = taxpr.trace(jax.jit(lambda x1, x2: x1 % x2))(V, V).eqns
+    assert names(operand_roles(eqn)) == ["x1", "x2"]
+
+
 def test_scan():
     def fn(w, c, xs):
         return lax.scan(lambda c, x: ((c[0] * w, c[1] + x), c[0]), (c, c), xs)
