@@ -234,7 +234,8 @@ def _unused(block: Block, end: End, node: Node) -> Node:
     if len(unused) == len(end.indices):
         lines = labels.signed(node.lines, 1, ["unused"])
         return replace(node, lines=lines, marks=(*node.marks, "unused"))
-    return replace(node, lines=(*node.lines, f"{len(unused)} unused"))
+    some = labels.short_path(block.names.ins[unused[0]]) if len(unused) == 1 else len(unused)
+    return replace(node, lines=(*node.lines, f"{some} unused"))
 
 
 def _is_handed_on(block: Block, end: End) -> bool:

@@ -410,14 +410,16 @@ def test_several_results_of_branches_are_named_where_they_are_made():
 
 
 def test_what_nothing_uses_of_the_arguments_says_so():
-    def f(params, x, temperature):
-        return jax.jit(lambda x, scale: x * params["a"])(x, 2.0) + params["b"]
+    def f(params, x, temperature, batch):
+        used = sum(batch[name] for name in batch if name != "k")
+        return jax.jit(lambda x, scale: x * params["a"])(x, 2.0) + params["b"] + used
 
-    params = dict.fromkeys("abcdefghijklm", X)
-    picture = build_picture(taxpr.trace(f)(params, X, X))
+    params, batch = dict.fromkeys("abcdefghijklm", X), dict.fromkeys("abcdefghijkl", X)
+    picture = build_picture(taxpr.trace(f)(params, X, X, batch))
     shown = {n.lines for n in picture.nodes if n.kind == "input" and "in" in n.id}
     assert ("temperature [unused]", "f32[]") in shown
     assert ("params", "13 arrays", "11 unused") in shown
+    assert ("batch", "12 arrays", "batch['k'] unused") in shown
     assert ("scale [unused]",) in shown
 
 
