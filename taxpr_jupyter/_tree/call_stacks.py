@@ -1,8 +1,6 @@
 """The equations of one jaxpr with their scopes and call stacks, by which they are grouped."""
 
-import bisect
 import functools
-import inspect
 import itertools
 import re
 from collections import Counter
@@ -10,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-import jax
 import jax.extend.core.primitives as p
 
 import taxpr
@@ -18,10 +15,10 @@ from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.tree import GroupKind, Item
 
 _DOTTED = re.compile(r"\w+(\.\w+)+")
-_RULE = inspect.unwrap(jax.custom_vjp.__call__).__code__
 
 
 class Step(NamedTuple):
@@ -60,6 +57,7 @@ class Units:
         self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
         self._numbers: list[int] = []
+        self._ruled: set[int] = set()  # units that a rule of the user's made, see `paths`
 
     def __len__(self) -> int:
         return len(self.eqns)
@@ -100,18 +98,20 @@ class Units:
     @functools.cached_property
     def paths(self) -> list[tuple[Step, ...]]:
         """For each unit the steps of the user's source that led to it, outermost first."""
-        known: dict[Any, tuple[Step, ...]] = {}
+        known: dict[Any, tuple[tuple[Step, ...], bool]] = {}
         steps: dict[Step, Step] = {}  # each once, as they are compared often
         paths: list[tuple[Step, ...]] = []
         for unit, eqn in enumerate(self.eqns):
             # Many equations have equal tracebacks, and to read the frames of one takes long.
             key = derived, _ = self._is_derivative(unit), eqn.source_info.traceback
-            path = known.get(key)
-            if path is None:
+            found = known.get(key)
+            if found is None:
                 stack = taxpr.statements_of(eqn, libraries=True)
                 made = (steps.setdefault(step, step) for step in _steps(stack, derived))
-                path = known[key] = tuple(made)
-            paths.append(path)
+                found = known[key] = tuple(made), derived and is_of_rule(eqn)
+            paths.append(found[0])
+            if found[1]:
+                self._ruled.add(unit)
         self._leave_sums_out(paths)
         return paths
 
@@ -128,31 +128,24 @@ class Units:
         made = {var: k for k, eqn in enumerate(self.eqns) for var in eqn.outvars} if sums else {}
         for unit in reversed(sums):
             path = paths[unit]
-            depth = max((k for k, one in enumerate(path, 1) if one.kind == "statement"), default=0)
-            if unit + 1 < len(paths) and _common(path, paths[unit + 1]) >= depth:
+            depth = len(path)
+            while depth and path[depth - 1].kind != "statement":
+                depth -= 1
+            if unit + 1 < len(paths) and paths[unit + 1][:depth] == path[:depth]:
                 continue  # it is in the middle of the statement
             for atom in self.eqns[unit].invars:
                 maker = None if taxpr.is_literal(atom) else made.get(atom)
-                path = path[: 0 if maker is None else _common(path, paths[maker])]
+                beside = () if maker is None else paths[maker]
+                path = path if path == beside else path[: _common(path, beside)]
             paths[unit] = path
 
     def follows_rule(self, start: int, stop: int, depth: int) -> bool:
-        """Whether a rule of the user's for a derivative made some of the units.
-
-        In the statement or expression at this depth, not in a function that it calls.
-        """
+        """Whether a rule of the user's made some of the units, itself at this depth."""
+        if not self._ruled:
+            return False
         ends = 2 if self.paths[start][depth].kind == "statement" else 1
-        first, last = (bisect.bisect_left(self._of_rules, at) for at in (start, stop))
-        return any(len(self.paths[unit]) - depth <= ends for unit in self._of_rules[first:last])
-
-    @functools.cached_property
-    def _of_rules(self) -> list[int]:
-        """The units that a rule of the user's made, in order."""
-        return [
-            unit
-            for unit, eqn in enumerate(self.eqns)
-            if self._is_derivative(unit) and _is_of_rule(eqn)
-        ]
+        ruled = self._ruled.intersection(range(start, stop))
+        return any(len(self.paths[unit]) - depth <= ends for unit in ruled)
 
     def scope_title(self, start: int, stop: int, name: str) -> tuple[str, str]:
         """The title and the note of what is in a scope.
@@ -286,17 +279,6 @@ def _common(one: Sequence[Step], other: Sequence[Step]) -> int:
     """How many steps two paths have in common."""
     same = (a is b for a, b in zip(one, other, strict=False))
     return sum(itertools.takewhile(bool, same))
-
-
-def _is_of_rule(eqn: Any) -> bool:
-    """Whether a rule that the user gave to `jax.custom_vjp` made an equation of a backward pass.
-
-    JAX gives to such equations the traceback of the call; the rule itself is not in it.
-    """
-    traceback = eqn.source_info.traceback
-    codes = traceback.raw_frames()[0] if traceback else ()
-    own = next((k for k, code in enumerate(codes) if taxpr.is_user_file(code.co_filename)), 0)
-    return _RULE in codes[max(own - 2, 0) : own]  # and not called by a function of JAX
 
 
 def _derivative(text: str, derived: bool) -> str:
