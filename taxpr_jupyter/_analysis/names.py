@@ -98,11 +98,18 @@ def names_inside(
         _shown(role, name, number)
         for role, name, number in zip(nested.in_roles, names, numbers, strict=True)
     ]
-    # Jaxprs further inside get these names without roles, so only unique ones are of use.
-    once = Counter(names)
+    # Jaxprs further inside get these names without roles, so only unique ones are of use; and what
+    # an iteration gets of a carry or an array is not what the loop got: it has the body's own name.
+    own = argument_names(nested) if not is_of_library(nested) else [""] * len(names)
+    own = [name or arg for name, arg in zip(held or [""] * len(names), own, strict=True)]
+    deeper = [
+        inner if role in ("carry", "x") else name
+        for role, name, inner in zip(nested.in_roles, names, own, strict=True)
+    ]
+    once = Counter(deeper)
     known = {
         var: name
-        for var, name, role in zip(nested.jaxpr.invars, names, nested.in_roles, strict=True)
+        for var, name, role in zip(nested.jaxpr.invars, deeper, nested.in_roles, strict=True)
         if name and (once[name] == 1 or role == "const")
     }
     known |= _constants(nested.jaxpr.constvars, nested.consts, outer.closed)

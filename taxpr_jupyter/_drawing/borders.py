@@ -94,8 +94,8 @@ class Borders:
         for i, called in seen.again.items():
             names[i] += f" = {called}" if called != names[i] else ""
         ids = [""] * len(block.jaxpr.invars)
-        ends = [end for end in block.ins if not without or not without >= {*end.indices}]
-        for end, around in self._shown(ends, "input", cluster):
+        wanted = {*range(len(ids))} - without
+        for end, around in self._shown(block.ins, "input", cluster, wanted):
             kind: NodeKind = "state" if end.state else "input"
             node = self._end(kind, block, end, list(end.indices), names, around)
             if seen.again:
@@ -125,10 +125,9 @@ class Borders:
         """Draw the outputs with a node of their own (`own`). Returns the origin of each output."""
         atoms, names = block.jaxpr.outvars, block.names.outs
         origins: dict[int, Origin] = {}
-        for end, around in self._shown(block.outs, "output", cluster):
+        wanted = {j for j, is_own in enumerate(own) if is_own}
+        for end, around in self._shown(block.outs, "output", cluster, wanted):
             indices = [j for j in end.indices if own[j]]
-            if not indices:
-                continue
             node = self._end("output", block, end, indices, names, around)
             self._canvas.add(node, merging=bool(end.children))
             for j in indices:
@@ -142,10 +141,15 @@ class Borders:
         return [origins[j] for j in sorted(origins)]
 
     def _shown(
-        self, ends: Sequence[End], kind: NodeKind, cluster: str | None
+        self, ends: Sequence[End], kind: NodeKind, cluster: str | None, wanted: Set[int]
     ) -> Iterator[tuple[End, str | None]]:
-        """The inputs or outputs with a node, and the cluster around it. Draws these clusters."""
+        """The inputs or outputs with a node, and the cluster around it. Draws these clusters.
+
+        Only those of which something is wanted.
+        """
         for end in ends:
+            if wanted.isdisjoint(end.indices):
+                continue
             if end.state and kind == "output":  # it has no node: see `state_nodes`
                 continue
             around = None if end.state and cluster == state_nodes.FUNCTION else cluster
@@ -161,7 +165,7 @@ class Borders:
             self._canvas.clusters.append(
                 Cluster(end.address, "group", (title,), tip, around, end.address)
             )
-            yield from self._shown(end.children, kind, end.address)
+            yield from self._shown(end.children, kind, end.address, wanted)
 
     def _end(
         self,

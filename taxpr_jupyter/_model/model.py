@@ -301,7 +301,8 @@ class Picture:
         elements = (*self.nodes, *self.clusters)
         self._by_address.update({element.id: element for element in elements})
         for element in elements:
-            self._by_address.setdefault(element.address, element)
+            if "bar" not in element.marks:  # it is a value that is made elsewhere
+                self._by_address.setdefault(element.address, element)
 
     def find(self, address: str) -> Node | Cluster | None:
         """The element that stands for an address, before others that have it too, such as stubs."""

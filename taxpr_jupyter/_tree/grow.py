@@ -74,19 +74,19 @@ class Tree:
         )
 
     def _carried(self, item: Item, nested: taxpr.Nested) -> list[str]:
-        """For each input of a loop that is carried, the variable that holds it; "" for others.
+        """For each input of an iteration that is not a constant its variable; "" for others.
 
         Where the body has but a part of a variable, `state[1]`, the condition may have unpacked it.
         """
         found: dict[int | None, list[str]] = {}
         for one in (nested, *(n for n in taxpr.nested_jaxprs(item.eqn) if n.label != nested.label)):
             for i, (role, k) in enumerate(zip(one.in_roles, one.operands, strict=True)):
-                if role == "carry":
+                if role in ("carry", "x"):
                     name = self._held.name(item.address / one.label / f"in{i}")
                     found.setdefault(k, []).append(name)
         return [
             next((name for name in found[k] if name.isidentifier()), found[k][0])
-            if role == "carry"
+            if role in ("carry", "x")
             else ""
             for role, k in zip(nested.in_roles, nested.operands, strict=True)
         ]

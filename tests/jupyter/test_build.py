@@ -423,6 +423,29 @@ def test_what_nothing_uses_of_the_arguments_says_so():
     assert ("scale [unused]",) in shown
 
 
+def test_what_a_choice_takes_is_still_found_where_it_is_made():
+    def f(go, x):
+        y = jnp.sin(x) * 2
+        return lax.cond(go, lambda a, b: a + b, lambda a, b: a * b, y, y + 1)
+
+    picture = build_picture(taxpr.trace(f)(True, X))
+    for name in ("0:sin", "1:mul", "2:add"):
+        assert picture.element_of(f"{name}.0") == picture.find(name)
+
+
+def test_many_results_of_a_call_can_all_be_opened():
+    def f(go, params):
+        params = jax.jit(lambda params: jax.tree.map(jnp.sin, params))(params)
+        same = lambda params: params
+        return lax.cond(go, same, lambda params: jax.tree.map(jnp.cos, params), params)
+
+    drawing = draw(f, True, dict.fromkeys("abcdefghijklmn", 1.0))
+    drawing = drawing.unfold(*(address for address in drawing.picture.foldable if ":" in address))
+    for address in sorted(drawing.picture.foldable):
+        opened = address in drawing.picture.unfolded
+        assert "<svg" in (drawing.fold(address) if opened else drawing.unfold(address)).svg()
+
+
 def test_an_operand_that_is_one_of_many_is_named_beside_its_use():
     def f(go, params, x):
         return lax.cond(

@@ -74,6 +74,21 @@ def test_a_constant_has_the_name_of_the_variable_that_is_it():
     assert [edited.const_name(one) for one in (TABLE, bias, twice)] == ["TABLE", "bias", ""]
 
 
+@pytest.mark.parametrize("names", [True, False])
+def test_further_inside_an_iteration_has_the_names_of_the_body(names):
+    def fn(x, v):
+        def step(c, e):
+            return lax.cond(e > 0, lambda: c + e, lambda: c - e), None
+
+        return lax.scan(step, x, v)[0]
+
+    picture = draw(taxpr.trace(fn, names=names)(X, V)).picture
+    assert labels(picture, "0:scan/body", "input")[1] == ("xs v f32[]",)
+    (cond,) = {n.cluster for n in picture.nodes if "bar" in n.marks}
+    assert [n.lines[0] for n in picture.nodes if "bar" in n.marks] == ["c f32[]", "e f32[]"]
+    assert labels(picture, f"{cond}/branch0", "input") == [("c",), ("e",)]
+
+
 def test_what_is_made_before_has_the_name_that_the_body_gives_it():
     def fn(x):
         body = lambda s: {"i": s["i"] + 1, "u": s["u"] * x}
@@ -181,7 +196,7 @@ def test_names_go_through_tags_and_into_what_is_nested_deeper():
     picture = draw(fn, X, jnp.ones((2, 3))).picture
     assert ("const w f32[]",) in labels(picture, "0:scan/body", "input")
     deep = labels(picture, "0:scan/body/0:scan/body", "input")
-    assert deep == [("const w f32[]",), ("carry d f32[]",), ("xs f32[]",)]
+    assert deep == [("const w f32[]",), ("carry d f32[]",), ("xs x f32[]",)]
 
 
 def test_results_are_called_as_the_body_returns_them():
