@@ -99,11 +99,12 @@ def names_inside(
         for role, name, number in zip(nested.in_roles, names, numbers, strict=True)
     ]
     # Jaxprs further inside get these names without roles, so only unique ones are of use; and what
-    # an iteration gets of a carry or an array is not what the loop got: it has the body's own name.
+    # an iteration gets of an array is not what the loop got: it has the body's own name, or none.
+    # A carry has that of the body, too, if there is one.
     own = argument_names(nested) if not is_of_library(nested) else [""] * len(names)
     own = [name or arg for name, arg in zip(held or [""] * len(names), own, strict=True)]
     deeper = [
-        inner if role in ("carry", "x") else name
+        (inner or name) if role == "carry" else inner if role == "x" else name
         for role, name, inner in zip(nested.in_roles, names, own, strict=True)
     ]
     once = Counter(deeper)
