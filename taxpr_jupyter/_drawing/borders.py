@@ -47,7 +47,7 @@ class Seen:
 
 
 SEEN = Seen()
-# What to draw below inputs, with their ids.
+# Draws what stands below the inputs of a jaxpr; gets its values and the ids of its inputs.
 Then = Callable[[Scope, Sequence[str]], None]
 
 
@@ -188,16 +188,14 @@ class Borders:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
             word = "out" if kind == "output" else "in"
             self.hidden[end.address] = tuple(block.address / f"{word}{i}" for i in indices)
-            if kind == "input" and (only := _hands_on(block, end, names)):
-                lines = [only]
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
             per_device = nested is not None and "in_specs" in nested.facts
             lines = labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
             marks = ("choice",) if role == "predicate" else ()
-            if kind == "input" and (only := _hands_on(block, end, names)):
-                lines = [only]
+        if kind == "input" and (only := _hands_on(block, end, names)):
+            lines = [only]
         about: list[str] = [end.address]
         if end.state:
             lines = state_nodes.lines_of(end, block, names)

@@ -128,10 +128,7 @@ class Canvas:
         early: Set[int],
         names: Mapping[tuple[str, str], Mapping[str, str]],
     ) -> list[list[int]]:
-        """The uses of variables in program order, those with the same edge together.
-
-        Not all of these: it is for bundles, which have thousands.
-        """
+        """The uses of variables in program order; those between two bundles together."""
         found: list[list[int]] = []
         for (source, target, *_), uses in scope.bundles.items():
             alike = source in self._merging and target in self._merging

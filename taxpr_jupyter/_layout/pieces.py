@@ -1,4 +1,4 @@
-"""Pieces of edges, and the pairs of frames between which they may lead."""
+"""Pieces of edges within one frame, and pairs of passes that are put side by side."""
 
 from __future__ import annotations
 

@@ -91,8 +91,9 @@ class Node:
         tooltip: More about it, in several lines.
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
-            "choice" (it decides what runs), "bar" (an operand that branches share), "again" (it
-            stands for such a one in a branch), "many" (it stands for several inputs or outputs),
+            "choice" (it decides what runs), "bar" (an operand of several branches, above them),
+            "again" (the same operand inside of a branch),
+            "many" (it stands for several inputs or outputs),
             "backward" (it is part of the backward pass of a derivative),
             "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
             "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
