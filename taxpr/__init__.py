@@ -47,6 +47,7 @@ from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind, Param, injector
 from taxpr._injectors.per_example import per_example
 from taxpr._injectors.plant import plant
+from taxpr._injectors.switched import switched
 from taxpr._places import file_text
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.state import State
@@ -205,6 +206,7 @@ __all__ = [
     "stats",
     "stop_gradient",
     "sweep",
+    "switched",
     "tag",
     "tag_at",
     "tag_avals",

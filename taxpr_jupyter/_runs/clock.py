@@ -21,26 +21,28 @@ class Clock:
     Args:
         on_phase: Called with each phase.
         cancel: Set it to stop.
-        programs: How many programs there are to run.
     """
 
-    def __init__(
-        self, on_phase: OnPhase | None, cancel: threading.Event | None, programs: int
-    ) -> None:
+    def __init__(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> None:
         self.times: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self.reused = True
         self.program = "untouched"
         self.name = PHASES[0]
         self._on_phase = on_phase
         self._cancel = cancel
-        self._steps = programs * len(PHASES)
+        self._step, self._steps = 0, len(PHASES)
+
+    def expects(self, steps: int, program: str) -> None:
+        """Announce more phases, which are of this program."""
+        self._steps += steps
+        self.program = program
 
     def phase(self, name: str, work: Callable[[], T]) -> T:
         """Run and time the work of a phase; returns its result."""
         self.check()
+        self._step += 1
         if self._on_phase is not None:
-            done = len(PHASES) * (self.program == "injected")
-            self._on_phase(Phase(self.program, name, done + PHASES.index(name) + 1, self._steps))
+            self._on_phase(Phase(self.program, name, self._step, self._steps))
         start = time.perf_counter()
         try:
             return self.stoppable(name, work)

@@ -24,8 +24,9 @@ from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_name, device_named, devices, placed_on
-from taxpr_jupyter._runs.run import LEFT, Record, Run, record_of
+from taxpr_jupyter._runs.run import LEFT, PHASES, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
+from taxpr_jupyter._runs.switches import calls_out, switched_off, values_of, with_switch
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
 
@@ -95,7 +96,7 @@ class Executor:
 
         ``live`` postpones the comparison of results to `Run.whole`.
         """
-        clock = Clock(on_phase, cancel, 1 if not plan.attached else 2)
+        clock = Clock(on_phase, cancel)
         run = Run(
             plan.number,
             device or next(iter(devices())),
@@ -162,14 +163,11 @@ class Executor:
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
             found = self._baselines.pop(target, None)
-            # If nothing is attached, the recording program also gives the untouched outputs.
-            if found is None and (plan.attached or not watched):
-                key = ("untouched", target)
-                untouched = self._ready(key, lambda: plan.program, (args, kwargs), clock)
-                found = clock.computed(untouched.call, args, kwargs), untouched.totals
             if found is not None:
+                self._baselines[target] = found  # the most recent is the last
+            if not watched:
+                found = found or self._untouched(plan, target, (args, kwargs), clock)
                 self._baselines[target] = found
-            if found is not None and not watched:
                 outputs, of_untouched = found
                 return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched})
             clock.program = "injected" if plan.attached else "untouched"
@@ -182,14 +180,34 @@ class Executor:
                 clock,
                 alive=plan.attached,
             )
+            if found is None and any(not one.injector.observes for one in plan.attached.values()):
+                attached = {site.address: site.injector for site in plan.sites if site.injector}
+                # While they are off, injectors still compute: a call to the host would be made.
+                computes = injected.calls_out == calls_out(plan.program)
+                off = switched_off(ctx, attached) if computes else None
+                if off is None:
+                    clock.expects(len(PHASES), "untouched")
+                    found = self._untouched(plan, target, (args, kwargs), clock)
+                else:
+                    clock.expects(1, "untouched")
+                    found = clock.computed(injected.call, args, kwargs, off)[0], None
+                clock.program = "injected"
             outputs, ctx = clock.computed(injected.call, args, kwargs, ctx)
-            if found is None:
-                found = self._baselines[target] = outputs, injected.totals
+            # Without an injector that changes values, these are the untouched outputs, too.
+            found = found or (outputs, None if plan.attached else injected.totals)
+            self._baselines[target] = found
         baseline, of_untouched = found
         xla = {"untouched": of_untouched}
         if plan.attached:
             xla["injected"] = injected.totals
         return _Computed(baseline, outputs, ctx, watched, xla)
+
+    def _untouched(
+        self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock
+    ) -> tuple[Any, Compiled | None]:
+        """The outputs and totals of a program of its own, without tags and injectors."""
+        ready = self._ready(("untouched", target), lambda: plan.program, inputs, clock)
+        return clock.computed(ready.call, *inputs), ready.totals
 
     def _refuse_shapes(self) -> None:
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
@@ -233,10 +251,10 @@ class Executor:
             known.move_to_end(key)
             return known[key]
         clock.reused = False
-        traced = clock.phase("trace", lambda: jax.jit(_called(program())).trace(*inputs))
+        made, traced = clock.phase("trace", lambda: _traced(program(), inputs))
         lowered = clock.phase("lower", traced.lower)
         compiled = clock.phase("compile", lowered.compile)
-        ready = known[key] = _Ready(compiled, compiled_totals(compiled), alive)
+        ready = known[key] = _Ready(compiled, compiled_totals(compiled), calls_out(made), alive)
         while len(known) > _KEPT:
             known.popitem(last=False)
         return ready
@@ -244,10 +262,11 @@ class Executor:
 
 @dataclasses.dataclass(frozen=True)
 class _Ready:
-    """A compiled program, XLA's totals, and objects to keep alive as long."""
+    """A compiled program, XLA's totals, its calls to the host, and objects to keep alive."""
 
     call: Any
     totals: Compiled | None
+    calls_out: int
     alive: Any
 
 
@@ -316,6 +335,10 @@ def _own_copy(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
 
 
+def _traced(program: taxpr.Program, inputs: tuple[Any, ...]) -> tuple[taxpr.Program, Any]:
+    return program, jax.jit(_called(program)).trace(*inputs)
+
+
 def _called(program: taxpr.Program) -> Callable[..., Any]:
     """The program as a function of (args, kwargs) or (args, kwargs, ctx)."""
 
@@ -341,7 +364,7 @@ def _slots(row: SiteRow) -> int | None:
 
 def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.Injector]:
     """The injector followed by `taxpr.record`, which records the value after the tag."""
-    own = [row.injector.injector.at([row.site])] if row.injector else []
+    own = [with_switch(row.injector, row.site)] if row.injector else []
     return [*own, taxpr.record(slots=slots)]
 
 
@@ -363,7 +386,7 @@ def _own(attached: Attached, ctx: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     state = ctx[0]["state"]
     if not attached.injector.shared:
         (state,) = state.values()
-    return {"values": ctx[0]["values"], "state": state}
+    return {"values": values_of(attached, ctx[0]), "state": state}
 
 
 def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:

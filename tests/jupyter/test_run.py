@@ -139,7 +139,7 @@ def test_the_untouched_program_is_compiled_once(session):
         ("injected", "compile"),
         ("injected", "run"),
     ]
-    assert [p.step for p in phases] == [5, 6, 7, 8]
+    assert [p.step for p in phases] == [1, 2, 3, 4]
     session.attach("h", "zero")
     assert not session.run().reused
     session.attach("h", "scale", factor=3.0)
@@ -314,9 +314,73 @@ def test_phases_in_order(session):
     session.attach("h", "scale")
     phases = []
     session.run(on_phase=phases.append)
-    assert [p.step for p in phases] == list(range(1, 9))
-    assert {p.steps for p in phases} == {8}
-    assert [p.name for p in phases] == ["trace", "lower", "compile", "run"] * 2
+    # One program serves for both: its injectors have switches.
+    assert [(p.program, p.name) for p in phases] == [
+        *(("injected", name) for name in ("trace", "lower", "compile")),
+        ("untouched", "run"),
+        ("injected", "run"),
+    ]
+    assert [p.step for p in phases] == [1, 2, 3, 4, 5]
+    assert [p.steps for p in phases] == [4, 4, 4, 5, 5]
+
+
+def _loud(ctx, token, params):
+    jax.debug.callback(lambda: _loud.heard.append(1))
+    return token * 2.0, ctx
+
+
+def _with_on(ctx, token, params, on=3.0):
+    return token * on, ctx
+
+
+def test_the_first_run_with_an_injector_compiles_one_program(work):
+    session = Session(lambda x: jnp.sin(taxpr.tag(x * 3.0, name="h")), (np.float32(1.0),))
+    session.attach("h", "scale", factor=0.25)
+    session.settle()
+    work.compiles = 0
+    run = session.run()
+    assert work.compiles == 1
+    assert float(run.baseline) == pytest.approx(np.sin(3.0), rel=1e-6)
+    assert float(run.outputs) == pytest.approx(np.sin(0.75), rel=1e-6)
+    assert set(run.xla) == {"injected"}
+    [site] = session.sites()
+    values = run.ctx[site.key]["values"]
+    assert list(values) == ["factor"]  # the switch is not the user's
+    assert float(values["factor"]) == 0.25
+
+
+def test_an_injector_that_only_looks_runs_once():
+    session = Session(lambda x: taxpr.tag(x * 3.0, name="h") + 1.0, (np.float32(1.0),))
+    session.attach("h", "count")
+    phases = []
+    run = session.run(on_phase=phases.append)
+    assert [p.program for p in phases] == ["injected"] * 4
+    assert run.baseline is run.outputs
+    [site] = session.sites()
+    assert int(run.records[site.key].report["count"]) == 1
+
+
+def test_an_injector_that_calls_the_host_is_not_called_for_the_untouched_program():
+    _loud.heard = []
+    session = Session(
+        lambda x: taxpr.tag(x * 3.0, name="h"), (np.float32(1.0),), namespace={"_loud": _loud}
+    )
+    session.attach("h", "_loud")
+    run = session.run()
+    jax.effects_barrier()
+    assert (float(run.baseline), float(run.outputs)) == (3.0, 6.0)
+    assert len(_loud.heard) == 1
+
+
+def test_a_parameter_of_the_users_may_be_called_like_the_switch():
+    session = Session(
+        lambda x: taxpr.tag(x * 3.0, name="h"), (np.float32(1.0),), namespace={"f": _with_on}
+    )
+    session.attach("h", "f")
+    run = session.run()
+    assert (float(run.baseline), float(run.outputs)) == (3.0, 9.0)
+    [site] = session.sites()
+    assert list(run.ctx[site.key]["values"]) == ["on"]
 
 
 def test_a_live_run_only_runs(work):
@@ -561,20 +625,20 @@ def test_an_interrupt_leaves_the_session_usable(session):
     assert session.run().ok
 
 
-@pytest.mark.parametrize("program", ["untouched", "injected"])
-def test_cancelling_between_phases(session, program):
+@pytest.mark.parametrize(("program", "name"), [("injected", "lower"), ("untouched", "run")])
+def test_cancelling_between_phases(session, program, name):
     session.attach("h", "scale")
     cancel = threading.Event()
 
     def on_phase(phase):
-        if (phase.program, phase.name) == (program, "lower"):
+        if (phase.program, phase.name) == (program, name):
             cancel.set()
 
     run = session.run(on_phase=on_phase, cancel=cancel)
     assert run.cancelled
     assert not run.ok
     assert run.error is None
-    assert run.times["compile"] == 0.0 or program == "injected"
+    assert (run.times["compile"] == 0.0) == (name == "lower")
     assert str(run).endswith("was cancelled")
     assert session.run().ok
 
@@ -589,7 +653,7 @@ def test_one_run_at_a_time(session):
         mistakes.append(caught.value)
 
     assert session.run(on_phase=again).ok
-    assert len(mistakes) == 8
+    assert len(mistakes) == 5  # of five phases
     assert not session.running
 
 
