@@ -5,7 +5,9 @@ of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG k
 """
 
 import dataclasses
-from typing import Any
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ import numpy as np
 from taxpr_jupyter._text.short import aval_text
 
 _SHOWN = 6  # elements of an array in a short text
+_BLOCK = 2**15  # elements that are looked at together: some copies of them fit a cache
 _COPIED = 2**16  # the most bytes of an array that `glance` copies to the host
 NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the last one is the sum
 
@@ -79,17 +82,26 @@ def _first_elements(value: Any) -> str:
 def compare(name: str, before: Any, after: Any) -> Difference:
     """The difference of two arrays of one shape and dtype."""
     a, b = _host(before), _host(after)
-    largest, mean, note = _keys_differ(a, b) if is_key(after) else _distance(a, b)
+    apart = _keys_differ(a, b) if is_key(after) else _distance(a, b)
     return Difference(
         name=name,
         aval=aval_text(jax.typeof(after)),
-        max=largest,
-        mean=mean,
-        equal=_equal(a, b),
-        note=note,
+        max=apart.largest,
+        mean=apart.mean,
+        equal=apart.equal,
+        note=apart.note,
         before=value_text(before),
         after=value_text(after),
     )
+
+
+class _Distance(NamedTuple):
+    """How far two arrays are apart; see `Difference`."""
+
+    largest: float | None
+    mean: float | None
+    note: str
+    equal: bool
 
 
 def stats(value: Any) -> dict[str, float]:
@@ -100,25 +112,60 @@ def stats(value: Any) -> dict[str, float]:
     """
     if is_key(value):
         return {}
-    array = _wide(_host(value))
-    if array is None or not array.size:
+    array = _host(value)
+    if array.dtype == jax.dtypes.float0 or not array.size:
         return {}
-    finite, nan = array[np.isfinite(array)], np.isnan(array)
-    below = ((np.real(array) == -np.inf) | (np.imag(array) == -np.inf)) & ~nan
-    others = array.size - finite.size
-    counts = (nan.sum(), others - nan.sum() - below.sum(), below.sum(), others)
-    found: dict[str, float] = dict(zip(NOT_FINITE, map(float, counts), strict=True))
-    if finite.size:
-        real = np.abs(finite) if np.iscomplexobj(finite) else finite
-        found = {
-            "mean": float(real.mean()),
-            "std": float(real.std()),
-            "min": float(real.min()),
-            "max": float(real.max()),
-            "norm": float(np.linalg.norm(finite)),
-            **found,
+    counts, finite = np.zeros(len(NOT_FINITE), int), _Sums()
+    for (block,) in _blocks(array):
+        wide = _wide(block)
+        whole = np.isfinite(wide)
+        if whole.all():
+            finite.add(wide)
+            continue
+        finite.add(wide[whole])
+        nan = np.isnan(wide)
+        below = ((np.real(wide) == -np.inf) | (np.imag(wide) == -np.inf)) & ~nan
+        others = block.size - whole.sum()
+        counts += (nan.sum(), others - nan.sum() - below.sum(), below.sum(), others)
+    found = {} if not finite.count else finite.told()
+    return {**found, **dict(zip(NOT_FINITE, map(float, counts), strict=True))}
+
+
+@dataclasses.dataclass
+class _Sums:
+    """What `stats` says of finite numbers, as blocks of them come; of complex ones, of their size.
+
+    Mean and sum of squared deviations of two sets are merged as by Chan, Golub and LeVeque (1983),
+    which cancels nothing.
+    """
+
+    count: int = 0
+    mean: float = 0.0
+    deviations: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, block: np.ndarray) -> None:
+        """Add finite numbers, as float64 or complex128."""
+        if not block.size:
+            return
+        real = np.abs(block) if np.iscomplexobj(block) else block
+        count, mean = self.count + real.size, float(real.mean())
+        apart = mean - self.mean
+        self.deviations += float(np.square(real - mean).sum())
+        self.deviations += apart**2 * self.count * real.size / count
+        self.mean += apart * real.size / count
+        self.low, self.high = min(self.low, float(real.min())), max(self.high, float(real.max()))
+        self.count = count
+
+    def told(self) -> dict[str, float]:
+        return {
+            "mean": self.mean,
+            "std": math.sqrt(self.deviations / self.count),
+            "min": self.low,
+            "max": self.high,
+            "norm": math.sqrt(self.deviations + self.count * self.mean**2),
         }
-    return found
 
 
 def value_text(value: Any) -> str:
@@ -143,53 +190,75 @@ def _host(value: Any) -> np.ndarray:
     return np.asarray(jax.random.key_data(value) if is_key(value) else value)
 
 
-def _wide(array: np.ndarray) -> np.ndarray | None:
-    """The array as float64 or complex128; None if it holds no numbers."""
-    if array.dtype == jax.dtypes.float0:
-        return None
+def _wide(array: np.ndarray) -> np.ndarray:
+    """Numbers as float64 or complex128."""
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    wide_a, wide_b = _wide(a), _wide(b)
-    if wide_a is None or wide_b is None:
-        return True
-    if a.dtype.kind in "iub":
-        return bool(np.array_equal(a, b))
-    return bool(np.array_equal(wide_a, wide_b, equal_nan=True))
+def _blocks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """The elements of arrays of one size, as many at a time as fit the processor's cache."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, flat[0].size, _BLOCK):
+        yield tuple(array[start : start + _BLOCK] for array in flat)
 
 
-def _keys_differ(a: np.ndarray, b: np.ndarray) -> tuple[None, None, str]:
+def _keys_differ(a: np.ndarray, b: np.ndarray) -> _Distance:
     """The number of keys that differ (the bits of a key are on the last axis), as a note."""
     differs = (a != b).any(axis=-1)
-    return None, None, f"{differs.sum()} of {differs.size} keys differ" if differs.any() else ""
+    note = f"{differs.sum()} of {differs.size} keys differ" if differs.any() else ""
+    return _Distance(None, None, note, not note)
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> tuple[float | None, float | None, str]:
-    """Largest and mean absolute difference, and a note about elements that they leave out."""
-    wide_a, wide_b = _wide(a), _wide(b)
-    if wide_a is None or wide_b is None or not a.size:
-        return None, None, "" if a.size else "no elements"
-    if a.dtype.kind in "iu":  # exact also where float64 is not
-        bits_a, bits_b = (x.view(f"u{x.dtype.itemsize}") for x in (a, b))
-        gap = np.where(a > b, bits_a - bits_b, bits_b - bits_a)
-        return float(gap.max()), float(gap.astype(np.float64).mean()), ""
-    nan_a, nan_b = np.isnan(wide_a), np.isnan(wide_b)
-    same = (wide_a == wide_b) | (nan_a & nan_b)
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.where(same, 0.0, np.abs(wide_b - wide_a))
-    known = gap[~np.isnan(gap)]
+def _distance(a: np.ndarray, b: np.ndarray) -> _Distance:
+    """How far two arrays of one shape and dtype are apart."""
+    if a.dtype == jax.dtypes.float0 or not a.size:
+        return _Distance(None, None, "" if a.size else "no elements", True)
+    apart = _integers_apart if a.dtype.kind in "iu" else _numbers_apart
+    largest, total, known, nan_before, nan_after = 0.0, 0.0, 0, 0, 0
+    equal = True
+    for one, two in _blocks(a, b):
+        if np.array_equal(one.view(_bits(one)), two.view(_bits(two))):
+            known += one.size
+            continue
+        gap, only_before, only_after = apart(one, two)
+        nan_before, nan_after = nan_before + only_before, nan_after + only_after
+        equal = equal and gap.size == one.size and not gap.any()
+        known += gap.size
+        largest = max(largest, float(gap.max(initial=0)))
+        with np.errstate(over="ignore"):
+            total += float(gap.sum(dtype=np.float64))
     notes = [
         f"NaN in {count} of {a.size} places only {where}"
-        for count, where in (
-            (int((nan_b & ~nan_a).sum()), "with injectors"),
-            (int((nan_a & ~nan_b).sum()), "without injectors"),
-        )
+        for count, where in ((nan_after, "with injectors"), (nan_before, "without injectors"))
         if count
     ]
-    if not known.size:
-        return None, None, "; ".join(notes)
-    return float(known.max()), float(known.mean()), "; ".join(notes)
+    if not known:
+        return _Distance(None, None, "; ".join(notes), equal)
+    return _Distance(largest, total / known, "; ".join(notes), equal)
+
+
+def _bits(array: np.ndarray) -> Any:
+    """An integer type of the array's size, whose comparison finds equal NaN, too."""
+    size = array.dtype.itemsize
+    return np.dtype(f"u{size}") if size <= 8 else np.dtype(("V", size))
+
+
+def _integers_apart(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """Exact also where float64 is not."""
+    one, two = (x.view(f"u{x.dtype.itemsize}") for x in (a, b))
+    return np.where(a > b, one - two, two - one), 0, 0
+
+
+def _numbers_apart(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """The distances that are known, and the numbers of NaN on one side only."""
+    wide_a, wide_b = _wide(a), _wide(b)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(wide_b - wide_a)
+    if gap.max() < np.inf:  # which is so for no NaN
+        return gap, 0, 0
+    nan_a, nan_b = np.isnan(wide_a), np.isnan(wide_b)
+    gap = np.where((wide_a == wide_b) | (nan_a & nan_b), 0.0, gap)
+    return gap[~np.isnan(gap)], int((nan_a & ~nan_b).sum()), int((nan_b & ~nan_a).sum())
 
 
 def _number(element: Any) -> str:

@@ -592,6 +592,52 @@ def test_differences(before, after, largest, mean, note):
     assert compare("out", before, before).max in (0.0, None)
 
 
+def _large(dtype):
+    """More elements than are looked at together, at the end some that are not finite."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=100_003) * 100
+    if dtype == "complex64":
+        values = values + 1j * rng.normal(size=values.size)
+    array = np.array(jnp.asarray(values).astype(dtype))
+    if array.dtype.kind not in "iub":
+        array[-3:] = np.nan, np.inf, -np.inf
+    return array
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "float16", "int32", "uint8", "bool", "complex64"]
+)
+def test_large_arrays_are_compared_as_small_ones(dtype):
+    before = _large(dtype)
+    after = np.array(before)
+    same = compare("x", before, after)
+    assert (same.equal, same.max, same.mean, same.note) == (True, 0.0, 0.0, "")
+    after[40_000:90_000] = before[50_000:100_000]
+    after[99_999] = -before[99_999] if before.dtype.kind != "b" else ~before[99_999]
+    wide = [x.astype(complex if dtype == "complex64" else float) for x in (before, after)]
+    end = None if before.dtype.kind in "iub" else -3  # where the finite ones end
+    gap = np.abs(wide[0][:end] - wide[1][:end])
+    found = compare("x", before, after)
+    assert not found.equal
+    assert found.max == pytest.approx(gap.max(), rel=1e-6)
+    assert found.mean == pytest.approx(gap.sum() / before.size)  # equal NaN and inf are no distance
+    only = np.array(before)
+    only[0] = np.nan if before.dtype.kind not in "iub" else only[0]
+    note = "NaN in 1 of 100003 places only with injectors"
+    assert compare("x", before, only).note == (note if before.dtype.kind not in "iub" else "")
+
+
+def test_statistics_of_large_arrays_are_those_of_numpy():
+    array = _large("float32")
+    found, finite = stats(array), array[:-3].astype(float)
+    assert (found["nan"], found["+inf"], found["-inf"], found["nonfinite"]) == (1, 1, 1, 3)
+    expected = {"mean": finite.mean(), "std": finite.std(), "norm": np.linalg.norm(finite)}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+    assert (found["min"], found["max"]) == (finite.min(), finite.max())
+    far = stats(np.linspace(1e6, 1e6 + 1, 99_999))
+    assert far["std"] == pytest.approx(np.std(np.linspace(0, 1, 99_999)), rel=1e-6)
+
+
 def test_short_texts_and_stats():
     many = compare("out", jnp.zeros((3, 4)), jnp.ones((3, 4)))
     assert many.before == "[0, 0, 0, 0, 0, 0, …]"
