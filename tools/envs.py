@@ -87,7 +87,10 @@ CORE = (
 # What does not depend on the version of JAX runs with the newest: each program once on the others.
 ONCE = f"{marked('not newest_only')} -k 'not of_jit and not of_vmap and not of_grad'"
 # Between the oldest and the newest little is a thing of its own.
-SELECTION = f"tests/core/test_hops.py tests/core/test_table.py {LIGHT} {ONCE}"
+SELECTION = (
+    "tests/core/test_hops.py tests/core/test_table.py tests/core/test_cached_helpers.py"
+    f" {LIGHT} {ONCE}"
+)
 JAX_0_10 = Env(
     name="jax-0.10",
     pythons=("3.11",),

@@ -1,13 +1,16 @@
 """Where an equation comes from: its source lines, its name scopes, its transformations."""
 
 import functools
+import itertools
+import operator
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 from jax._src import source_info_util as _source_info_util
+from jax._src.interpreters import partial_eval as _partial_eval
 
 from taxpr._compat._types import JaxprEqn
 from taxpr._places import cell_text, file_text, place_note, place_text
@@ -63,6 +66,9 @@ def source_note(source: Source | None, address: str = "") -> str:
 def source_of(eqn: JaxprEqn | None) -> Source | None:
     """The line of the user's code that made this equation; None if unknown.
 
+    It is unknown in the jaxpr of a function of JAX, such as `jnp.where`, which is shared by all
+    lines that call it. The equation that calls it has the line.
+
     Args:
         eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
 
@@ -75,16 +81,19 @@ def source_of(eqn: JaxprEqn | None) -> Source | None:
         >>> source_of(eqn).line, source_of(eqn).function
         (2, 'double')
     """
-    frame = _source_info_util.user_frame(eqn.source_info.traceback) if eqn else None
-    if frame is None:
-        return None
-    return Source(frame.file_name, frame.start_line, frame.function_name)
+    return source_in(eqn.source_info.traceback) if eqn else None
+
+
+def source_in(traceback: Any) -> Source | None:
+    """The innermost line of the user's code in a traceback of JAX."""
+    return next(_sources(*_frames(traceback)), None)
 
 
 def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
     """The call stack of the user's code that made this equation, innermost first.
 
-    Empty if it is unknown. The first entry is `source_of`.
+    Empty if it is unknown. The first entry is `source_of`. It ends at the function that the
+    equation's jaxpr was traced from: the equation that calls it has the rest.
 
     Args:
         eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
@@ -99,18 +108,43 @@ def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
         >>> [source.function for source in sources_of(eqn)[:2]]
         ['double', 'outer']
     """
-    found: list[Source] = []
-    for code, instruction in zip(*frames_of(eqn), strict=True):
+    return tuple(_sources(*frames_of(eqn)))
+
+
+def _sources(codes: Sequence[CodeType], instructions: Sequence[int]) -> Iterator[Source]:
+    for code, instruction in zip(codes, instructions, strict=True):
         lines = _known.get(id(code)) or _known.setdefault(id(code), _Lines(code))
         if lines.of_user:
-            found.append(lines.source(code, instruction))
-    return tuple(found)
+            yield lines.source(code, instruction)
 
 
 def frames_of(eqn: JaxprEqn | None) -> tuple[Sequence[CodeType], Sequence[int]]:
-    """The code that made this equation, innermost first: of all functions, and the instructions."""
-    traceback = eqn.source_info.traceback if eqn else None
-    return ((), ()) if traceback is None else traceback.raw_frames()
+    """The code that made this equation, innermost first: of all functions, and the instructions.
+
+    They end where its jaxpr was traced.
+    """
+    return _frames(eqn.source_info.traceback if eqn else None)
+
+
+def _frames(traceback: Any) -> tuple[Sequence[CodeType], Sequence[int]]:
+    if traceback is None:
+        return (), ()
+    codes, instructions = traceback.raw_frames()
+    if _HAS_SCOPES:
+        return codes, instructions
+    # There may be a hundred frames: no step of Python for each.
+    called_so = itertools.compress(itertools.count(), map(_TRACERS.__contains__, map(_name, codes)))
+    end = next((k for k in called_so if codes[k].co_filename == _partial_eval.__file__), None)
+    return codes[:end], instructions[:end]
+
+
+# Up to 0.9.0 a traceback goes on to the start of the program. JAX keeps a jaxpr for the next call
+# of its function, so the frames around it are those of the first call, in another line or another
+# program. From 0.9.1 JAX ends a traceback where it traces a jaxpr.
+_HAS_SCOPES = hasattr(_partial_eval, "TracebackScope")
+# JAX's functions that trace a jaxpr; the last one is there up to 0.7.
+_TRACERS = {"trace_to_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_dynamic2"}
+_name = operator.attrgetter("co_name")
 
 
 def is_outside_jax(file: str) -> bool:

@@ -14,7 +14,7 @@ from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax.interpreters.ad import Zero as _Zero
 
-from taxpr._compat._names import Source
+from taxpr._compat._names import Source, source_in
 
 
 class Layer(NamedTuple):
@@ -102,8 +102,7 @@ def with_axes(axis_env: Sequence[tuple[Hashable, int]]) -> AbstractContextManage
 
 def source_here() -> Source | None:
     """The line of the user's code that is running."""
-    frame = _source_info_util.user_frame(_source_info_util.current().traceback)
-    return Source(frame.file_name, frame.start_line, frame.function_name) if frame else None
+    return source_in(_source_info_util.current().traceback)
 
 
 def is_tracer(x: object) -> bool:

@@ -1,6 +1,5 @@
 """The user's source, each line with what became of it: as data, and as text."""
 
-import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
@@ -17,7 +16,6 @@ from taxpr._source.parsed import functions_around, parsed_of
 from taxpr._source.statements import Statement, statements_in
 from taxpr._variables.table import Variable
 
-_TRACER = str(pathlib.Path(__file__).with_name("functions.py"))
 _WIDEST = 72  # characters of source; the notes of longer lines stand right behind them
 _SHAPES = 3  # of one variable that are told
 _NAMED = 3  # functions without a source whose names are told
@@ -150,7 +148,7 @@ def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     without: dict[str, None] = {}
     codes: dict[int, CodeType] = {}
     for found, is_leaf, statements in equations(program):
-        frames = _inside(_compat.frames_of(found.eqn)[0])
+        frames = _compat.frames_of(found.eqn)[0]
         if not codes.keys() >= set(map(id, frames)):  # there may be a hundred, mostly JAX's
             codes.update({id(code): code for code in reversed(frames) if id(code) not in codes})
         statement = next((one for one in statements if one.text), None)
@@ -300,8 +298,8 @@ def equations(
 def _made(eqn: Any, within: _Within) -> tuple[Address | None, tuple[Statement, ...]]:
     """Which call of its function made an equation, if that is sure, and by which statements.
 
-    JAX traces a jitted function once. Where another line calls it again, the frames around the
-    function are those of the first call, or there are none.
+    JAX traces a jitted function once, for all lines that call it: the frames of its equations end
+    there, and the calls come from what holds them.
     """
     codes, instructions = _compat.frames_of(eqn)
     begins = ((code.co_filename, code.co_firstlineno) for code in codes)
@@ -315,9 +313,3 @@ def _made(eqn: Any, within: _Within) -> tuple[Address | None, tuple[Statement, .
     here = statements_in(codes[number : number + 1], instructions[number : number + 1])
     call = None if found or _compat.is_recomputed(eqn) else within.home
     return call, (*found, *here, *within.statements)
-
-
-def _inside(frames: Sequence[CodeType]) -> Sequence[CodeType]:
-    """The functions that ran while the program was traced, without those that had it traced."""
-    around = (k for k, code in enumerate(frames) if code.co_filename == _TRACER)
-    return frames[: next(around, len(frames))]

@@ -1023,3 +1023,26 @@ def test_equations_of_a_library_beside_what_it_calls_are_one_node(tmp_path):
     picture = build_picture(taxpr.trace(lambda x: library["solve"](x))(V))
     assert ("solve", "lines 10–12") in [node.lines[:2] for node in picture.nodes]
     assert picture.counts.drawn + sum(picture.counts.folded.values()) == picture.counts.total
+
+
+def calls_helpers(x):
+    return jnp.where(x > 0, x, 0.0) + jnp.var(x) + jax.nn.relu(x) + jnp.linalg.norm(x)
+
+
+def calls_them_again(x):
+    return jnp.where(x > 0, x, 0.0) + jnp.var(x) + jax.nn.relu(x) + jnp.linalg.norm(x)
+
+
+def test_a_tooltip_has_no_line_of_another_function():
+    # JAX traces such a function once, and keeps what it traced for the second call.
+    functions = calls_helpers, calls_them_again
+    begin = len(taxpr.trace(calls_helpers)(X).eqns)
+    program = taxpr.trace(lambda x: [fn(x) for fn in functions])(X)
+    picture = opened(program)
+    told = {one.address: one.tooltip for one in (*picture.nodes, *picture.clusters)}
+    told = {address: text for address, text in told.items() if address[:1].isdigit()}
+    assert any("/" in address for address in told)
+    for address, text in told.items():
+        own, other = functions[:: 1 if int(address.partition(":")[0]) < begin else -1]
+        assert f" in {other.__name__}" not in text
+        assert "/" in address or f" in {own.__name__}" in text
