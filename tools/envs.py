@@ -86,11 +86,10 @@ CORE = (
 )
 # What does not depend on the version of JAX runs with the newest: each program once on the others.
 ONCE = f"{marked('not newest_only')} -k 'not of_jit and not of_vmap and not of_grad'"
-# Between the oldest and the newest little is a thing of its own.
-SELECTION = (
-    "tests/core/test_hops.py tests/core/test_table.py tests/core/test_cached_helpers.py"
-    f" {LIGHT} {ONCE}"
-)
+# Between the oldest and the newest little is a thing of its own: what JAX says of where an equation
+# is from, and, as these have another Python, too, how that runs comprehensions.
+ON_EACH_JAX = "hops table cached_helpers comprehensions"
+SELECTION = f"{' '.join(f'tests/core/test_{n}.py' for n in ON_EACH_JAX.split())} {LIGHT} {ONCE}"
 JAX_0_10 = Env(
     name="jax-0.10",
     pythons=("3.11",),

@@ -23,6 +23,7 @@ from taxpr import _compat
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.cotangent import hidden_mark
 from taxpr._variables.changes import keeps, stores
+from taxpr._variables.comprehensions import function_of, is_comprehension, own_names
 from taxpr._variables.held import Held, holds_none, is_tracer
 from taxpr._variables.mark import Binding, mark_p, with_axis
 
@@ -45,13 +46,14 @@ class Watch:
         """To be called where a function begins."""
         if self._tangents is not None:
             self._tangents.look()
-        line = _line_of_def(frame.f_code)
-        self._frames[id(frame)] = _Frame(line, _trace_now())
+        if not is_comprehension(frame.f_code):
+            line = _line_of_def(frame.f_code)
+            self._frames[id(frame)] = _Frame(line, _trace_now())
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """To be called before a line of a function runs."""
         self.assigned(frame)
-        if (seen := self._frames.get(id(frame))) is not None:
+        if (seen := self._frames.get(id(function_of(frame)))) is not None:
             seen.line = line
 
     def assigned(self, frame: types.FrameType) -> None:
@@ -68,12 +70,17 @@ class Watch:
         """To be called where a function returns."""
         self.yielded(frame)
         self._frames.pop(id(frame), None)
+        if is_comprehension(frame.f_code):
+            around = function_of(frame)
+            if (seen := self._frames.get(id(around))) is not None:
+                seen.line = around.f_lineno  # which goes on there, and does not begin a line
 
     def yielded(self, frame: types.FrameType) -> None:
         """To be called where a function yields."""
-        seen = self._frames.get(id(frame))
+        function = function_of(frame)
+        seen = self._frames.get(id(function))
         if seen is not None:
-            self._look(frame, seen)
+            self._look(function, seen)
 
     def raised(self, frame: types.FrameType) -> None:
         """To be called where a function ends by an error."""
@@ -95,7 +102,10 @@ class Watch:
         if trace is None:
             return
         new: list[tuple[str, str, Any]] = []
+        own = own_names(code, frame.f_lasti)  # the function's are put aside, and as they were
         for name, value in variables.items():
+            if name in own:
+                continue
             if holds_none(value):
                 held.pop(name, None)
                 continue
