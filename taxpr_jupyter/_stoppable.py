@@ -74,6 +74,7 @@ def stoppable(
         return work()
     worker = _Worker(work)
     try:
+        worker.start()  # a busy machine takes its time, and an interrupt may come meanwhile
         while not worker.ended.wait(POLL):
             if stopped is not None and stopped():
                 raise CancelledError(not worker.stop())
@@ -95,6 +96,8 @@ class _Worker(Generic[T]):
         self._thread = threading.Thread(
             target=run, args=(taxpr.with_settings(_done), work), name="taxpr work", daemon=True
         )
+
+    def start(self) -> None:
         self._thread.start()
 
     def result(self) -> T:
@@ -107,7 +110,9 @@ class _Worker(Generic[T]):
             del error  # else it would hold itself, by its traceback
 
     def stop(self) -> bool:
-        """Tells the thread to stop; returns whether it has ended."""
+        """Tells the thread to stop; returns whether it has ended, or never began."""
+        if self._thread.ident is None:
+            return True
         end = time.monotonic() + GRACE
         while time.monotonic() < end and self._thread.is_alive():
             _raise_in(self._thread, _Stop)

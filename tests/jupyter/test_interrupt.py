@@ -12,7 +12,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.run import LEFT
-from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._stoppable import CancelledError, InterruptedWait, stoppable
 from taxpr_jupyter._view import interrupts, widget
 from taxpr_jupyter._view.jobs import CANCELLED
 from taxpr_jupyter._view.widget import view_for
@@ -552,3 +552,26 @@ def test_interrupts_are_left_to_the_kernel_when_the_last_panel_is_closed(session
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupt_while_the_work_begins_ends_it(begun, monkeypatch):
+    ended, start = threading.Event(), threading.Thread.start
+
+    def work():
+        try:
+            while True:
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    def interrupted(thread):
+        if begun:
+            start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(InterruptedWait) as caught:
+        stoppable(work, python=False)
+    assert not caught.value.left
+    assert ended.is_set() == begun

@@ -22,8 +22,8 @@ def slow(ctx, token, params):
         time.sleep(0.01)
     return token, ctx
 
-def loop(x):
-    return jax.lax.while_loop(lambda x: x < 1e12, lambda x: jnp.sin(x) + x * 0 + 1e-3, x)
+def loop(x):  # ends: what goes on without end would take a processor from all tests beside it
+    return jax.lax.fori_loop(0, 10**9, lambda i, x: jnp.sin(x) * 0 + x + 1e-3, x)
 
 def do(what, address="", **more):
     view.graph._handle_custom_msg({"do": what, "address": address, **more}, [])
