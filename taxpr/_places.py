@@ -9,6 +9,10 @@ import sys
 from typing import Any
 
 _IPYTHON_7 = re.compile(r"<ipython-input-(\d+)-")
+# Methods and wrappers that libraries write and compile. Some name the file; dataclasses only the
+# function around each, in a "<string>" as other code has.
+_GENERATED = ("<attrs generated ", "<cattrs generated ", "<@beartype(")
+_OF_DATACLASSES = "__create_fn__.<locals>."
 
 
 def file_text(file: str) -> str:
@@ -23,6 +27,16 @@ def file_text(file: str) -> str:
         ('model.py', 'cell 3')
     """
     return cell_text(file) or pathlib.PurePath(file).name
+
+
+def is_generated(file: str, function: str = "") -> bool:
+    """Whether a library wrote this code, such as the ``__init__`` of a dataclass.
+
+    Args:
+        file: What stands for its file.
+        function: The qualified name of the function, as its code object has it.
+    """
+    return file.startswith(_GENERATED) or function.startswith(_OF_DATACLASSES)
 
 
 def place_text(file: str | None, line: int | None) -> str:

@@ -13,7 +13,7 @@ from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _partial_eval
 
 from taxpr._compat._types import JaxprEqn
-from taxpr._places import cell_text, file_text, place_note, place_text
+from taxpr._places import cell_text, file_text, is_generated, place_note, place_text
 
 # `source_of` skips the frames of taxpr.
 _source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
@@ -162,7 +162,8 @@ class _Lines:
     def __init__(self, code: CodeType) -> None:
         number = id(code)
         self._alive = weakref.ref(code, lambda _: _known.pop(number, None))
-        self.of_user = is_outside_jax(code.co_filename)
+        generated = is_generated(code.co_filename, code.co_qualname)
+        self.of_user = is_outside_jax(code.co_filename) and not generated
         self._sources: dict[int, Source] = {}
 
     def source(self, code: CodeType, instruction: int) -> Source:

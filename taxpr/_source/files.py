@@ -5,6 +5,8 @@ import linecache
 import os
 import sysconfig
 
+from taxpr._places import is_generated
+
 _TAXPR = os.path.dirname(os.path.dirname(__file__))
 _FOLDERS = tuple(
     os.path.realpath(folder) + os.sep
@@ -29,7 +31,8 @@ def is_user_file(file: str) -> bool:
     # A cell or a prompt has lines, what is made by exec has none. A "<string>" has those of
     # `python -c` since Python 3.13, be it the methods of a dataclass.
     if file.startswith("<"):
-        return file != "<string>" and bool(linecache.getlines(file))
+        known = file == "<string>" or is_generated(file)
+        return not known and bool(linecache.getlines(file))
     real = os.path.realpath(file)
     # Of a user's own packages and of Debian's, sysconfig does not know the folders.
     return not real.startswith(_FOLDERS) and _PACKAGES.isdisjoint(real.split(os.sep))
@@ -38,7 +41,8 @@ def is_user_file(file: str) -> bool:
 def is_library_file(file: str) -> bool:
     """Whether a file is of Python, of an installed library or of taxpr.
 
-    What `exec` made has no file and is nobody's: neither this nor `is_user_file` holds.
+    So is what stands for a file where a library writes code, as attrs and beartype do. What else
+    `exec` made has no file and is nobody's: neither this nor `is_user_file` holds.
 
     Args:
         file: A path, or what stands for one, as `__file__` and tracebacks have it.
@@ -49,4 +53,4 @@ def is_library_file(file: str) -> bool:
         >>> is_library_file(json.__file__), is_library_file("<string>")
         (True, False)
     """
-    return not file.startswith("<") and not is_user_file(file)
+    return is_generated(file) or (not file.startswith("<") and not is_user_file(file))

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._places import is_generated
 from taxpr._source.files import is_library_file
 from taxpr._source.parsed import Parsed, Position, parsed_of, position_of
 
@@ -156,6 +157,7 @@ def _statements_in(code: CodeType) -> _Statements | None:
     if number not in _known:
         _alive[number] = weakref.ref(code, functools.partial(_forget, number, _known, _alive))
         own = not is_library_file(code.co_filename) or _compat.is_outside_jax(code.co_filename)
+        own = own and not is_generated(code.co_filename, code.co_qualname)
         _known[number] = _Statements(code) if own else None
     return _known[number]
 

@@ -1,9 +1,13 @@
 """What equations say of where they come from."""
 
+import dataclasses
+import linecache
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import taxpr
 
@@ -44,3 +48,76 @@ def test_transformations():
 def test_an_equation_from_nowhere():
     bare = SimpleNamespace(source_info=SimpleNamespace(traceback=None))
     assert taxpr.sources_of(bare) == ()  # type: ignore[arg-type]
+
+
+# ---- code that libraries write -----------------------------------------------
+
+WRITTEN = """
+def __init__(self, given):
+    whole = convert(given)
+    self.held = whole + 1
+"""
+
+
+def of_class(file, monkeypatch):
+    """A function that makes an object by an ``__init__`` that was compiled from a text."""
+    monkeypatch.setitem(linecache.cache, file, (len(WRITTEN), None, WRITTEN.splitlines(True), file))
+    space = {"convert": lambda x: jnp.sin(x) * 2}
+    exec(compile(WRITTEN, file, "exec"), space)
+    made = type("Made", (), {"__init__": space["__init__"]})
+
+    def f(x):
+        one = made(x)
+        return one.held
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "<attrs generated init e3nn_jax.Irreps>",
+        "<attrs generated methods model.Layer>",
+        "<cattrs generated structure model.Layer>",
+        "<@beartype(model.Layer.__init__) at 0x7f2ab5a6c0e0>",
+    ],
+)
+def test_methods_that_libraries_write_are_not_the_user_s(file, monkeypatch):
+    f = of_class(file, monkeypatch)
+    assert not taxpr.is_user_file(file)
+    assert taxpr.is_library_file(file)
+    program = taxpr.trace(f, names=True)(1.0)
+    assert {variable.text for variable in program.variables()} == {"x", "one.held"}
+    for eqn in program.eqns:
+        assert file not in {one.file for one in taxpr.sources_of(eqn)}
+        assert file not in {one.file for one in taxpr.statements_of(eqn, libraries=True)}
+        assert taxpr.source_of(eqn) == taxpr.sources_of(eqn)[0]
+    assert taxpr.source_of(program.eqns[-1]).line == f.__code__.co_firstlineno + 1
+
+
+@pytest.mark.parametrize("file", ["<my model>", "<doctest model.py[3]>", "<ipython-input-3-c0ffee>"])
+def test_code_of_the_user_s_that_has_no_file_stays_so(file, monkeypatch):
+    f = of_class(file, monkeypatch)
+    assert taxpr.is_user_file(file)
+    assert not taxpr.is_library_file(file)
+    program = taxpr.trace(f, names=True)(1.0)
+    assert {"x", "given", "whole"} <= {variable.text for variable in program.variables()}
+    assert taxpr.source_of(program.eqns[-1]).file == file
+
+
+def test_methods_of_a_dataclass_are_in_no_call_stack():
+    @dataclasses.dataclass
+    class Held:
+        value: Any
+
+        def __post_init__(self):
+            self.value = jnp.sin(self.value)
+
+    def f(x):
+        held = Held(x)
+        return held.value
+
+    [eqn] = taxpr.trace(f)(1.0).eqns
+    for found in (taxpr.sources_of(eqn), taxpr.statements_of(eqn, libraries=True)):
+        names = [one.function.rpartition("<locals>.")[2] for one in found]
+        assert names[:2] == ["Held.__post_init__", "f"]
