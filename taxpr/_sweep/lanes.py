@@ -65,13 +65,17 @@ def run_lanes(
         ArgumentError: If the result is no real number, or one lane takes more than the memory.
     """
     total: int = len(jax.tree.leaves(lanes)[0])
+    # JAX's compiler makes trees of other things than arrays, which a class may not take.
+    tree = jax.tree.structure(given[0])
+    given = [jax.tree.leaves(one) for one in given]
+    run = _of_leaves(run, tree)
     if chunk is not None and (type(chunk) is not int or chunk < 1):
         raise ArgumentError(f"{what}: chunk={chunk!r} is no number of runs.")
     one: PyTree = _first(lanes)
     check_number(what, _jax.eval_shape(run, one, given[0]))
     devices = _devices(run, one, given[0])
     room = budget(memory, devices[0], what)
-    key = *map(_types, (lanes, given[0])), tuple(devices), room if memory else None, chunk
+    key = tree, *map(_types, (lanes, given[0])), tuple(devices), room if memory else None, chunk
     size, program, mapped = once(
         key, lambda: _compiled(what, run, lanes, given[0], devices, room, chunk or _MOST)
     )
@@ -90,6 +94,15 @@ def run_lanes(
     notes = () if mapped else ("Run one by one, as JAX cannot map this program.",)
     flat = np.concatenate(values) if values else np.zeros(0)
     return Done(flat, (*notes, *filter(None, [steps.note])), not steps.stopped)
+
+
+def _of_leaves(run: Run, tree: _compat.TreeDef) -> Run:
+    """The same, of the leaves of the arguments."""
+
+    def of_leaves(lane: PyTree, leaves: PyTree) -> Any:
+        return run(lane, jax.tree.unflatten(tree, leaves))
+
+    return of_leaves
 
 
 def _types(tree: PyTree) -> Hashable:

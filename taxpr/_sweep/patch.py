@@ -4,12 +4,11 @@
 # pyright: reportUnnecessaryIsInstance=false
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
-from taxpr import _compat
 from taxpr._answers.progress import Tells
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
@@ -157,8 +156,9 @@ def patch(
         given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
         for one in given.values():
             refuse_other_arguments("patch", target, one, {})
-        types = [_compat.map_leaves(_type, one) for one in given.values()]
-        if types[0] != types[1]:
+        types = [_types(one) for one in given.values()]
+        trees = [jax.tree.structure(one) for one in given.values()]
+        if types[0] != types[1] or trees[0] != trees[1]:
             raise ArgumentError(f"patch: {_unlike(*types)}. Give two inputs of one kind.")
         first = given["clean"]
         return asked(target, of.where, first, {}, lambda program: patched(program, given))
@@ -171,15 +171,18 @@ def _arguments(given: Any) -> Any:
     return given if is_tuple else (given,)
 
 
-def _type(x: Any) -> str:
-    return jax.typeof(x).str_short()  # without weak types, which make no other kind of input
+def _types(given: PyTree) -> dict[str, str]:
+    """The types of the leaves, without weak types, which make no other kind of input.
+
+    They are in no tree like the input's: its classes may take nothing but arrays.
+    """
+    return {name: jax.typeof(x).str_short() for name, x in named_leaves("", given)}
 
 
-def _unlike(clean: PyTree, corrupted: PyTree) -> str:
+def _unlike(clean: Mapping[str, str], corrupted: Mapping[str, str]) -> str:
     """What differs first between the types of two inputs."""
-    types = [dict(named_leaves("", one)) for one in (clean, corrupted)]
-    for name in {**types[0], **types[1]}:
-        one, two = (of.get(name, "missing") for of in types)
+    for name in {**clean, **corrupted}:
+        one, two = (of.get(name, "missing") for of in (clean, corrupted))
         if one != two:
             return f"the input {name} is {one} in the clean arguments and {two} in the corrupted"
     return "the clean and the corrupted arguments differ in structure"

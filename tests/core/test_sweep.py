@@ -48,6 +48,35 @@ def same(found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+@jax.tree_util.register_pytree_node_class
+class Scale:
+    """A PyTree that takes nothing but arrays, as the loss scales of jmp."""
+
+    def __init__(self, factor, period=2000):
+        self.factor, self.period = jnp.asarray(factor, jnp.float32), period
+
+    def tree_flatten(self):
+        return (self.factor,), self.period
+
+    @classmethod
+    def tree_unflatten(cls, period, leaves):
+        return cls(*leaves, period=period)
+
+
+def scaled(x, scale):
+    y = 2 * x
+    return scale.factor * y
+
+
+def test_arguments_of_classes_that_take_arrays_only():
+    found = taxpr.sweep(scaled, var("y"), taxpr.scale, [1.0, 3.0])(jnp.float32(1), Scale(8.0))
+    same(found.values, [16, 48])
+    inputs = (jnp.float32(1), Scale(8.0)), (jnp.float32(3), Scale(8.0))
+    same(taxpr.patch(scaled, each(var("y")))(*inputs).values, [[1], [1]])
+    with pytest.raises(taxpr.ArgumentError, match="differ in structure"):
+        taxpr.patch(scaled, each(var("y")))(inputs[0], (jnp.float32(2), Scale(4.0, period=7)))
+
+
 # ---- sweep -------------------------------------------------------------------
 
 
