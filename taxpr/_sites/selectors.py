@@ -44,8 +44,9 @@ def select(sites: Sequence[Site], where: Selector) -> list[Site]:
 def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
     """The chosen sites that can be injected.
 
-    A tag that never fires is skipped unless its address is given. A tag that is refused for another
-    reason is skipped if the selector only describes tags and does not name them.
+    A tag that never fires is skipped unless its address is given, or nothing else is chosen. A tag
+    that is refused for another reason is skipped if the selector only describes tags and does not
+    name them.
 
     Raises:
         SelectorError: As for `select`.
@@ -54,9 +55,10 @@ def select_to_inject(sites: Sequence[Site], where: Selector) -> Selected:
     own = [site for site in sites if site.variable is None]
 
     def left(where: Selector, found: list[Site], may_be_empty: bool) -> list[Site]:
-        if isinstance(where, (Site, Holding)) or _is_address(own, where):
+        if isinstance(where, Site) or _is_address(own, where):
             return found
-        named = isinstance(where, dict) or any(site.name == where for site in own)
+        # A variable names its tags; a function that JAX also traced for derivatives binds it there.
+        named = isinstance(where, (dict, Holding)) or any(site.name == where for site in own)
 
         def refusal(site: Site) -> Refusal | None:
             return refusal_of(site) if site.idle or not named else None

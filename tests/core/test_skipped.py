@@ -183,6 +183,34 @@ def test_what_never_fires_is_passed_over_by_its_name_and_told():
     assert_close(jax.jit(everything.collect(stack=True))(X)[0], solved(X))
 
 
+def test_what_never_fires_is_passed_over_by_its_variable():
+    def f(b):
+        def matvec(x):
+            y = 2.0 * x
+            return y
+
+        return lax.custom_linear_solve(matvec, b, lambda of, b: of(b) / 4.0, symmetric=True)
+
+    y = taxpr.var("y")
+    program = taxpr.trace(f, names=True)(X)
+    runs = [one for one in program.variables() if one.text == "y" and "/solve/" in one.address]
+    idle = [one for one in program.variables() if one.text == "y" and one not in runs]
+    assert len(runs) == 1
+    assert len(idle) > 1
+    changed = program.inject(taxpr.scale(3.0), where=y)
+    assert_close(changed(changed.ctx, X)[0], 3 * f(X))
+    assert sum(len(one.addresses) for one in changed.skipped) == len(idle)
+    assert_close([*taxpr.collect(f, y)(X)[1].values()], [2 * X])
+    found = taxpr.sweep(f, y, taxpr.scale, [1.0, 3.0], metric=jnp.sum)(X)
+    assert found.values[1] == pytest.approx(3 * float(f(X).sum()))
+    # Said for sure, it is refused.
+    only = taxpr.var("y", occurrence=idle[0].occurrence)
+    with pytest.raises(taxpr.RefusedError, match=MATVEC):
+        program.inject(taxpr.scale(3.0), where=only)
+    with pytest.raises(taxpr.RefusedError, match=MATVEC):
+        program.inject(taxpr.scale(3.0), where=[y, only])
+
+
 def test_values_in_the_solve_of_a_root_are_not_passed_over():
     def f(x):
         def newton(f, y):
