@@ -95,7 +95,7 @@ def test_methods_that_libraries_write_are_not_the_user_s(file, monkeypatch):
     assert taxpr.source_of(program.eqns[-1]).line == f.__code__.co_firstlineno + 1
 
 
-@pytest.mark.parametrize("file", ["<my model>", "<doctest model.py[3]>", "<ipython-input-3-c0ffee>"])
+@pytest.mark.parametrize("file", ["<my model>", "<doctest model.py[3]>", "<ipython-input-3-c0f>"])
 def test_code_of_the_user_s_that_has_no_file_stays_so(file, monkeypatch):
     f = of_class(file, monkeypatch)
     assert taxpr.is_user_file(file)
