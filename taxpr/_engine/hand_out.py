@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,73 +22,28 @@ from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, Mesh, Stored
 from taxpr._engine.hop_thread import ThreadedJaxpr
 from taxpr._engine.pack import Packs, packed, unpacked
 from taxpr._engine.retraced import moved, retraced, with_origin
+from taxpr._engine.wanted import Slot, Summary, Wanted
+from taxpr._errors import RefusedError
 from taxpr._hops.protocol import Beside, Emission, Emits, Made, Nested, Options
 from taxpr._hops.rebuild import Slots, slotted, wrong_entry
 from taxpr._hops.table import inject_rule, is_brought, nested_jaxprs
 from taxpr._jaxprs.splice import Splice
-from taxpr._sites.site import Step, described
+from taxpr._sites.site import around, described
+from taxpr._sites.skipped import Refusal
 from taxpr._sites.values import Value
 from taxpr._sites.walk import local_names
 
-# What is handed out of a value: itself, or what this computes of it.
-Summary = Callable[[Array], Array]
-_OPTIONS = Options(custom_rules="drop")
-_Slot = tuple[str, int, int]  # kind, number and result, as in a `Place`
-
-
-@dataclasses.dataclass
-class _Wanted:
-    """The values wanted of a jaxpr and of its nested jaxprs.
-
-    Attributes:
-        at: What is computed of each value and handed out instead; None for the value.
-        below: By the position of an equation and the label.
-        repeated: Whether a loop is around it.
-        slotted: Whether a while loop is.
-        always: Whether it runs once whenever its equation does.
-    """
-
-    repeated: bool = False
-    slotted: bool = False
-    always: bool = False
-    at: dict[_Slot, Summary | None] = dataclasses.field(
-        default_factory=dict["_Slot", "Summary | None"]
-    )
-    below: dict[int, dict[str, _Wanted]] = dataclasses.field(
-        default_factory=dict[int, "dict[str, _Wanted]"]
-    )
-
-    @functools.cached_property
-    def key(self) -> Hashable:
-        """Equal for equal work."""
-        below = (
-            (position, label, sub.key)
-            for position, of_eqn in self.below.items()
-            for label, sub in of_eqn.items()
-        )
-        around = self.repeated, self.slotted, self.always
-        return around, frozenset(self.at.items()), frozenset(below)
-
-    def inside(self, step: Step) -> _Wanted:
-        """Those of a nested jaxpr."""
-        of_eqn, nested = self.below.setdefault(step.position, {}), step.nested
-        again = nested.conditional or nested.idle or nested.rule or step.is_loop
-        apart = step.eqn.primitive is _compat.shard_map_p or is_brought(step.eqn)
-        return of_eqn.setdefault(
-            nested.label,
-            _Wanted(
-                self.repeated or step.is_loop,
-                self.slotted or step.is_while,
-                nested.trips == 1 and not again and not apart,
-            ),
-        )
+_OPTIONS = Options(custom_rules="drop", only_run=True)
+# By the addresses of equations whose rule refuses them, the reasons: nothing inside is handed out.
+Closed = dict[Address, str]
 
 
 class HandedOut(NamedTuple):
-    """A jaxpr that hands values out, and where in its results these are."""
+    """A jaxpr that hands values out, where in its results these are, and what stayed closed."""
 
     threaded: ThreadedJaxpr
     packs: Packs
+    closed: Closed
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -101,6 +56,12 @@ class HandedOut(NamedTuple):
         _, outs, emits = self.threaded.unpack(given)
         return outs, unpacked(emits, self.packs)
 
+    def refusal(self, value: Value) -> Refusal | None:
+        """Why a value is not handed out; None if it is."""
+        steps = around(value.steps) if self.closed else ()
+        found = (Refusal(step, self.closed[at]) for at, step in steps if at in self.closed)
+        return next(found, None)
+
 
 def hand_out(
     jaxpr: ClosedJaxpr, values: Iterable[Value], *, max_steps: int, summaries: Mapping[str, Summary]
@@ -109,18 +70,19 @@ def hand_out(
 
     Args:
         jaxpr: A closed jaxpr.
-        values: The values, none of which is in an equation that cannot be injected.
+        values: The values, none of which is in an equation that cannot be injected. Where the rule
+            of one refuses it nevertheless, it stays as it is.
         max_steps: How many iterations of a while loop have a place.
         summaries: By the addresses of values, what is computed of these and handed out instead.
     """
-    wanted = _Wanted()
+    wanted = Wanted()
     for value in values:
         here = wanted
         for step in value.steps:
             here = here.inside(step)
         slot = value.place.kind, value.place.number, value.place.out or 0
         here.at[slot] = summaries.get(value.address)
-    return HandedOut(*_HandingOut(max_steps).jaxpr(jaxpr, wanted, Address(), Address()))
+    return _HandingOut(max_steps).jaxpr(jaxpr, wanted, Address(), Address())
 
 
 class _HandingOut:
@@ -128,16 +90,16 @@ class _HandingOut:
 
     def __init__(self, max_steps: int) -> None:
         self._max_steps = max_steps
-        self._done: dict[Hashable, tuple[StoredJaxpr, tuple[ThreadedJaxpr, Packs]]] = {}
+        self._done: dict[Hashable, tuple[StoredJaxpr, HandedOut]] = {}
 
     def jaxpr(
         self,
         stored: StoredJaxpr,
-        wanted: _Wanted,
+        wanted: Wanted,
         label: Address,
         address: Address,
         probed: bool = False,
-    ) -> tuple[ThreadedJaxpr, Packs]:
+    ) -> HandedOut:
         """The jaxpr that also hands out, in packs; ``address`` is the first place that has it."""
         mesh = _compat.mesh_here()
         key = id(stored), wanted.key, label, probed, mesh
@@ -149,18 +111,19 @@ class _HandingOut:
     def _build(
         self,
         stored: StoredJaxpr,
-        wanted: _Wanted,
+        wanted: Wanted,
         label: Address,
         address: Address,
         probed: bool,
         outside: Mesh,
-    ) -> tuple[ThreadedJaxpr, Packs]:
+    ) -> HandedOut:
         inner = _compat.open_jaxpr(stored)
         splice = Splice(inner, _compat.consts_of(stored))
         emits: Emits = {}
         packs: Packs = {}
+        closed: Closed = {}
 
-        def put(atom: Atom, slot: _Slot, local: str) -> None:
+        def put(atom: Atom, slot: Slot, local: str) -> None:
             if (summary := wanted.at[slot]) is not None:
                 [atom] = splice.inline(_piece(summary, atom.aval), [atom], again=True)
             leaves: list[Any] = [atom]
@@ -179,11 +142,17 @@ class _HandingOut:
         for position, local in names.items():
             splice.keep(inner.eqns[done:position])
             eqn, done = inner.eqns[position], position + 1
+            home, opened = label / local, None
             if position in wanted.below:
                 below, at = wanted.below[position], address / local
-                outs, new, held = self._hop(eqn, below, at, splice, outside)
+                try:
+                    opened = self._hop(eqn, below, at, splice, outside)
+                except RefusedError as error:  # looking must not cost anything
+                    closed[home] = str(error)
+            if opened is not None:
+                outs, new, held, within = opened
                 splice.write(eqn.outvars, outs)
-                home = label / local
+                closed.update({home / key: why for key, why in within.items()})
                 emits.update({home / key: value for key, value in new.items()})
                 packs.update(
                     (home / key, {home / name: at for name, at in members.items()})
@@ -212,7 +181,8 @@ class _HandingOut:
             emits[label] = Emission([one_run], None)
         leaves, tree = jax.tree.flatten(emits)
         jaxpr = splice.finish(inner.invars, [*splice.read(inner.outvars), *leaves])
-        return ThreadedJaxpr(jaxpr, 0, tree, touched=True, address=address), packs
+        threaded = ThreadedJaxpr(jaxpr, 0, tree, touched=True, address=address)
+        return HandedOut(threaded, packs, closed)
 
     def _with_slots(self, one: Emission, true: Atom) -> Emission:
         """An emission of every run, with slots for iterations if it has none yet."""
@@ -223,11 +193,11 @@ class _HandingOut:
     def _hop(
         self,
         eqn: JaxprEqn,
-        wanted: Mapping[str, _Wanted],
+        wanted: Mapping[str, Wanted],
         address: Address,
         splice: Splice,
         outside: Mesh,
-    ) -> tuple[list[Atom], Emits, Packs]:
+    ) -> tuple[list[Atom], Emits, Packs, Closed]:
         """Trace an equation that holds wanted values again: its results, and what it hands out."""
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
@@ -244,7 +214,7 @@ class _HandingOut:
         _, outs, new = jax.tree.unflatten(tree, flat)
         leaves, tree = jax.tree.flatten(new)
         leaves = moved(splice, leaves, [_compat.sharding_on(x.aval, outside) for x in leaves])
-        return outs, jax.tree.unflatten(tree, leaves), thread.packs
+        return outs, jax.tree.unflatten(tree, leaves), thread.packs, thread.closed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -253,13 +223,14 @@ class _Thread:
 
     handing: _HandingOut
     eqn: JaxprEqn
-    wanted: Mapping[str, _Wanted]
+    wanted: Mapping[str, Wanted]
     address: Address
     options: Options = _OPTIONS
     used: tuple[int, ...] = ()
     observes: bool = True
     seen: frozenset[int] = frozenset()
     packs: Packs = dataclasses.field(default_factory=dict[str, Any])
+    closed: Closed = dataclasses.field(default_factory=dict[Address, str])
 
     @functools.cached_property
     def _nested(self) -> dict[str, Nested]:
@@ -277,7 +248,7 @@ class _Thread:
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
         """A derivative rule as it is: none runs."""
         at = Address(label), self.address / label
-        return self.handing.jaxpr(jaxpr, _Wanted(), *at)[0], None
+        return self.handing.jaxpr(jaxpr, Wanted(), *at).threaded, None
 
     def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> ThreadedJaxpr:
         """The nested jaxpr of a label, which also hands out."""
@@ -286,11 +257,12 @@ class _Thread:
             labels = ", ".join(map(repr, self._nested))
             text = f"inject asked for thread({label!r}), and nested gave the labels {labels}"
             raise wrong_entry(self.eqn, text)
-        checked, below = is_brought(self.eqn), self.wanted.get(label, _Wanted())
+        checked, below = is_brought(self.eqn), self.wanted.get(label, Wanted())
         stored, home = self._nested[label].stored, self.address / label
         probed = checked and label in self.wanted
-        built, packs = self.handing.jaxpr(stored, below, Address(label), home, probed)
+        built, packs, closed = self.handing.jaxpr(stored, below, Address(label), home, probed)
         self.packs.update(packs)
+        self.closed.update(closed)
         return built.asked_by(self.eqn, label) if checked else built
 
 

@@ -182,20 +182,32 @@ def _same_params(
 ) -> bool:
     names = params.keys() | others.keys()
     return params.keys() == others.keys() and all(
-        _same_param(params[name], others[name]) for name in names.difference(ignored)
+        _same_param(params[name], others[name], ignored) for name in names.difference(ignored)
     )
+
+
+def _as_params(value: Any) -> dict[str, Any] | None:
+    """The params of another primitive, where a param is the pairs of these; else None."""
+    pairs: Any = value if value.__class__ is tuple else ()
+    return dict(pairs) if pairs and all(map(_is_pair, pairs)) else None
+
+
+def _is_pair(value: Any) -> bool:
+    return value.__class__ is tuple and len(value) == 2 and isinstance(value[0], str)
 
 
 def _is_array(value: object) -> TypeGuard[ArrayLike]:
     return isinstance(value, np.ndarray | jax.Array)
 
 
-def _same_param(param: object, other: object) -> bool:
+def _same_param(param: object, other: object, ignored: tuple[str, ...] = ()) -> bool:
     # `==` is not enough: 0.0 == -0.0 and 1 == True.
     if param is other:
         return True
     if type(param) is not type(other):
         return False
+    if (of_param := _as_params(param)) and (of_other := _as_params(other)):
+        return _same_params(ignored, of_param, of_other)
     if _is_array(param) and _is_array(other):
         a, b = np.asarray(param), np.asarray(other)
         return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())

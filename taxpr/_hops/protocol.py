@@ -145,6 +145,7 @@ class Options:
         states: Whether the context consists of states, so that messages speak of states.
         marks_lost: Whether to mark derivatives that a kept rule loses. Such a program is only
             analysed and not run; see `taxpr._states.lost`.
+        only_run: Whether nobody differentiates the result, so that every rule may be dropped.
     """
 
     custom_rules: str = "keep"
@@ -154,6 +155,7 @@ class Options:
     read_only: frozenset[int] = frozenset()
     states: bool = False
     marks_lost: bool = False
+    only_run: bool = False
 
 
 NO_OPTIONS = Options()

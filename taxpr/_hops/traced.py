@@ -113,7 +113,7 @@ class Traced:
     ) -> Made:
         inner = thread(self.label)
         if thread.options.custom_rules == "drop":
-            if self.undroppable is not None:
+            if self.undroppable is not None and not thread.options.only_run:
                 raise RefusedError(
                     f"inject: custom_rules={'drop'!r} is given, and {thread.place} keeps its "
                     f"derivative: {self.undroppable}. Leave it out, or select other tags with "

@@ -35,6 +35,7 @@ from taxpr._sites.site import Site
 from taxpr._sites.values import Value, select_values
 from taxpr._sites.walk import find_sites
 from taxpr._variables.frames import watching
+from taxpr._variables.hidden import with_hidden
 from taxpr._variables.table import Variables, size
 
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
@@ -117,7 +118,8 @@ def trace(
             noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
             with jax.disable_jit(False), noting:
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
-                return _compat.traced_whole(lambda: run(*args, **kwargs), failed)
+                jaxpr, shapes = _compat.traced_whole(lambda: run(*args, **kwargs), failed)
+                return (with_hidden(jaxpr) if watched else jaxpr), shapes
 
         jaxpr, shapes = made(names is not False)
         named = None if names is False else Variables(jaxpr, names == "cotangents")

@@ -26,7 +26,6 @@ from taxpr._questions.bits import (
     TURNS,
     Values,
     either,
-    entered_of,
     given_on,
     key_of,
     of_literal,
@@ -107,7 +106,7 @@ class Begins:
             within = (*order, position)
             if is_tag(eqn):
                 outs = found
-            elif entered := entered_of(eqn):
+            elif entered := self._values.entered(eqn, here):
                 outs = self._through(eqn, entered, here, level, within, ins, found)
             else:
                 outs = self._computed(eqn, here, level, within, ins, found)
@@ -231,8 +230,8 @@ class Begins:
             bits = self._values.of(addresses[key_of(inner.invars[k])], call.level)
             operand = nested.operands[k]
             begun = None if operand is None else bad[operand]
-            if bits is None:
-                inits[k] = begun
+            if bits is None:  # finite in each iteration, of which there may be none
+                inits[k], given[k] = begun, None
                 continue
             none = np.zeros_like(call.leave(bits, "in", k))
             inits[k] = none if begun is None else begun

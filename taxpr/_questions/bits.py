@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy
@@ -72,13 +72,18 @@ class Seen(NamedTuple):
 class Values:
     """What is known of the values of a program.
 
+    Args:
+        seen: By the addresses of values.
+        fine: Whether to tell elements apart.
+        closed: The addresses of equations whose inside was not seen.
+
     Attributes:
         fine: Whether the elements of values are told apart, where they were kept.
         guessed: The names of primitives of which it was guessed which elements depend on which.
     """
 
-    def __init__(self, seen: Mapping[str, Seen], fine: bool) -> None:
-        self._seen, self.fine = seen, fine
+    def __init__(self, seen: Mapping[str, Seen], fine: bool, closed: Container[str]) -> None:
+        self._seen, self.fine, self._closed = seen, fine, closed
         self._bits: dict[str, Any] = {}  # with the leading axes of their level
         self._loops: dict[str, Loop] = {}
         self.guessed: set[str] = set()
@@ -119,6 +124,12 @@ class Values:
             return self._value(eqn.invars[k], ins[k], level)
 
         return Depends(eqn, [name for name, _ in level], value, self.fine)
+
+    def entered(self, eqn: JaxprEqn, here: Address) -> list[Nested]:
+        """The jaxprs of an equation that the recording read."""
+        if here in self._closed:
+            return []
+        return [one for one in nested_jaxprs(eqn) if injectable(eqn, one) is None]
 
     def call(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Call:
         if eqn.primitive is _compat.shard_map_p:
@@ -203,8 +214,3 @@ def given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
         return bits
     keeps = eqn.primitive in _KEEPS_SIGN or eqn.primitive is lax.sub_p
     return bits if keeps else bits | turned
-
-
-def entered_of(eqn: JaxprEqn) -> list[Nested]:
-    """The jaxprs of an equation that a recording reads."""
-    return [one for one in nested_jaxprs(eqn) if injectable(eqn, one) is None]

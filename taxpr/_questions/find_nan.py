@@ -23,6 +23,7 @@ from taxpr._questions.nonfinite import Nonfinite, Origin
 from taxpr._recordings.run import Ran, reduced, run
 from taxpr._recordings.summary import Reduction, has_stats
 from taxpr._recordings.wanted import Wanted, every_value
+from taxpr._sites.skipped import merged
 from taxpr._sites.values import Value
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -149,11 +150,12 @@ class _Finding:
         ran = run(self._program, self._flat, list(reads.values()), "auto", self._memory, _BITS)
         fine = self._has_nonfinite(ran.out)
         seen = self._seen(ran)
-        found = Nonfinite(self._program.jaxpr, seen, fine)
+        found = Nonfinite(self._program.jaxpr, seen, fine, ran.closed)
         origins = found.origins
         ran = self._with_values(ran, origins[:_MOST])
         rows = [self._words.row(one, ran.kept) for one in origins[:_MOST]]
-        notes = [f"Not read: {one}." for one in self._skipped] + list(ran.notes)
+        notes = [f"Not read: {one}." for one in merged(self._skipped, ran.skipped)]
+        notes += list(ran.notes)
         notes += _unsure(found, ran) + self._handed_in(seen, origins)
         if hidden := found.hidden:
             names = ", ".join(dict.fromkeys(map(self._words.short, hidden[:3])))
@@ -183,7 +185,7 @@ class _Finding:
                 kept.axes, tables[one.read.address], len(kept.shape), kept.value, kept.fired
             )
             for address, one in self._wanted.items()
-            for kept in [ran.kept[one.read.address]]
+            if (kept := ran.kept.get(one.read.address)) is not None  # else it was not looked into
         }
 
     def _handed_in(self, seen: Mapping[str, Seen], origins: Sequence[Origin]) -> list[str]:

@@ -8,7 +8,7 @@ results back, what they have theirs from.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy
@@ -52,6 +52,7 @@ class Nonfinite:
         jaxpr: The program.
         seen: What is known of its values, by their addresses.
         fine: Whether to tell the elements of values apart, where they were kept.
+        closed: The addresses of equations whose inside was not seen.
 
     Attributes:
         origins: Where what the results have begins, in the order of execution.
@@ -60,8 +61,14 @@ class Nonfinite:
         guessed: The names of primitives of which it was guessed which elements depend on which.
     """
 
-    def __init__(self, jaxpr: StoredJaxpr, seen: Mapping[str, Seen], fine: bool) -> None:
-        self._values = Values(seen, fine)
+    def __init__(
+        self,
+        jaxpr: StoredJaxpr,
+        seen: Mapping[str, Seen],
+        fine: bool,
+        closed: Container[str] = frozenset(),
+    ) -> None:
+        self._values = Values(seen, fine, closed)
         begins = Begins(jaxpr, self._values)
         self._made = begins.made
         self._marked = Reaches(jaxpr, self._values, begins.bad, begins.results).marked

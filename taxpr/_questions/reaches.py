@@ -19,7 +19,6 @@ from taxpr._questions.bits import (
     TURNS,
     Values,
     either,
-    entered_of,
     given_on,
     key_of,
     shape_of,
@@ -73,7 +72,7 @@ class Reaches:
             outs, here = [take(var) for var in eqn.outvars], home / local
             if is_tag(eqn):
                 found: Sequence[Any] = outs
-            elif entered := entered_of(eqn):
+            elif entered := self._values.entered(eqn, here):
                 found = self._back_through(eqn, entered, here, level, outs)
             elif any(one is not None for one in outs):
                 ins = [addresses.get(key_of(atom)) for atom in eqn.invars]

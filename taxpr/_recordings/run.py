@@ -13,8 +13,9 @@ import numpy
 from taxpr import _compat
 from taxpr._answers.progress import Progress
 from taxpr._compat import Array, ClosedJaxpr
-from taxpr._engine.hand_out import HandedOut, Summary, hand_out
+from taxpr._engine.hand_out import HandedOut, hand_out
 from taxpr._engine.memo import made_of
+from taxpr._engine.wanted import Summary
 from taxpr._errors import ArgumentError
 from taxpr._hops.protocol import Emission
 from taxpr._hops.rebuild import Slots, slotted
@@ -22,6 +23,8 @@ from taxpr._hops.silent import silent
 from taxpr._programs.program import Program
 from taxpr._recordings.budget import PASSES, budget, divided, free_on
 from taxpr._recordings.summary import STATS, Reduction, beside, on_device, summary
+from taxpr._sites.site import around
+from taxpr._sites.skipped import Refusal, Skipped, skipped
 from taxpr._sites.values import Value
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -67,12 +70,16 @@ class Ran:
         out: The results of the program, flat.
         kept: What was kept, by the addresses of the values.
         notes: How it was kept, in sentences.
+        skipped: What was not looked into.
+        closed: The addresses of the equations that this is in.
         complete: Whether it was not interrupted.
     """
 
     out: list[Array]
     kept: dict[str, Kept]
     notes: tuple[str, ...]
+    skipped: tuple[Skipped, ...] = ()
+    closed: frozenset[str] = frozenset()
     complete: bool = True
 
 
@@ -117,6 +124,7 @@ def run(
     sizes = ((n, sum(_bytes(one, n) for one in looped)) for n in _STEPS)
     steps = next((n for n, size in sizes if size <= min(room, _SMALL)), _STEPS[-1])
     out, found = runner.run(rest, steps)
+    looped = [one for one in looped if one.address not in runner.closed]
     while not runner.stopped:
         full = [one for one in looped if _is_full(one, found[one.address])]
         if not full:
@@ -140,7 +148,10 @@ def run(
         placed = _jax.device_put([one.value for one in held], device)
         for one, value in zip(held, placed, strict=True):
             one.value = value
-    return Ran(out, kept, (*runner.notes, *notes), not runner.stopped)
+    over = list(runner.closed.values())
+    closed = (at for one, why in over for at, step in around(one.steps) if step is why.step)
+    told = *runner.notes, *notes
+    return Ran(out, kept, told, skipped(over), frozenset(closed), not runner.stopped)
 
 
 def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
@@ -313,6 +324,7 @@ class _Runner:
         self.notes: tuple[str, ...] = ()
         self.on_host = False  # whether what is kept is to stay in the memory of the host
         self.stopped = False
+        self.closed: dict[str, tuple[Value, Refusal]] = {}  # what a rule refuses to hand out
 
     def too_many(self, values: Sequence[Value], steps: int) -> bool:
         """Whether so many iterations of while loops have no room, as what is kept of them."""
@@ -402,9 +414,12 @@ class _Runner:
             flat: list[Any] = handing.run(*self._flat)
         nothing: list[Any] = [None] * first
         out, emits = handing.handed.unpack([*nothing, *flat])
-        found: dict[str, _Found] = {
-            one.address: _Found(emits[one.address], one.address in summed) for one in values
-        }
+        found: dict[str, _Found] = {}
+        for one in values:
+            if (why := handing.handed.refusal(one)) is not None:
+                self.closed[one.address] = one, why
+            else:
+                found[one.address] = _Found(emits[one.address], one.address in summed)
         out = [] if self._ran else out
         self._ran = True
         return out, found
@@ -414,8 +429,8 @@ class _Runner:
         groups: dict[Any, list[tuple[str, Array]]] = {}
         out = dict(found)
         for one in values:
-            of_one = found[one.address]
-            if of_one.is_summary or not self._reduction.takes(_type(one).dtype):
+            of_one = found.get(one.address)
+            if of_one is None or of_one.is_summary or not self._reduction.takes(_type(one).dtype):
                 continue
             x = _leaf(of_one.emission)
             axes = x.ndim - _type(one).ndim

@@ -28,6 +28,7 @@ from taxpr._variables.table import Variable
 _Slot = tuple[
     str, str, int, int | None
 ]  # the local address, and kind, number, result as in a `Place`
+NOTHING = "watch: nothing that was selected can be read: {}."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,17 +65,21 @@ def wanted(program: Program, where: Selector) -> tuple[list[Wanted], tuple[Skipp
     kept = [one for one in found if id(one.value) not in gone]
     passed = skipped(over)
     if not kept:
-        reasons = "; ".join(map(str, passed))
-        raise RefusedError(f"watch: nothing that was selected can be read: {reasons}.")
+        raise RefusedError(NOTHING.format("; ".join(map(str, passed))))
     return kept, passed
 
 
 def every_value(program: Program) -> tuple[list[Wanted], tuple[Skipped, ...]]:
-    """All values that can be read, with inputs and constants, and those that cannot."""
+    """All values that can be read, with inputs and constants, and those that cannot.
+
+    Those of jaxprs that never run are neither.
+    """
     make = _Wanting(program)
     over = [(value, why) for value in make.values if (why := refusal_of(value)) is not None]
     gone = {id(value) for value, _ in over}
-    return make.of_values([one for one in make.values if id(one) not in gone]), skipped(over)
+    kept = make.of_values([one for one in make.values if id(one) not in gone])
+    idle = {id(one) for one, _ in over if any(step.nested.idle for step in one.steps)}
+    return kept, skipped((one, why) for one, why in over if id(one) not in idle)
 
 
 def _selected(program: Program, where: Selector) -> list[Wanted]:

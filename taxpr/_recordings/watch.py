@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from taxpr._compat import Array, PyTree
-from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
@@ -18,8 +18,9 @@ from taxpr._recordings.cotangents import with_gradient
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording, few
 from taxpr._recordings.run import Kept, Ran, run
-from taxpr._recordings.wanted import Wanted, wanted
+from taxpr._recordings.wanted import NOTHING, Wanted, wanted
 from taxpr._sites.criteria import Selector
+from taxpr._sites.skipped import merged
 from taxpr._sites.values import value_at
 
 _KEEP = "auto", "values", "stats"
@@ -102,6 +103,9 @@ def _watching(
         flat = program.flat(args, kwargs)
         chosen, skipped = wanted(program, where)
         ran, parts, left = _kept(program, flat, chosen, keep, memory)
+        skipped = merged(skipped, ran.skipped)
+        if not parts and not left:
+            raise RefusedError(NOTHING.format("; ".join(map(str, skipped))))
         out, notes, complete = program.result(ran.out), ran.notes, ran.complete
         if grads:
             left.append("any cotangent")
@@ -134,6 +138,7 @@ def _kept(
     batched = conditions(reads.values())
     reads |= {address: value_at(program.jaxpr, address) for address in batched.values()}
     ran = run(program, flat, list(reads.values()), keep, memory, partly=True)
+    closed = {address for one in ran.skipped for address in one.addresses}
     unknown = Kept((), (), None)
     ends = {loop: (address, ran.kept.get(address, unknown)) for loop, address in batched.items()}
     parts: list[Part] = []
@@ -142,7 +147,7 @@ def _kept(
     for one in chosen:
         kept = ran.kept.get(one.read.address)
         if kept is None:
-            left.append(one.name)
+            left += [] if one.read.address in closed else [one.name]
             continue
         mapped = one.variable.mapped if one.variable else ()
         told = with_lanes(kept, one.read, mapped, ends)

@@ -269,6 +269,9 @@ class _Cleaned:
                 self.reads_unused = self.reads_unused or is_loop(eqn)
                 eqn = replace_nested(eqn, {one.label: self.of(one.stored) for one in nested})
             eqns.append(eqn)
+        # JAX gives all branches of a condition the effects of any.
+        marked = any(_compat.tag_effect in eqn.effects for eqn in eqns)
+        changed = changed or (_compat.tag_effect in inner.effects and not marked)
         outvars = substituted(inner.outvars, now)
         self.reads_unused = self.reads_unused or not read <= used.union(map(id, outvars))
         return (

@@ -121,6 +121,141 @@ def test_to_look_costs_no_derivative(fn):
     assert_close(found, expected)
 
 
+# ---- questions ---------------------------------------------------------------
+
+
+def spoiled(v, scale):
+    """The user's function, with a NaN where the scale is below zero."""
+    root = jnp.log(scale)
+    return v + 0.0 * root
+
+
+def faulty(solver, *, matrix=False, throw=False):
+    def solved(scale):
+        def matvec(v):
+            Av = A @ v
+            return Av if matrix else spoiled(Av, scale)
+
+        shape = jax.ShapeDtypeStruct(B.shape, B.dtype)
+        of_function = lineax.FunctionLinearOperator(matvec, shape, lineax.positive_semidefinite_tag)
+        of_matrix = lineax.MatrixLinearOperator(spoiled(A, scale) if matrix else A)
+        operator = of_matrix if matrix else of_function
+        found = lineax.linear_solve(operator, B, solver, throw=throw)
+        return found.value
+
+    return solved
+
+
+def faulty_root(scale):
+    def residual(y, _):
+        rest = jnp.tanh(A @ spoiled(y, scale)) + y - B
+        return rest
+
+    solver = optimistix.Newton(**TIGHT)
+    return optimistix.root_find(residual, solver, jnp.zeros(3), throw=False, max_steps=8).value
+
+
+def faulty_fit(scale):
+    def residual(y, _):
+        rest = A @ spoiled(y, scale) - B
+        return rest
+
+    solver = optimistix.LevenbergMarquardt(**TIGHT)
+    return optimistix.least_squares(residual, solver, jnp.ones(3), throw=False, max_steps=8).value
+
+
+def faulty_minimum(scale):
+    def loss(y, _):
+        return jnp.sum((spoiled(y, scale) - B) ** 2)
+
+    solver = optimistix.BFGS(**TIGHT)
+    return optimistix.minimise(loss, solver, jnp.ones(3), throw=False, max_steps=8).value
+
+
+def faulty_fixed_point(scale):
+    def again(y, _):
+        return 0.5 * jnp.cos(spoiled(y, scale))
+
+    solver = optimistix.FixedPointIteration(**TIGHT)
+    return optimistix.fixed_point(again, solver, jnp.ones(3), throw=False, max_steps=8).value
+
+
+FAULTY = {
+    "LU": faulty(lineax.LU(), matrix=True),
+    "QR": faulty(lineax.QR(), matrix=True),
+    "auto": faulty(lineax.AutoLinearSolver(well_posed=True), matrix=True),
+    "CG": faulty(lineax.CG(**TIGHT)),
+    "GMRES": faulty(lineax.GMRES(**TIGHT)),
+    "root": faulty_root,
+    "fit": faulty_fit,
+    "minimum": faulty_minimum,
+    "fixed point": faulty_fixed_point,
+}
+
+
+def lines(fn):
+    """The rows of what was found, and notes of what no result has, as one text."""
+    return str(taxpr.find_nan(fn)(jnp.float32(-1.0)))
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_nan_in_a_function_of_the_user_s_is_found(name):
+    fn = FAULTY[name]
+    assert not taxpr.find_nan(fn)(jnp.float32(2.0))
+    assert "root" in lines(fn)
+    assert "Not read" not in lines(fn)
+    assert not taxpr.first_difference(fn, jax.jit(fn))(jnp.float32(2.0))
+    held = taxpr.watch(fn)(jnp.float32(2.0))
+    assert any(name.partition("#")[0] == "root" for name in held)
+
+
+@pytest.mark.parametrize("name", ["LU", "CG"])
+def test_a_nan_is_found_through_transformations(name):
+    fn = FAULTY[name]
+    mapped = jax.vmap(fn)
+
+    def scanned(scales):
+        return jax.lax.scan(lambda c, scale: (c, fn(scale)), 0.0, scales)[1]
+
+    def gradient(scale):
+        return jax.grad(lambda scale: fn(scale).sum())(scale)
+
+    scale = jnp.float32(2.0)
+    assert taxpr.find_nan(jax.jit(fn))(-scale).out.shape == (3,)
+    assert "root" in str(taxpr.find_nan(jax.jit(fn))(-scale))
+    assert not taxpr.find_nan(gradient)(scale)
+    scales = jnp.stack([scale, -scale])
+    for of in (mapped, scanned):
+        assert "root" in str(taxpr.find_nan(of)(scales))
+        assert_close(taxpr.find_nan(of)(scales[:1]).out, fn(scale)[None])
+
+
+def test_variables_of_a_function_that_closes_over_nothing():
+    def matvec(v):
+        Av = A @ v
+        return 2.0 * Av
+
+    def solved(b):
+        shape = jax.ShapeDtypeStruct(b.shape, b.dtype)
+        operator = lineax.FunctionLinearOperator(matvec, shape, lineax.positive_semidefinite_tag)
+        return lineax.linear_solve(operator, b, lineax.CG(**TIGHT)).value
+
+    program = taxpr.trace(solved, names=True)(B)
+    assert program.jaxpr is taxpr.trace(solved, names=True)(B).jaxpr
+    assert len(program.variables()) == 6  # v, Av: before the loop, in it, where it starts again
+    check_types(program.jaxpr)
+    assert_close(program(B), solved(B))
+    assert_close(jax.grad(lambda b: program(b).sum())(B), jax.grad(lambda b: solved(b).sum())(B))
+    halved = program.inject(taxpr.scale(2.0), where=taxpr.var("Av"))
+    assert_close(halved(halved.ctx, B)[0], solved(B) / 2, tolerance=1e-4)
+    twice = jax.vmap(lambda b: halved(halved.ctx, b)[0])
+    derivative = jax.jacobian(lambda bs: twice(bs).sum(0))(jnp.stack([B, 2 * B]))
+    # The derivative is that of the equation, which the injection does not change.
+    inverse = jnp.linalg.inv(2.0 * A)
+    assert_close(derivative, jnp.stack([inverse, inverse], 1), tolerance=1e-4)
+
+
 class WithSolves(Reference):
     def eqn(self, eqn, args):
         if eqn.primitive.name in ("linear_solve", "vprim"):

@@ -459,6 +459,20 @@ def test_an_overflow_beside_a_mask_is_found():
     assert not find_nan(lambda x: jnp.min(-jnp.where(x > 1, x, -jnp.inf)))(X)
 
 
+def test_a_loop_that_does_not_run_hands_on_what_it_gets():
+    def f(x, n):
+        y = jnp.log(x)
+        return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2.0), (n, y))[1]
+
+    def twice(x, n):
+        return lax.scan(lambda c, x: (c, f(x, n)), 0.0, jnp.stack([x, 2.0 * x]))[1]
+
+    for fn in (f, twice):
+        for n in (5, 1):
+            row = find_nan(fn)(-1.0, n).rows[0]
+            assert (row.what, row.variable) == ("NaN", "y")
+
+
 def test_what_cannot_be_read_is_a_note():
     found = find_nan(lambda x: lax.reduce(x, jnp.float32(0), lambda a, b: a / b, (0,)))(X * 0)
     assert "Not read: " in str(found)

@@ -439,6 +439,49 @@ def test_an_entry_may_come_late_and_again():
         program.collect()
 
 
+def test_to_look_stops_before_what_a_rule_refuses():
+    prim = primitive("shy", lambda x, jaxpr: jex.jaxpr_as_fun(jaxpr)(x))
+
+    def inject(eqn, ctx, operands, thread):
+        raise taxpr.RefusedError("it is shy")
+
+    taxpr.register_hop(prim, Hop(nested=called_once().nested, inject=inject))
+
+    @jax.jit
+    def twice(x):
+        y = -jnp.abs(x)
+        inner = jax.make_jaxpr(lambda x: jnp.log(jnp.sin(x) - 2.0))(x)
+        return prim.bind(y, jaxpr=inner)[0]
+
+    def f(x):
+        z = twice(x)
+        z = twice(z + 1.0)
+        w = jax.lax.scan(lambda c, x: (c, twice(x)), 0.0, z[None])[1]
+        return w.sum()
+
+    program = taxpr.trace(f)(V)
+    inside = {a.rpartition(":")[0] for a, _ in taxpr.iter_eqns(program) if "shy/body/" in a}
+    assert len(inside) > 5  # of which the calls share a jaxpr
+    found = taxpr.find_nan(f)(V)
+    assert "Not read: " in str(found)
+    assert "places in shy: it is shy." in str(found)
+    row = found.rows[0]
+    assert row.address.endswith(":shy.0")
+    assert ":shy/" not in row.address
+    rec = taxpr.watch(f, where="*")(V)
+    [skipped] = rec.skipped
+    assert skipped.primitive == "shy"
+    assert rec.complete
+    kept = {one.address for one in rec.table().rows}
+    assert kept.isdisjoint(skipped.addresses)
+    every = {v.address for v in taxpr.find_values(program) if v.eqn is not None}
+    assert {a for a in every if ":shy/" in a} <= {*skipped.addresses}
+    assert {a for a in every if ":shy/" not in a} <= kept
+    assert_close(rec.out, f(V))
+    with pytest.raises(taxpr.RefusedError, match=r"nothing that was selected .* it is shy"):
+        taxpr.watch(f, where="*:shy/body/*:log.0")(V)
+
+
 def test_entries_are_brought_while_others_read():
     """Also of modules that are imported later, which each reader looks for."""
     programs = [program_of(fresh(f"fresh{k}")) for k in range(60)]

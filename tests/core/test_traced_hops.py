@@ -289,6 +289,41 @@ def test_params_that_are_equal_may_differ():
     assert taxpr.nested_jaxprs(program.eqns[0])[0].stored is not None
 
 
+def test_to_look_drops_no_derivative():
+    prim = jex.Primitive("kept")  # whose derivative is nothing that one can drop
+    prim.multiple_results = True
+
+    def run(x):
+        below = x - 3.0
+        return [jnp.log(below) + x]
+
+    prim.def_impl(run)
+    prim.def_abstract_eval(lambda x: [x])
+    mlir.register_lowering(prim, mlir.lower_fun(run, multiple_results=True))
+    ad.primitive_jvps[prim] = lambda primals, dots: (prim.bind(*primals), [3.0 * dots[0]])
+    batching.primitive_batchers[prim] = lambda xs, dims: (prim.bind(*xs), dims)
+    taxpr.register_hop(prim, traced(lambda eqn: run, label="run", undroppable="so be it"))
+
+    def f(x):
+        y = prim.bind(x)[0]
+        return y * 2.0
+
+    def of_all(x):
+        return jax.vmap(f)(x).sum()
+
+    # The derivative does not use the result, so that what runs is that of the loss beside it.
+    both = jax.value_and_grad(of_all)
+    for fn in (f, of_all, jax.jit(f), lambda x: jax.lax.map(f, x), both):
+        row = taxpr.find_nan(fn)(V).rows[0]
+        assert "/run/1:log" in row.address
+        assert row.inputs[0].startswith("below" if fn is f else "")
+        values = {one.address for one in taxpr.watch(fn, where="*")(V).table().rows}
+        assert any("/run/0:sub" in address for address in values)
+    assert not taxpr.first_difference(f, jax.jit(f))(V + 3)
+    with pytest.raises(taxpr.RefusedError, match="so be it"):
+        taxpr.inject(f, taxpr.scale(2.0), where=taxpr.var("below"), custom_rules="drop")(None, V)
+
+
 def test_registering_again_replaces_the_entry():
     prim = jex.Primitive("renewed")
     prim.multiple_results = True
@@ -310,3 +345,9 @@ def test_params_are_the_same_to_the_bit():
         assert same(one(0.0), one(0.0))
     unlike = [(pair(0.0), pair(-0.0)), ((1, 2.0), (True, 2.0)), ((1,), (1, 2)), (0.0, -0.0)]
     assert not any(same(one, other) for one, other in unlike)
+    # One that maps another primitive has its params as pairs.
+    a, b, c = ((("out", object()), ("static", (value,))) for value in (1, 1, 2))
+    assert same(a, b, ("out",))
+    assert not same(a, b)
+    assert not same(a, c, ("out",))
+    assert not same(a, (*b, ("more", 1)), ("out",))
