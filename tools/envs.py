@@ -161,6 +161,16 @@ CLIENTS = Env(
     extra="test-clients",
     runs=(f"tests/clients {LIGHT} {marked()}", f"{LIBRARIES} {NBVAL}"),
 )
+# Programs of the libraries of many sciences, each with the newest jax that all of them accept. They
+# take long to install and to run.
+SCIENCES = Env(
+    name="sciences",
+    pythons=("3.12",),
+    pins=(),
+    extra="test-sciences",
+    runs=(),
+    every=(f"tests/libraries {LIGHT}",),
+)
 DOCS = Env(
     name="docs",
     pythons=("3.13", "3.14", "3.12", "3.11"),
@@ -168,7 +178,7 @@ DOCS = Env(
     extra="docs",
     runs=("tests/site",),
 )
-TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, DOCS)}
+TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, SCIENCES, DOCS)}
 
 
 def output(*command: str | Path) -> str:
@@ -264,6 +274,10 @@ def test(envs: list[Env]) -> bool:
     all_ran_on = ""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for env in envs:  # the first ones run while the others are installed
+            runs = (env.every or env.runs) if ALL else env.runs
+            if not runs:
+                not_run.append(f"{env.name}: its tests run with ALL=1")
+                continue
             if all_ran_on in env.pins:  # with only an old Python, the newest jax is an old one
                 not_run.append(f"{env.name}: all tests ran on {all_ran_on} in {NEWEST.name}")
                 continue
@@ -276,7 +290,7 @@ def test(envs: list[Env]) -> bool:
             title = f"{env.name} (Python {python}, jax {jax})"
             if env is NEWEST:
                 all_ran_on = f"jax=={jax}"
-            for run in (env.every or env.runs) if ALL else env.runs:
+            for run in runs:
                 outcomes.append(pool.submit(call_pytest, env, title, run))
         ended = [outcome.result() for outcome in outcomes]
     for outcome in ended:

@@ -203,7 +203,8 @@ class HopThread:
 
 
 def _may_repeat(nested: Nested) -> bool:
-    return not nested.rule and (nested.trips != 1 or nested.conditional)
+    never = nested.rule or nested.idle
+    return not never and (nested.trips != 1 or nested.conditional)
 
 
 def settled(threaded: HopThread, ctx: list[Array]) -> list[Array]:
