@@ -168,15 +168,17 @@ class LinesOf:
             start, stop = self._index.span(address)
         except PanelError:
             return []
+        return self._between(start, stop) or self._of_maker(address)
+
+    def _between(self, start: int, stop: int) -> list[int]:
         first, last = np.searchsorted(self._places_of, [start, stop])
-        if first == last and self._is_result_of_leaf(address):
-            return self.of(taxpr.Address(address).eqn)
         return np.unique(self._lines[first:last]).tolist()
 
-    def _is_result_of_leaf(self, address: str) -> bool:
+    def _of_maker(self, address: str) -> list[int]:
+        """Of a result that no variable holds: the lines of its equation without what is in it."""
         eqn = taxpr.Address(address).eqn
-        place = self._index.eqn(eqn)
-        return eqn != address and place is not None and place.is_leaf
+        place = self._index.eqn(eqn) if eqn != address else None
+        return [] if place is None else self._between(place.number, place.number + 1)
 
     def of_all(self, addresses: Iterable[str]) -> dict[str, list[int]]:
         """The same of many, without those that have none."""

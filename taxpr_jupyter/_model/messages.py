@@ -243,6 +243,7 @@ class Output(TypedDict):
     largest: str
     mean: str
     same: bool
+    notFinite: str
     note: str
 
 
@@ -391,6 +392,7 @@ class Leaf(TypedDict):
     before: str
     after: str
     same: bool
+    notFinite: str
     writes: list[Write]
 
 
@@ -454,6 +456,18 @@ class Source(TypedDict):
     rest: str
     more: int
     parts: list[SourcePart]
+
+
+# Of values of a line: some are not finite, or changed with the injectors; a run recorded them; they
+# have a tag at which the next run records.
+LineMarkKind = Literal["bad", "changed", "recorded", "watched"]
+
+
+class LineMark(TypedDict):
+    """What runs say of a line of the source."""
+
+    kind: LineMarkKind
+    text: str
 
 
 class Values(TypedDict):
@@ -531,7 +545,7 @@ class Traits(TypedDict):
     comparison: Comparison
     source: Source | Empty
     source_of: dict[str, list[int]]  # the lines of each element of the picture
-    source_run: dict[str, str]  # what the last run says of lines, by their numbers
+    source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     source_values: Values | Empty
     answer: Answer | Empty
     states: States | Empty

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text.short import aval_text
 
 _SHOWN = 6  # elements of an array in a short text
@@ -36,6 +37,8 @@ class Difference:
         before: Short text of the untouched value.
         after: Short text of the value with injectors.
         compared: Whether all elements were compared. If not, ``equal`` compares the short texts.
+        not_finite: How many elements are not finite, and on which side, in words; else empty. Where
+            not all elements were compared it is said of the first ones.
     """
 
     name: str
@@ -47,6 +50,12 @@ class Difference:
     before: str
     after: str
     compared: bool = True
+    not_finite: str = ""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing to look at: it is equal, and finite as far as is known."""
+        return self.equal and not self.not_finite
 
     @property
     def scalar(self) -> bool:
@@ -58,7 +67,9 @@ def glance(name: str, before: Any, after: Any) -> Difference:
     """Like `compare` for a single number; of a larger array only the first elements count."""
     if getattr(after, "size", 1) == 1:
         return compare(name, before, after)
-    texts = [_first_elements(value) for value in (before, after)]
+    firsts = [_first_elements(value) for value in (before, after)]
+    texts = ["…" if first is None else value_text(first) for first in firsts]
+    known = [_host(first).reshape(-1)[:_SHOWN] for first in firsts if first is not None]
     return Difference(
         name=name,
         aval=aval_text(jax.typeof(after)),
@@ -69,14 +80,15 @@ def glance(name: str, before: Any, after: Any) -> Difference:
         before=texts[0],
         after=texts[1],
         compared=False,
+        not_finite=_not_finite(*known, of=after.size) if len(known) == 2 else "",
     )
 
 
-def _first_elements(value: Any) -> str:
-    """The short text of an array; "…" if it is too large to copy from an accelerator."""
+def _first_elements(value: Any) -> Any:
+    """The array; None if it is too large to copy from an accelerator."""
     large = getattr(value, "nbytes", 0) > _COPIED and isinstance(value, jax.Array)
     on_host = not large or all(device.platform == "cpu" for device in value.devices())
-    return value_text(value) if on_host else "…"
+    return value if on_host else None
 
 
 def compare(name: str, before: Any, after: Any) -> Difference:
@@ -92,6 +104,7 @@ def compare(name: str, before: Any, after: Any) -> Difference:
         note=apart.note,
         before=value_text(before),
         after=value_text(after),
+        not_finite=_not_finite(a, b, of=b.size),
     )
 
 
@@ -200,6 +213,27 @@ def _blocks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
     flat = [array.reshape(-1) for array in arrays]
     for start in range(0, flat[0].size, _BLOCK):
         yield tuple(array[start : start + _BLOCK] for array in flat)
+
+
+def _others(array: np.ndarray) -> int:
+    """The number of elements that are not finite."""
+    if array.dtype == jax.dtypes.float0 or array.dtype.kind in "iub":
+        return 0
+    return sum(int((~np.isfinite(_wide(block))).sum()) for (block,) in _blocks(array))
+
+
+def _not_finite(a: np.ndarray, b: np.ndarray, of: int) -> str:
+    """How many elements are not finite, in words; of arrays with ``of`` elements in all."""
+    before, after = map(_others, (a, b))
+    if not before and not after:
+        return ""
+    most = count_of(b.size, "element")
+    places = f"{after or before} of {most if of == b.size else f'the first {most}'}"
+    if before == after:
+        return f"not finite: {places}"
+    if not before or not after:
+        return f"not finite: {places} with{'out' * (not after)} injectors"
+    return f"not finite: {places} with injectors, {before} without"
 
 
 def _keys_differ(a: np.ndarray, b: np.ndarray) -> _Distance:

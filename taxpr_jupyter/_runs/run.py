@@ -154,8 +154,8 @@ class Run:
 
     @property
     def by_interest(self) -> tuple[Difference, ...]:
-        """The differences: changed outputs first, and single numbers first among these."""
-        return tuple(sorted(self.differences, key=lambda row: (row.equal, not row.scalar)))
+        """The differences: first what changed or is not finite, of these single numbers first."""
+        return tuple(sorted(self.differences, key=lambda row: (row.quiet, not row.scalar)))
 
     @property
     def ok(self) -> bool:
@@ -223,10 +223,11 @@ def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any])
 def _difference_text(difference: Difference) -> str:
     head = f"{difference.name} {difference.aval}"
     if difference.equal:
-        return f"{head}: unchanged, {difference.after}"
+        return ", ".join(
+            filter(None, [f"{head}: unchanged", difference.after, difference.not_finite])
+        )
     apart = []
     if difference.max is not None and difference.mean is not None:
         apart.append(f"max |Δ| {difference.max:.6g}, mean |Δ| {difference.mean:.6g}")
-    if difference.note:
-        apart.append(difference.note)
+    apart += filter(None, [difference.note, difference.not_finite])
     return f"{head}: {difference.before} → {difference.after} ({'; '.join(apart)})"

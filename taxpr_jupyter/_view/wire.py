@@ -93,16 +93,18 @@ def summary(run: Run) -> str:
     changed = [row for row in run.differences if not row.equal]
     if not run.differences:
         return "done"
+    wrong = sum(bool(row.not_finite) for row in run.differences)
+    also = f", {wrong} {'is' if wrong == 1 else 'are'} not finite" if wrong else ""
     if not changed:
-        return "no output changed"
+        return f"no output changed{also}"
     numbers = [row.max for row in changed if row.max is not None and not math.isnan(row.max)]
     by = f", by {max(numbers):.3g} at most" if numbers else ""
-    return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}"
+    return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}{also}"
 
 
 def _unchanged(run: Run) -> str:
-    """A note about the folded outputs, after the changed ones."""
-    count = sum(row.equal for row in run.differences)
+    """A note about the folded outputs: those that are unchanged and finite."""
+    count = sum(row.quiet for row in run.differences)
     if run.live:
         return f"{count_of(count, 'output')} with the same first elements, not compared while Live"
     return f"{count_of(count, 'output')} unchanged"
@@ -139,6 +141,7 @@ def _output(row: Difference) -> messages.Output:
         "largest": _difference(row.max),
         "mean": _difference(row.mean),
         "same": row.equal,
+        "notFinite": row.not_finite,
         "note": row.note,
     }
 

@@ -207,6 +207,51 @@ def test_after_a_run_lines_say_what_is_not_finite(shown):
     expect(bad).to_contain_text("return total + jnp.log")
 
 
+def broken(x):
+    y = taxpr.tag(jnp.sin(x), name="y")
+    z = jnp.log(y - 2.0)
+    return {"log": z, "sum": y.sum(), "x": x}
+
+
+def test_what_runs_say_of_lines_has_a_legend(shown):
+    it = shown(broken, (jnp.ones(3),))
+    tagged, log = it.line('y = taxpr.tag(jnp.sin(x), name="y")'), it.line("z = jnp.log(y - 2.0)")
+    legend = it.panel.locator(".tx-marks-key")
+    expect(tagged.get_by_role("img", name="has the tag y, at which a run records")).to_have_text(
+        "○"
+    )
+    expect(legend).to_have_text("○ a tag, at which the next run records")
+    it.page.get_by_role("button", name="Run", exact=True).click()
+    expect(tagged.get_by_role("img", name="recorded at the tag y")).to_have_text("●")
+    expect(log).to_contain_text("not finite: 3 elements")
+    expect(legend).to_contain_text("● a run recorded a value of the line")
+    expect(legend).to_contain_text("not finite of values of the line")
+    expect(legend).not_to_contain_text("○")
+    expect(legend).not_to_contain_text("Of a run before")
+    it.session.attach("y", "scale", factor=2.0)
+    it.page.evaluate("idle()")
+    it.page.get_by_role("tab", name="Ask").click()
+    it.page.get_by_role("tab", name="Source").click()
+    expect(legend).to_contain_text("Of a run before the last change.")
+    it.page.get_by_role("button", name="Run", exact=True).click()
+    expect(legend).not_to_contain_text("Of a run before")
+    expect(it.line('return {"log": z, "sum": y.sum(), "x": x}')).to_contain_text("changed by 2.52")
+    it.root.screenshot(path=BUILD / "source-marks.png")
+    assert found(it.page, ".tx-source") == []
+
+
+def test_results_that_are_not_finite_stand_with_those_that_changed(shown):
+    it = shown(broken, (jnp.ones(3),))
+    it.page.get_by_role("button", name="Run", exact=True).click()
+    outputs = it.page.get_by_role("table", name="Outputs", exact=True)
+    expect(outputs.get_by_role("row").filter(has_text="out['log']")).to_be_visible()
+    expect(outputs.get_by_role("row")).to_have_count(2)  # with the heads
+    expect(outputs.locator(".tx-bad")).to_have_text("not finite: 3 of 3 elements")
+    expect(it.page.locator(".tx-ran")).to_contain_text("no output changed, 1 is not finite")
+    expect(it.page.get_by_text("2 outputs unchanged")).to_be_visible()
+    it.root.screenshot(path=BUILD / "results-not-finite.png")
+
+
 def test_a_saved_page_has_the_source(page, tmp_path):
     file = tmp_path / "page.html"
     draw(taxpr.trace(loss, names=True)(*program())).save(file)

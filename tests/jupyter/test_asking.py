@@ -161,13 +161,15 @@ def test_the_source_tab_says_which_run_its_values_are_of(session):
     values = record()
     assert (values["note"], values["injectors"]) == (WITHOUT, None)
     [wrong] = [k for k in graph.source_run if "root = " in session.source().rows[int(k)].line.text]
-    assert graph.source_run[wrong] == "not finite: 1 element"
+    bad, kept = graph.source_run[wrong]
+    assert bad == {"kind": "bad", "text": "not finite: 1 element"}
+    assert kept == {"kind": "recorded", "text": "recorded"}
     session.attach(address_of(session, "h"), "scale", factor=3.0)
     assert graph.source_values["note"] == WITHOUT  # it is that of the untouched program
     values = record()
     assert (values["note"], values["injectors"]) == (WITH, True)
     assert values["texts"] == LineValues(session.watch()).texts()
-    assert wrong not in graph.source_run
+    assert [mark["kind"] for mark in graph.source_run[wrong]] == ["recorded"]
     values = record(injectors=False)
     assert (values["note"], values["injectors"]) == (WITHOUT, False)
     record()

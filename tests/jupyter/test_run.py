@@ -638,6 +638,45 @@ def test_statistics_of_large_arrays_are_those_of_numpy():
     assert far["std"] == pytest.approx(np.std(np.linspace(0, 1, 99_999)), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (jnp.ones(2), jnp.ones(2), ""),
+        (jnp.array([1, 2]), jnp.array([1, 3]), ""),
+        (jax.random.key(0), jax.random.key(0), ""),
+        (jnp.array([jnp.nan, 1.0]), jnp.array([jnp.nan, 1.0]), "1 of 2 elements"),
+        (jnp.array([-jnp.inf]), jnp.array([-jnp.inf]), "1 of 1 element"),
+        (jnp.ones(2), jnp.array([jnp.nan, jnp.inf]), "2 of 2 elements with injectors"),
+        (jnp.array([jnp.nan, 1.0]), jnp.ones(2), "1 of 2 elements without injectors"),
+        (
+            jnp.array([jnp.nan, 1.0]),
+            jnp.array([jnp.nan, jnp.nan]),
+            "2 of 2 elements with injectors, 1 without",
+        ),
+        (jnp.array([complex(0, jnp.inf)]), jnp.array([0j]), "1 of 1 element without injectors"),
+    ],
+)
+def test_what_is_not_finite_is_said_of_each_result(before, after, words):
+    found = compare("out", before, after)
+    assert found.not_finite == (f"not finite: {words}" if words else "")
+    assert found.quiet == (found.equal and not words)
+
+
+def test_a_glance_says_it_of_the_first_elements():
+    many = jnp.ones(9).at[jnp.array([1, 8])].set(jnp.nan)
+    assert glance("out", many, many).not_finite == "not finite: 1 of the first 6 elements"
+    assert glance("out", many[:3], many[:3]).not_finite == "not finite: 1 of 3 elements"
+
+
+def test_a_run_says_which_results_are_not_finite():
+    def f(x):
+        return {"a": x, "b": jnp.log(x), "c": x.sum()}
+
+    run = Session(f, (jnp.array([-1.0, 1.0]),)).run()
+    assert [row.name for row in run.by_interest] == ["out['b']", "out['c']", "out['a']"]
+    assert "out['b'] f32[2]: unchanged, [nan, 0], not finite: 1 of 2 elements" in str(run)
+
+
 def test_short_texts_and_stats():
     many = compare("out", jnp.zeros((3, 4)), jnp.ones((3, 4)))
     assert many.before == "[0, 0, 0, 0, 0, 0, …]"

@@ -146,8 +146,9 @@ def test_the_tab_is_filled_when_it_is_opened(session):
     session.fold(scan)
     assert len(waited(view).source_of[scan]) > 3
     session.run()
-    said = {rows[int(k)].line.text.strip(): words for k, words in view.graph.source_run.items()}
-    assert said == {"return wide.sum() + jnp.log(sums.min())": "not finite: 1 element"}
+    assert marks_of(session) == {
+        "return wide.sum() + jnp.log(sums.min())": {"bad": "not finite: 1 element"}
+    }
 
 
 def test_a_tag_says_where_it_is_not_finite(session):
@@ -156,9 +157,63 @@ def test_a_tag_says_where_it_is_not_finite(session):
     waited(view)
     [log] = [a for a, eqn in taxpr.iter_eqns(session.edited) if eqn.primitive.name == "log"]
     session.tag(log, name="log")
+    waited(view)
+    line = "return wide.sum() + jnp.log(sums.min())"
+    watched = {"watched": "has the tag log, at which a run records"}
+    assert marks_of(session) == {line: watched}
     session.run()
-    [words] = waited(view).source_run.values()
-    assert words == "not finite: 1 element"
+    waited(view)
+    kept = {"recorded": "recorded at the tag log"}
+    assert marks_of(session) == {line: {"bad": "not finite: 1 element", **kept}}
+
+
+def marks_of(session):
+    """What runs say of the lines, by their texts."""
+    rows = session.source().rows
+    return {
+        rows[int(k)].line.text.strip(): {mark["kind"]: mark["text"] for mark in marks}
+        for k, marks in view_for(session).graph.source_run.items()
+    }
+
+
+@jax.jit
+def jitted(x):
+    y = jnp.sin(x)
+    z = y - 2.0
+    return {"log": jnp.log(z), "sum": y.sum()}
+
+
+def called(x):
+    shifted = x - 9.0
+    return jax.jit(lambda a: jax.lax.fori_loop(0, 2, lambda i, b: jnp.log(b), a))(shifted)
+
+
+def test_a_run_marks_lines_within_calls_too():
+    session = Session(jitted, (jnp.ones(3),))
+    view = view_for(session)
+    view.graph.set_state({"view": "source"})
+    waited(view)
+    session.run()
+    made = 'return {"log": jnp.log(z), "sum": y.sum()}'
+    assert marks_of(session) == {made: {"bad": "not finite: 3 elements"}}
+    [sin] = [a for a, eqn in taxpr.iter_eqns(session.edited) if eqn.primitive.name == "sin"]
+    session.attach(sin, "scale", factor=10.0)
+    session.run()
+    waited(view)
+    assert marks_of(session)[made]["changed"].startswith("changed; changed by 22.7 at most")
+    assert "recorded at the tag" in marks_of(session)["y = jnp.sin(x)"]["recorded"]
+    view.close()
+
+
+def test_of_what_a_loop_makes_the_line_of_the_call_is_marked():
+    session = Session(called, (jnp.ones(3),))
+    view = view_for(session)
+    view.graph.set_state({"view": "source"})
+    waited(view)
+    session.run()
+    [line] = marks_of(session)
+    assert line.startswith("return jax.jit(")
+    view.close()
 
 
 def test_what_the_browser_asks_for(session):

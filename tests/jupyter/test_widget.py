@@ -533,6 +533,30 @@ def test_results_begin_with_what_changed():
     view.close()
 
 
+def test_results_that_are_not_finite_are_not_folded_away():
+    def f(x):
+        h = taxpr.tag(x * 2, name="h")
+        return {"a": x, "log": jnp.log(h - 9.0), "loss": jnp.sqrt(h.sum())}
+
+    session = panel(f)(jnp.arange(3.0))
+    view = view_for(session)
+    assert view.start_run().wait(SECONDS)
+    shown = view.graph.results
+    assert shown["summary"] == "Run 1: no output changed, 1 is not finite"
+    assert [(row["name"], row["same"], row["notFinite"]) for row in shown["outputs"]] == [
+        ("out['log']", True, "not finite: 3 of 3 elements"),
+        ("out['loss']", True, ""),
+        ("out['a']", True, ""),
+    ]
+    assert shown["unchanged"] == "2 outputs unchanged"
+    session.attach("h", "scale", factor=-1.0)
+    assert view.start_run().wait(SECONDS)
+    shown = view.graph.results
+    assert shown["outputs"][0]["notFinite"] == "not finite: 1 of 1 element with injectors"
+    assert shown["summary"] == "Run 2: 1 of 3 outputs changed, 2 are not finite"
+    view.close()
+
+
 def test_a_run_made_in_python_is_shown(session, view):
     session.run()
     assert view.graph.results["title"].startswith("Run 1")

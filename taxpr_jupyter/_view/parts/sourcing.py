@@ -1,29 +1,23 @@
 """The source tab: the user's lines with what became of them, for `static/source.js`.
 
-What a run says of lines is the trait `source_run`: that values are not finite. What the variables
-of lines held in a recorded run is the trait `source_values`.
+What runs say of lines is the trait `source_run`, see `line_marks`. What the variables of lines held
+in a recorded run is the trait `source_values`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
-import taxpr
 from taxpr_jupyter._lines.values import LineValues
 from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.array_diff import stats
-from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import CANCELLED, READING, RECORDING, Jobs
+from taxpr_jupyter._view.parts.line_marks import line_marks
 
 WITH, WITHOUT = "Values of a run with the injectors.", "Values of a run without injectors."
 
@@ -45,13 +39,13 @@ class SourceView:
         if seen and not self._graph.source and self._jobs.of(READING) is None:
             self._jobs.start(READING, self._read, "reading the source")
         self.refresh()
-        self.ran()
 
     def refresh(self, change: Any = None) -> None:
-        """Shows of which lines the elements of the picture are, as it is now."""
+        """Shows of which lines the elements of the picture are, and the tags, as they are now."""
         del change
         if self._seen and self._graph.source:
             self._graph.source_of = self._session.lines_of(self._elements())
+            self.ran()
 
     def _elements(self) -> list[str]:
         picture = self._session.picture()
@@ -60,9 +54,10 @@ class SourceView:
     def ran(self) -> None:
         """Shows what the last run says of lines."""
         if self._seen and self._graph.source:
-            recorded = self._kept[self._with].values.nonfinite if self._kept.get(self._with) else {}
-            said = self._jobs.attempt(_not_finite, self._session, recorded) or {}
-            self._graph.source_run = {str(line): words for line, words in said.items()}
+            values = self._kept[self._with].values if self._kept.get(self._with) else None
+            held = (values.texts(), values.nonfinite) if values else ((), {})
+            marks = self._jobs.attempt(line_marks, self._session, *held) or {}
+            self._graph.source_run = {str(line): found for line, found in marks.items()}
 
     def handle(self, message: Message) -> bool:
         """Shows what variables held; the first time the program runs for it."""
@@ -124,7 +119,6 @@ class SourceView:
             if self._jobs.end(task) and state:
                 self._graph.source = state
                 self.refresh()
-                self.ran()
 
 
 class Kept(NamedTuple):
@@ -132,46 +126,3 @@ class Kept(NamedTuple):
 
     values: LineValues
     notes: str
-
-
-def _not_finite(session: Session, recorded: Mapping[str, int]) -> dict[int, str]:
-    """The lines whose values are not finite in a recorded run, or the last one: words by line."""
-    run, found = session.last, dict(recorded)
-    if not (run is None or run.error or run.cancelled or run.live):
-        found |= _at_tags(session, run)
-        for address, number in _at_outputs(session.program, run).items():
-            found.setdefault(address, number)
-    lines = session.lines_of(found)
-    most: dict[int, int] = {}
-    for address, numbers in lines.items():
-        for line in numbers:
-            most[line] = max(most.get(line, 0), found[address])
-    return {line: f"not finite: {count_of(number, 'element')}" for line, number in most.items()}
-
-
-def _at_tags(session: Session, run: Run) -> dict[str, int]:
-    """How many elements at tags are not finite, by the address of the value."""
-    sites = {site.key: site.site for site in session.sites()}
-    return {
-        sites[key].value_address or sites[key].address: int(number)
-        for key, record in run.records.items()
-        if (number := record.stats.get("nonfinite")) and key in sites
-    }
-
-
-def _at_outputs(program: taxpr.Program, run: Run) -> dict[str, int]:
-    """The same of outputs."""
-    wrong = {
-        k: int(number)
-        for k, leaf in enumerate(jax.tree.leaves(run.outputs))
-        if isinstance(leaf, jax.Array | np.ndarray) and (number := stats(leaf).get("nonfinite"))
-    }
-    if not wrong:
-        return {}
-    made = {
-        id(var): f"{local}.{k}"
-        for local, eqn in taxpr.numbered(program)
-        for k, var in enumerate(eqn.outvars)
-    }
-    outs = {k: made.get(id(program.outvars[k]), "") for k in wrong}
-    return {address: wrong[k] for k, address in outs.items() if address}

@@ -107,6 +107,7 @@ def _state(row: StateRow, run: StateRun | None, refused: Mapping[str, tuple[str,
                 "before": final.before if final else "",
                 "after": final.after if final else "",
                 "same": final.equal if final else True,
+                "notFinite": final.not_finite if final else "",
                 "writes": _writes(run, leaf.name) if run else [],
             }
         )

@@ -62,6 +62,9 @@ export const spoken = (name) => h("span", { class: name, role: "status", "aria-l
 /** @param {string} text @param {string} kind */
 export const chip = (text, kind) => h("b", { class: `tx-chip tx-chip-${kind}` }, text);
 
+/** What is wrong with a value. @param {string} words */
+export const badMark = (words) => h("b", { class: "tx-mark tx-of-run tx-bad" }, words);
+
 /** @param {string} text */
 export const line = (text) => h("code", { class: "tx-line" }, text);
 

@@ -16,7 +16,7 @@
 import { Ask } from "./ask.js";
 import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
-import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, table, textField, zoomTools } from "./dom.js";
+import { badMark, button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, table, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
@@ -168,13 +168,14 @@ function drawResults(run) {
     h(
       "tr",
       { class: row.same ? "tx-same" : "tx-changed" },
-      named(row.name, row.type),
+      h("th", { scope: "row" }, row.name, h("code", {}, row.type), row.notFinite ? badMark(row.notFinite) : null),
       ...[row.before, row.after].map((text) => h("td", {}, h("pre", {}, text))),
       ...[row.largest, row.mean].map((text) => h("td", { class: "tx-number" }, text)),
       h("td", { class: "tx-hint" }, row.note),
     );
-  const changed = run.outputs.filter((row) => !row.same).map(drawOutput);
-  const same = run.outputs.filter((row) => row.same).map(drawOutput);
+  const quiet = (/** @type {Output} */ row) => row.same && !row.notFinite;
+  const shown = run.outputs.filter((row) => !quiet(row)).map(drawOutput);
+  const same = run.outputs.filter(quiet).map(drawOutput);
   const records = run.records.map((row) =>
     h(
       "tr",
@@ -203,7 +204,7 @@ function drawResults(run) {
     run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,
     drawTimes(run.times),
     ...run.xla.map((words) => hint(words)),
-    changed.length ? table(outputHeads, changed, "Outputs") : null,
+    shown.length ? table(outputHeads, shown, "Outputs") : null,
     same.length ? unchanged(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
     records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
@@ -445,6 +446,7 @@ function render({ model, el }) {
     code: (words) => redraw(code, [h("summary", {}, "Python code that redoes this"), ...drawCopied(words, say)]),
     stale: (stale) => {
       for (const part of [results, ran]) part.classList.toggle("tx-stale", stale);
+      source.outdated(stale);
     },
     results: (run) => {
       ran.hidden = !("title" in run);

@@ -5,16 +5,26 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Empty, Source, SourceLine, SourceVariable, Values } from "./messages.js"
- * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine,
- *   marks: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
+ * @import { Empty, LineMark, LineMarkKind, Source, SourceLine, SourceVariable, Values } from "./messages.js"
+ * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
+ *   dots: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
  */
 
 import { eqnOf, outward } from "./address.js";
-import { button, h, hint } from "./dom.js";
+import { badMark, button, fill, h, hint } from "./dom.js";
 
 const LEAST = 0.005; // of all; a smaller share has no bar
 const HOW = "Click a variable to select its value, a line to light what it makes.";
+
+/** What stands for a mark, beside the number of the line; other marks are words. @type {Partial<Record<LineMarkKind, string>>} */
+const DOTS = { recorded: "●", watched: "○" };
+/** @type {[LineMarkKind, string, string][]} */
+const LEGEND = [
+  ["bad", "not finite", "of values of the line"],
+  ["changed", "changed", "with the injectors, of results made there"],
+  ["recorded", "●", "a run recorded a value of the line"],
+  ["watched", "○", "a tag, at which the next run records"],
+];
 
 /** @param {number} share */
 const percent = (share) => `${Math.round(100 * share)}%`;
@@ -40,13 +50,14 @@ export class SourceLines {
     this.lit = "";
     /** @type {Record<string, number[]>} */
     this.lines = {};
-    /** @type {Record<string, string>} */
+    /** @type {Record<string, LineMark[]>} */
     this.said = {};
     /** @type {Row[]} */
     this.rows = [];
     this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
     const key = (/** @type {string} */ word) => h("span", { class: `tx-key-${word}` }, h("i"), word);
     this.key = h("p", { class: "tx-hint tx-key" }, HOW, h("span", {}, "share of ", key("FLOPs"), " ", key("bytes")));
+    this.legend = h("p", { class: "tx-hint tx-marks-key" });
     this.grid = h("div", { class: "tx-grid", role: "grid", "aria-label": "Source of the program" });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
     /** @type {Record<string, string>} */
@@ -61,7 +72,7 @@ export class SourceLines {
     this.which = h("label", { class: "tx-unseen" }, this.step, this.shown);
     this.of = h("span", { class: "tx-hint" });
     const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
-    this.panel = h("div", { class: "tx-source" }, this.key, bar, this.note, this.grid, this.tail);
+    this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.tail);
     this.grid.addEventListener("click", (event) => this.#click(event));
     this.grid.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -112,13 +123,31 @@ export class SourceLines {
     this.reveal();
   }
 
-  /** What the last run says of lines, by their numbers. @param {Record<string, string>} said */
+  /** What runs say of lines, by their numbers. @param {Record<string, LineMark[]>} said */
   ran(said) {
     this.said = said;
-    this.rows.forEach(({ marks, line }, k) => {
-      const words = [...line.marks, ...(said[k] ? [said[k]] : [])];
-      marks.replaceChildren(...words.map((word) => h("b", { class: word === said[k] ? "tx-mark tx-bad" : "tx-mark" }, word)));
+    this.rows.forEach(({ marks, dots, line }, k) => {
+      const found = said[k] ?? [];
+      const words = found.filter(({ kind }) => !DOTS[kind]).map(({ kind, text }) => (kind === "bad" ? badMark(text) : h("b", { class: `tx-mark tx-of-run tx-${kind}` }, text)));
+      marks.replaceChildren(...line.marks.map((word) => h("b", { class: "tx-mark" }, word)), ...words);
+      const drawn = found.filter(({ kind }) => DOTS[kind]);
+      dots.replaceChildren(...drawn.map(({ kind, text }) => h("i", { class: `tx-of-run tx-${kind}`, role: "img", "aria-label": text, title: text }, DOTS[kind] ?? "")));
     });
+    const kinds = new Set(Object.values(said).flatMap((found) => found.map(({ kind }) => kind)));
+    fill(this.legend, LEGEND.flatMap(([kind, sign, words]) => (kinds.has(kind) ? [h("span", {}, h("b", { class: `tx-of-run tx-${kind}` }, sign), ` ${words}`)] : [])));
+    this.#outdated();
+  }
+
+  /** Whether the program has other tags, injectors or states than in the last run. @param {boolean} stale */
+  outdated(stale) {
+    this.panel.classList.toggle("tx-outrun", stale);
+    this.#outdated();
+  }
+
+  #outdated() {
+    const old = this.panel.classList.contains("tx-outrun") && this.panel.querySelector(".tx-marks .tx-of-run");
+    this.legend.querySelector(".tx-outdated")?.remove();
+    if (old) this.legend.append(h("span", { class: "tx-outdated" }, "Of a run before the last change."));
   }
 
   /** What variables held in a recorded run. @param {Values | Empty} values */
@@ -215,17 +244,18 @@ export class SourceLines {
     code.style.setProperty("--indent", String(line.text.length - line.text.trimStart().length));
     const variables = line.variables.map((one) => drawVariable(one));
     const marks = h("span", { class: "tx-marks" });
+    const dots = h("span", { class: "tx-dots" });
     const facts = h("div", { role: "gridcell", class: "tx-line-facts" }, marks, ...drawCounts(line));
     const item = h(
       "div",
       { role: "row", class: lights ? "tx-source-row tx-lights" : "tx-source-row", "aria-selected": "false" },
-      h("div", { role: "rowheader", class: "tx-number" }, String(line.number)),
+      h("div", { role: "rowheader", class: "tx-number" }, dots, String(line.number)),
       code,
       // Together beside the line, or below it.
       h("div", { role: "presentation", class: "tx-became" }, h("div", { role: "gridcell", class: "tx-variables" }, ...variables), facts),
     );
     const stops = [code, ...variables.filter((one) => one instanceof HTMLButtonElement)];
-    return { item, stops, place, line, marks };
+    return { item, stops, place, line, marks, dots };
   }
 
   #makeReachable(/** @type {HTMLElement | undefined} */ stop) {

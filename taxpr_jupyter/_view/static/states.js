@@ -6,7 +6,7 @@
  * @import { Leaf, Message, State, Traits } from "./messages.js"
  */
 
-import { button, h, redraw, table, textField } from "./dom.js";
+import { badMark, button, h, redraw, table, textField } from "./dom.js";
 
 export class States {
   /** @param {(message: Message) => void} send @param {(address: string) => void} select */
@@ -64,7 +64,7 @@ export class States {
       h("th", { scope: "row" }, name, h("code", {}, leaf.type), first && !state.written ? h("code", {}, "only read") : ""),
       h("td", {}, h("div", { class: "tx-name" }, this.#initial(leaf), first && state.edited ? reset : "")),
       h("td", {}, ran ? h("pre", {}, leaf.before) : ""),
-      h("td", {}, ran ? h("pre", {}, leaf.same ? "the same" : leaf.after) : ""),
+      h("td", {}, ran ? h("pre", {}, leaf.same ? "the same" : leaf.after) : "", ran && leaf.notFinite ? badMark(leaf.notFinite) : ""),
       h("td", {}, first && state.written ? watch : "", ...writes),
     );
   }

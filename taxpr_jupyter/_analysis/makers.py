@@ -1,0 +1,36 @@
+"""Find where the outputs of a program are made, also inside of calls."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._analysis.graph import INPUT, Graph
+
+
+def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
+    """The address at which each of these outputs is made; without those that are no value.
+
+    A call that runs its jaxpr once hands results on, so the value inside it is told. Of a loop or a
+    conditional it is the result of the equation: what an iteration or a branch makes is another
+    value, and may not be made at all.
+    """
+    found = {k: _maker(Graph(program), program.outvars[k], taxpr.Address()) for k in outputs}
+    return {k: address for k, address in found.items() if address}
+
+
+def _maker(graph: Graph, atom: Any, within: taxpr.Address) -> str:
+    if taxpr.is_literal(atom):
+        return ""
+    (at, k), _ = graph.behind(atom)
+    if at < 0:
+        return str(within / f"in{k}") if at == INPUT else ""
+    local, eqn = taxpr.numbered(graph.jaxpr)[at]
+    for nested in taxpr.nested_jaxprs(eqn):
+        once = not (nested.conditional or nested.rule or nested.idle or nested.back)
+        for inner, result, role in zip(
+            nested.jaxpr.outvars, nested.results, nested.out_roles, strict=True
+        ):
+            if once and result == k and role == "out":
+                inside = _maker(Graph(nested.jaxpr), inner, within / local / nested.label)
+                return inside or f"{within / local}.{k}"
+    return f"{within / local}.{k}"

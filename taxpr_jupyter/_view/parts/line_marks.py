@@ -1,0 +1,103 @@
+"""What runs say of the lines of the source: which values were kept, changed, or are not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import jax
+import numpy as np
+
+from taxpr_jupyter._analysis.makers import made_at
+from taxpr_jupyter._model.messages import LineMark, LineMarkKind
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._runs.array_diff import stats
+from taxpr_jupyter._runs.run import Run
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._text.short import visible
+
+T = TypeVar("T")
+
+
+def line_marks(
+    session: Session, recorded: Iterable[str], nonfinite: Mapping[str, int]
+) -> dict[int, list[LineMark]]:
+    """The marks of lines by their numbers, the most urgent of a line first.
+
+    Args:
+        session: Its tags and its last run are told.
+        recorded: The addresses whose values were recorded besides.
+        nonfinite: How many elements of these are not finite; without those that all are.
+    """
+    run = session.last
+    done = run if run is not None and run.ok and not run.live else None
+    wrong, changed = dict(nonfinite), dict[str, str]()
+    if done is not None:
+        wrong |= _at_tags(session, done)
+        outputs = _outputs(session, done)
+        for address, (_, number) in outputs.items():
+            if number:
+                wrong.setdefault(address, number)
+        changed = {address: words for address, (words, _) in outputs.items() if words}
+    told: dict[LineMarkKind, Mapping[str, str]] = {
+        "changed": changed,
+        **_kept(session, done, recorded),
+    }
+    found: dict[int, list[LineMark]] = {}
+    for line, numbers in _by_line(session, wrong).items():
+        found[line] = [{"kind": "bad", "text": f"not finite: {count_of(max(numbers), 'element')}"}]
+    for kind, words in told.items():
+        for line, texts in _by_line(session, words).items():
+            text = "; ".join(dict.fromkeys(texts))
+            found.setdefault(line, []).append({"kind": kind, "text": text})
+    return found
+
+
+def _by_line(session: Session, of: Mapping[str, T]) -> dict[int, list[T]]:
+    """What is said of addresses, by the numbers of their lines."""
+    found: dict[int, list[T]] = {}
+    for address, numbers in session.lines_of(of).items():
+        for line in numbers:
+            found.setdefault(line, []).append(of[address])
+    return found
+
+
+def _kept(
+    session: Session, run: Run | None, recorded: Iterable[str]
+) -> dict[LineMarkKind, dict[str, str]]:
+    """At which values a run recorded, or will record, something."""
+    there = run.records if run is not None else {}
+    kept: dict[str, str] = dict.fromkeys(recorded, "recorded")
+    watched: dict[str, str] = {}
+    for site in session.sites():
+        address, name = site.site.value_address or site.address, visible(site.name or site.address)
+        if site.key in there and there[site.key].value is not None:
+            kept[address] = f"recorded at the tag {name}"
+        elif not site.refused:
+            watched[address] = f"has the tag {name}, at which a run records"
+    return {"recorded": kept, "watched": watched}
+
+
+def _at_tags(session: Session, run: Run) -> dict[str, int]:
+    """How many elements at tags are not finite, by the address of the value."""
+    sites = {site.key: site.site for site in session.sites()}
+    return {
+        sites[key].value_address or sites[key].address: int(number)
+        for key, record in run.records.items()
+        if (number := record.stats.get("nonfinite")) and key in sites
+    }
+
+
+def _outputs(session: Session, run: Run) -> dict[str, tuple[str, int]]:
+    """How outputs changed, in words, and how many elements are not finite; by address."""
+    found: dict[int, tuple[str, int]] = {}
+    leaves = jax.tree.leaves(run.outputs)
+    for k, (row, leaf) in enumerate(zip(run.differences, leaves, strict=True)):
+        by = f" by {row.max:.3g} at most" if row.max else ""
+        # Of a result that was let go of there are no elements to count.
+        there = bool(row.not_finite) and isinstance(leaf, jax.Array | np.ndarray)
+        number = int(stats(leaf).get("nonfinite", 0)) if there else 0
+        if number or not row.equal:
+            found[k] = ("" if row.equal else f"changed{by}", number)
+    places = made_at(session.program, found)
+    return {address: found[k] for k, address in places.items()}
