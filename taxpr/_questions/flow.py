@@ -108,6 +108,7 @@ def flow(
     f: Any,
     where: Selector = None,
     *,
+    of: str | None = None,
     step: Callable[..., PyTree] | None = None,
     memory: int | None = None,
 ) -> Callable[..., Flow]:
@@ -121,6 +122,8 @@ def flow(
         f: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins with
             one; or a `Program`.
         where: Which values, as for `watch`; None means all variables.
+        of: The name of the result to differentiate where that is not the first one:
+            ``"out[1]['loss']"``, such as the loss that a step of a training returns.
         step: A step of an optimizer: a function of the same arguments that returns the new value of
             the first one, the weights, or a tuple that begins with it. With it each weight has the
             ratio of its update to itself; about 0.001 is usual.
@@ -153,7 +156,7 @@ def flow(
     """
     if not hasattr(f, "jaxpr"):
         refuse_no_function("flow", f)
-    watched = watch(f, where, memory=memory, grads=True)
+    watched = watch(f, where, memory=memory, grads=of or True)
 
     def flowing(*args: PyTree, **kwargs: PyTree) -> Flow:
         rec = watched(*args, **kwargs)
@@ -173,6 +176,7 @@ def flow(
         ]
         rows = once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
         headline = f"flow of {rec.name}: {len(rows)} variables"
+        headline += f", gradients of {of}" if of else ""
         return Flow(headline, rows, rec.table().notes, recording=rec)
 
     return called_as(f)(flowing)

@@ -27,28 +27,32 @@ _jax: Any = jax
 
 _SCALAR = (
     "watch(loss, grads=True) and flow(loss) differentiate the result of {name}, which is to be a "
-    "scalar of floats, or a tuple that begins with one; it is {found}. Give the loss itself, not "
-    "its gradient."
+    "scalar of floats, or a tuple that begins with one; it is {found}. {cure}"
 )
+_GIVE = "Give the loss itself, not its gradient."
+_NAME = "Name the result to differentiate, as in watch(f, grads={of!r}) and flow(f, of={of!r})."
+_NO_SCALAR = "{name} has no result {of!r} that is a scalar of floats. There is {found}."
 
 
-def with_gradient(program: Program, wanted: Sequence[Wanted]) -> tuple[Program, list[Wanted]]:
+def with_gradient(
+    program: Program, wanted: Sequence[Wanted], loss: int
+) -> tuple[Program, list[Wanted]]:
     """The gradient of a program, and where in it the cotangents of values are.
 
     Args:
-        program: A program with a scalar as its result, or first in it.
+        program: The program.
         wanted: The values. What has no cotangent, as an integer, has no place in the result.
-
-    Raises:
-        ArgumentError: If there is no scalar to be differentiated.
+        loss: Which output is differentiated, see `loss_of`.
     """
-    _check_scalar(program)
     marked = [one for one in wanted if _can_have_one(one.value)]
     addresses = tuple(dict.fromkeys(one.value.address for one in marked))
     avals = program.in_avals
     floats = [k for k, aval in enumerate(avals) if jnp.issubdtype(aval.dtype, jnp.floating)]
     gradient = made_of(
-        program.jaxpr, (), ("gradient", addresses), lambda: _gradient(program, addresses, floats)
+        program.jaxpr,
+        (),
+        ("gradient", addresses, loss),
+        lambda: _gradient(program, addresses, floats, loss),
     )
     names = tuple(f"gradient {program.in_names[k]}" for k in floats)
     tree = jax.tree.structure([0] * len(floats))
@@ -78,7 +82,9 @@ class _Gradient:
         return self.named.jaxpr
 
 
-def _gradient(program: Program, addresses: Sequence[Address], floats: Sequence[int]) -> _Gradient:
+def _gradient(
+    program: Program, addresses: Sequence[Address], floats: Sequence[int], loss_at: int
+) -> _Gradient:
     tokens = {address: _compat.Token() for address in addresses}
     by_text: dict[str, _compat.Token] = {**tokens}
     jaxpr = program.jaxpr
@@ -92,7 +98,7 @@ def _gradient(program: Program, addresses: Sequence[Address], floats: Sequence[i
             given = list(flat)
             for k, x in zip(floats, some, strict=True):
                 given[k] = x
-            return run(*given)[0]
+            return run(*given)[loss_at]
 
         return _jax.grad(loss)([flat[k] for k in floats])
 
@@ -105,11 +111,33 @@ def _can_have_one(value: Value) -> bool:
     return replaceable and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
-def _check_scalar(program: Program) -> None:
+def loss_of(program: Program, of: str | bool) -> int:
+    """Which output is differentiated: the one of this name, or the first one if it is True.
+
+    Raises:
+        ArgumentError: If that is no scalar of floats.
+    """
+    scalars = {
+        name: k
+        for k, (name, aval) in enumerate(zip(program.out_names, program.out_avals, strict=True))
+        if _is_scalar(aval)
+    }
+    if isinstance(of, str):
+        if of not in scalars:
+            found = ", ".join(scalars) or "none"
+            raise ArgumentError(_NO_SCALAR.format(name=program.name, of=of, found=found))
+        return scalars[of]
     first: Any = jax.tree.unflatten(program.out_tree, program.out_avals)
     if is_list(first) and first:
         first = first[0]
-    shape, dtype = getattr(first, "shape", None), getattr(first, "dtype", None)
-    if shape != () or not jnp.issubdtype(dtype, jnp.floating):
+    if not _is_scalar(first):
         types = [aval.str_short() for aval in program.out_avals[:3]]
-        raise ArgumentError(_SCALAR.format(name=program.name, found=", ".join(types) or "nothing"))
+        cure = _NAME.format(of=next(iter(scalars))) if scalars else _GIVE
+        found = ", ".join(types) or "nothing"
+        raise ArgumentError(_SCALAR.format(name=program.name, found=found, cure=cure))
+    return 0
+
+
+def _is_scalar(aval: Any) -> bool:
+    shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
+    return shape == () and jnp.issubdtype(dtype, jnp.floating)

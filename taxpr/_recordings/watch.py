@@ -14,7 +14,7 @@ from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._recordings.axes import UNTOLD, conditions, with_lanes
-from taxpr._recordings.cotangents import with_gradient
+from taxpr._recordings.cotangents import loss_of, with_gradient
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording, few
 from taxpr._recordings.run import Kept, Ran, run
@@ -33,7 +33,7 @@ def watch(
     *,
     keep: str = "auto",
     memory: int | None = None,
-    grads: bool = False,
+    grads: bool | str = False,
 ) -> Callable[..., Recording]:
     """Run a function once, compiled, and keep the values of its variables.
 
@@ -56,7 +56,8 @@ def watch(
             within the program; `Recording.notes` says so.
         grads: Whether to keep, too, what flows back to each of the values when the result of ``f``,
             a loss, is differentiated with respect to its arguments: ``rec["∂ scores"]``. A tuple
-            that begins with the loss will do. This is another run, of the gradient.
+            that begins with the loss will do; of another result the name says which one is
+            differentiated: ``grads="out[1]['loss']"``. This is another run, of the gradient.
 
     Returns:
         A function of the arguments of ``f`` that returns a `Recording`. Where it takes several
@@ -96,12 +97,13 @@ def _watching(
     where: Selector,
     keep: str,
     memory: int | None,
-    grads: bool,
+    grads: bool | str,
 ) -> Callable[..., Recording]:
     def watched(*args: PyTree, **kwargs: PyTree) -> Recording:
         program = program_of(*args, **kwargs)
         flat = program.flat(args, kwargs)
         chosen, skipped = wanted(program, where)
+        loss = loss_of(program, grads) if grads else 0  # before anything runs
         ran, parts, left = _kept(program, flat, chosen, keep, memory)
         skipped = merged(skipped, ran.skipped)
         if not parts and not left:
@@ -112,7 +114,7 @@ def _watching(
         if grads and complete:
             complete = False
             with contextlib.suppress(KeyboardInterrupt):
-                gradient, back = with_gradient(program, chosen)
+                gradient, back = with_gradient(program, chosen, loss)
                 ran, more, left = _kept(gradient, flat, back, keep, memory)
                 parts += more
                 notes = tuple(dict.fromkeys((*notes, *ran.notes)))

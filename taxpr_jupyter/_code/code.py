@@ -71,6 +71,7 @@ def code_of(
     held: Mapping[str, str] = MappingProxyType({}),
     states: StatesOf | None = None,
     question: Question | None = None,
+    of: str = "",
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
 
@@ -81,12 +82,13 @@ def code_of(
         held: For values that a variable held a selector, such as ``var('scores')``.
         states: The states of the function, if it uses some.
         question: What it asks instead of running.
+        of: The result whose gradients are asked for; empty for the first one.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
     if question is None or question == "injectors":
         write = functools.partial(_body, source, added, sites, held, states, names, question)
     else:
-        write = functools.partial(_asking, source, states, names, question)
+        write = functools.partial(_asking, source, states, names, question, of)
     attached = [site.injector.source for site in sites if site.injector]
     called = [*source.named.values(), *source.given.values()]
     names.choose_own(write(), [*called, *attached])
@@ -135,7 +137,9 @@ def _body(
     return "\n".join(lines)
 
 
-def _asking(source: Source, states: StatesOf | None, names: Names, question: Question) -> str:
+def _asking(
+    source: Source, states: StatesOf | None, names: Names, question: Question, of: str
+) -> str:
     """Code that asks a question, of the function itself where that has no states and statics."""
     call = ast.parse(source.call, mode="eval").body
     assert isinstance(call, ast.Call)
@@ -155,6 +159,8 @@ def _asking(source: Source, states: StatesOf | None, names: Names, question: Que
     method, more = question, ""
     if question in ("op by op", "bfloat16"):
         method, more = "first_difference", f", {question!r}"
+    if of:  # a function with states returns them beside its result
+        more = f", of={(of.replace('out', 'out[0]', 1) if states else of)!r}"
     asking = f"{names.module('taxpr')}.{method}({asked}{more})({', '.join(traced)})"
     return "\n".join([*lines, asking])
 

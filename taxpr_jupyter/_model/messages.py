@@ -135,6 +135,7 @@ class Ask(TypedDict):
 
     do: Literal["ask"]
     question: Question
+    of: NotRequired[str]  # the result whose gradients are asked for, if it is not the first one
 
 
 Message = (
@@ -492,16 +493,29 @@ class AnswerRow(TypedDict):
 
 
 class Answer(TypedDict):
-    """What a question answered; ``more`` rows are not sent, ``stale`` if edits came since."""
+    """What a question answered; ``more`` rows are not sent, ``stale`` says what has changed since.
+
+    Without a headline the answer is awaited, or there is none because of an error.
+    """
 
     question: Question
+    of: str
     headline: str
     columns: list[str]
     rows: list[AnswerRow]
     more: int
     notes: list[str]
     code: str
-    stale: bool
+    stale: str
+    error: str
+
+
+class Flows(TypedDict):
+    """What the question about gradients can be asked of: the first result, or these; or why not."""
+
+    first: bool
+    results: list[str]
+    note: str
 
 
 class Place(TypedDict):
@@ -548,6 +562,7 @@ class Traits(TypedDict):
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     source_values: Values | Empty
     answer: Answer | Empty
+    flows: Flows | Empty
     states: States | Empty
     tags: list[Tag]
     message: Said | Empty

@@ -7,7 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
+
 import taxpr
+from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._runs.execute import Plan
@@ -98,19 +101,26 @@ class Asker:
         """
         return self._runner.asked(lambda plan: taxpr.find_nan(plan.program), device, cancel)
 
-    def flow(self, device: str | None = None, cancel: threading.Event | None = None) -> taxpr.Flow:
+    def flow(
+        self,
+        device: str | None = None,
+        cancel: threading.Event | None = None,
+        *,
+        of: str | None = None,
+    ) -> taxpr.Flow:
         """How large values are, and the gradients that flow back to them; see `taxpr.flow`.
 
         Args:
             device: One of `devices`; by default where JAX would run it.
             cancel: As for `run`.
+            of: The result to differentiate, one of `losses`; by default the first one.
 
         Returns:
             A `taxpr.Flow`.
 
         Raises:
             PanelError: A run is under way; the result is no scalar, nor a tuple that begins with
-                one.
+                one, and ``of`` names none.
             CancelledError: ``cancel`` was set.
 
         Example:
@@ -123,9 +133,26 @@ class Asker:
 
         def flowing(plan: Plan) -> Callable[..., taxpr.Flow]:
             _check_names(plan.program)
-            return taxpr.flow(plan.program)
+            return taxpr.flow(plan.program, of=of)
 
         return self._runner.asked(flowing, device, cancel)
+
+    def losses(self) -> list[str]:
+        """The results that `flow` can differentiate: the scalars of floats.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> Session(lambda x: {"loss": x.sum(), "x": x}, (jnp.ones(4),)).losses()
+            ["out['loss']"]
+        """
+        program = self._store.program
+        states = {k for one in states_of(program) for k in one.outs}
+        return [
+            name
+            for k, (name, aval) in enumerate(zip(program.out_names, program.out_avals, strict=True))
+            if k not in states and aval.shape == () and jnp.issubdtype(aval.dtype, jnp.floating)
+        ]
 
     def check(self) -> taxpr.Answer:
         """What is suspicious in the program, without running it; see `taxpr.check`.

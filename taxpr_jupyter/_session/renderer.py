@@ -137,13 +137,14 @@ class Renderer:
         """
         return _outline.tags_table(self._store.edited.sites, color=color)
 
-    def code(self, question: Question | None = None) -> str:
+    def code(self, question: Question | None = None, of: str = "") -> str:
         """Python that traces, tags, injects and runs the same, without the session.
 
         Args:
             question: A question that it asks instead of running: ``"find_nan"``, ``"flow"``,
                 ``"check"``, or what `first_difference` compares with: ``"injectors"``,
                 ``"op by op"``, ``"bfloat16"``.
+            of: For ``"flow"`` the result that is differentiated; empty for the first one.
 
         Example:
             >>> import jax.numpy as jnp
@@ -162,7 +163,7 @@ class Renderer:
             held = {address: edited.program.var_of(address) for address in edits.tags}
             # Lines may be others where the code runs.
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
-            return code_of(self._source, edits.tags, edited.sites, held, states, question)
+            return code_of(self._source, edits.tags, edited.sites, held, states, question, of)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.

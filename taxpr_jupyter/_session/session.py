@@ -180,6 +180,7 @@ class Session:
     watch = of("_asker", Asker.watch)
     find_nan = of("_asker", Asker.find_nan)
     flow = of("_asker", Asker.flow)
+    losses = of("_asker", Asker.losses)
     check = of("_asker", Asker.check)
     first_difference = of("_asker", Asker.first_difference)
     release = of("_runner", Runner.release)

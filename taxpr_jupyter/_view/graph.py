@@ -69,6 +69,7 @@ class Graph(anywidget.AnyWidget):
     source_run = traitlets.Dict().tag(sync=True)
     source_values: Shown[messages.Values | messages.Empty] = _dict()
     answer: Shown[messages.Answer | messages.Empty] = _dict()
+    flows: Shown[messages.Flows | messages.Empty] = _dict()
     states: Shown[messages.States | messages.Empty] = _dict()
     tags = traitlets.List().tag(sync=True)
     message: Shown[messages.Said | messages.Empty] = _dict()

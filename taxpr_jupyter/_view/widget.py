@@ -141,10 +141,13 @@ class PanelView(ipywidgets.VBox):
         with self._lock:
             self.showing.viewed(change.new)
             self._look(change.new)
+            if self.graph.message.get("error"):
+                self.jobs.say("")  # it was about what was looked at before
 
     def _look(self, view: str) -> None:
         self._comparing.look(view == "compare")
         self._sourcing.look(view == "source")
+        self._asking.look(view == "ask")
 
     def _keep(self, change: Any) -> None:
         """A cell that is run again shows the same node at the same place."""

@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import pytest
 from browser.conftest import BUILD
 from browser.notebook_page import expect
@@ -13,10 +14,10 @@ from taxpr_jupyter import Session
 
 @pytest.fixture
 def shown(page, shown):
-    def show(scheme="light", size=(1250, 900)):
+    def show(scheme="light", size=(1250, 900), fn=loss):
         page.set_viewport_size({"width": size[0], "height": size[1]})
         page.emulate_media(color_scheme=scheme)
-        return shown(Session(loss, program(), names=True), "Ask")
+        return shown(Session(fn, program(), names=True), "Ask")
 
     return show
 
@@ -59,6 +60,46 @@ def test_the_run_with_injectors_is_compared_when_there_are_some(shown):
     expect(it.panel.get_by_role("row")).not_to_have_count(0)
     it.panel.get_by_text("Python code that asks this").click()
     expect(it.panel.locator("pre")).to_contain_text("taxpr.first_difference(program, injected)(")
+
+
+def train_step(params, x):
+    value, grad = jax.value_and_grad(loss)(params, x)
+    return jax.tree.map(lambda p, g: p - g, params, grad), {"loss": value}
+
+
+def test_of_a_step_it_says_at_once_whose_gradients_there_are(page, shown):
+    it = shown(fn=train_step)
+    expect(it.panel.get_by_role("button", name="Sizes and gradients")).to_be_hidden()
+    of = it.panel.get_by_role("group", name="Sizes and gradients of")
+    result = of.get_by_role("button", name="out[1]['loss']")
+    result.click()
+    expect(result).to_have_attribute("aria-pressed", "true")
+    expect(it.panel.get_by_role("row").filter(has_text="layer.h")).not_to_have_count(0)
+    it.root.screenshot(path=BUILD / "ask-step.png")
+    assert found(it.page, ".tx-ask") == []
+
+
+def test_without_a_loss_it_says_what_to_do_before_anything_runs(shown):
+    it = shown(fn=lambda params, x: x * 2)
+    expect(it.panel.get_by_role("button", name="Sizes and gradients")).to_be_disabled()
+    expect(it.panel).to_contain_text("no result here is a single number of floats")
+
+
+def test_an_error_stands_in_the_place_of_the_answer_and_goes_with_the_next(shown):
+    it = shown()
+    [h] = [v.address for v in it.session.program.variables() if v.name == "a" and v.line]
+    it.session.attach(h, "scale", factor=0.5)
+    it.page.get_by_role("tab", name="Picture").click()
+    it.page.get_by_role("tab", name="Ask").click()
+    ask(it, "First NaN")
+    it.session.detach(h)  # behind the back of the page, whose button is still there
+    ask(it, "with injectors")
+    expect(it.panel.locator(".tx-error")).to_contain_text("No injector is attached")
+    expect(it.panel.get_by_role("button", pressed=True)).to_have_text("with injectors")
+    expect(it.page.locator(".tx-message")).to_be_empty()
+    ask(it, "Check")
+    expect(it.panel.locator(".tx-error")).to_have_count(0)
+    expect(it.panel.get_by_role("button", pressed=True)).to_have_text("Check")
 
 
 @pytest.mark.parametrize(

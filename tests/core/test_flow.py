@@ -100,6 +100,49 @@ def test_what_has_no_cotangent_is_counted():
         taxpr.watch(jax.grad(loss), grads=True)(jnp.ones(3))
 
 
+def step(w, x):
+    loss, grad = jax.value_and_grad(scanned)(w, x)
+    return {"w": w - 0.1 * grad}, (jnp.int32(1), loss)
+
+
+def test_a_result_that_is_not_the_first_can_be_differentiated():
+    back = taxpr.watch(step, "h", grads="out[1][1]")(W, X)
+    assert_close(back["∂ h"].value, taxpr.watch(scanned, "h", grads=True)(W, X)["∂ h"].value)
+    found = {row.variable: row for row in taxpr.flow(step, of="out[1][1]")(W, X).rows}
+    wanted = {row.variable: row for row in taxpr.flow(scanned)(W, X).rows}
+    for name in ("h", "sums", "scanned.c"):
+        assert_close(found[name].grads, wanted[name].grads)
+    assert taxpr.flow(step, of="out[1][1]")(W, X).headline.endswith(", gradients of out[1][1]")
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        ("out[1]", r"has no result 'out\[1\]' that is a scalar of floats\. There is out\[1\]\[1\]"),
+        ("out[1][0]", "that is a scalar of floats"),
+        ("out[0]['w']", "that is a scalar of floats"),
+    ],
+)
+def test_only_a_scalar_of_floats_can_be_differentiated(of, message):
+    for asked in (taxpr.flow(step, of=of), taxpr.watch(step, grads=of)):
+        with pytest.raises(taxpr.ArgumentError, match=message):
+            asked(W, X)
+
+
+def test_what_cannot_be_differentiated_is_not_run():
+    ran = []
+
+    def told(x):
+        jax.debug.callback(lambda: ran.append(1))
+        y = x * 2
+        return y
+
+    with pytest.raises(taxpr.ArgumentError, match="scalar of floats, or a tuple"):
+        taxpr.flow(told)(jnp.ones(3))
+    jax.effects_barrier()
+    assert ran == []
+
+
 def test_cotangents_are_saved(tmp_path):
     rec = taxpr.watch(scanned, "h", grads=True, keep="stats")(W, X)
     rec.save(tmp_path / "run.npz")

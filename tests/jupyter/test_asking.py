@@ -9,8 +9,10 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._lines.values import LineValues
 from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._view.parts.asking import BARE, NO_LOSS, SINCE, SINCE_BARE
 from taxpr_jupyter._view.parts.sourcing import WITH, WITHOUT
 from taxpr_jupyter._view.widget import view_for
 
@@ -186,17 +188,132 @@ def test_an_answer_has_rows_that_can_be_selected(session, ask):
     assert row["cells"][answer["columns"].index("variable")] == "root"
     assert answer["code"].splitlines()[-1] == "taxpr.find_nan(loss)(W, XS)"
     session.attach(address_of(session, "h"), "scale", factor=3.0)
-    assert not view_for(session).graph.answer["stale"]
+    assert view_for(session).graph.answer["stale"] == SINCE_BARE
     compared = ask("injectors")
     assert compared["rows"][-1]["address"] == ""  # the result, which is no value of the picture
     session.set_value(address_of(session, "h"), "factor", 2.0)
     assert view_for(session).graph.answer["stale"]
 
 
-def test_a_question_that_cannot_be_answered_leaves_the_last_answer(session, ask):
-    before = ask("check")
-    assert ask("injectors") == before
-    assert "No injector is attached" in view_for(session).graph.message["text"]
+def test_what_cannot_be_answered_is_said_in_the_place_of_the_answer(session, ask):
+    graph = view_for(session).graph
+    assert ask("check")["headline"]
+    answer = ask("injectors")
+    assert (answer["question"], answer["headline"], answer["rows"]) == ("injectors", "", [])
+    assert "No injector is attached" in answer["error"]
+    assert not graph.message.get("text")  # which stands below the picture
+    assert ask("check")["error"] == ""
+
+
+def test_an_error_goes_with_the_next_question_and_with_another_tab(session, ask):
+    graph = view_for(session).graph
+    for goes in (lambda: ask("check"), lambda: graph.set_state({"view": "text"})):
+        graph._handle_custom_msg({"do": "untag", "address": "nothing"}, [])
+        assert graph.message["error"]
+        goes()
+        assert not graph.message.get("error")
+
+
+def test_the_last_answer_is_gone_while_the_next_one_is_awaited(session, ask, monkeypatch):
+    view, begun, going = view_for(session), threading.Event(), threading.Event()
+    check = session.check
+
+    def slow():
+        begun.set()
+        assert going.wait(60)
+        return check()
+
+    ask("find_nan")
+    monkeypatch.setattr(session, "check", slow, raising=False)
+    view.graph._handle_custom_msg({"do": "ask", "question": "check"}, [])
+    assert begun.wait(60)
+    shown = view.graph.answer
+    assert (shown["question"], shown["headline"], shown["rows"]) == ("check", "", [])
+    going.set()
+    assert view.wait(60)
+    assert view.graph.answer["headline"]
+
+
+def test_answers_of_the_program_without_injectors_say_so(session, ask):
+    graph = view_for(session).graph
+    assert BARE not in ask("find_nan")["notes"]
+    session.attach(address_of(session, "h"), "scale", factor=3.0)
+    assert graph.answer["stale"] == SINCE_BARE
+    assert BARE in ask("find_nan")["notes"]
+    assert BARE not in ask("injectors")["notes"]
+    assert graph.answer["stale"] == ""
+    session.run()
+    assert graph.answer["stale"] == ""
+    session.set_value(address_of(session, "h"), "factor", 2.0)
+    assert graph.answer["stale"] == SINCE
+
+
+def train_step(w, xs):
+    value, grad = jax.value_and_grad(lambda w: loss(w, xs))(w)
+    return {"w": w - 0.1 * grad}, (grad.sum(), value)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "first", "results", "note"),
+    [
+        (loss, (W, XS), True, ["out"], ""),
+        (lambda x: (x.sum(), x), (XS,), True, ["out[0]"], ""),
+        (train_step, (W, XS), False, ["out[1][0]", "out[1][1]"], ""),
+        (no_loss, (XS,), False, [], NO_LOSS),
+        (lambda n: n + 1, (3,), False, [], NO_LOSS),
+    ],
+)
+def test_what_can_be_differentiated_is_known_before_it_is_asked(fn, args, first, results, note):
+    session = Session(fn, args, names=True)
+    view = view_for(session)
+    assert view.graph.flows == {}
+    view.graph.set_state({"view": "ask"})
+    assert view.wait(60)
+    assert view.graph.flows == {"first": first, "results": results, "note": note}
+    view.close()
+
+
+def test_without_names_it_is_known_too():
+    session = Session(loss, (W, XS), names=False)
+    view = view_for(session)
+    view.graph.set_state({"view": "ask"})
+    assert view.wait(60)
+    assert view.graph.flows == {"first": False, "results": [], "note": HOW_NAMES}
+    view.close()
+
+
+def test_the_gradients_of_any_scalar_result_can_be_asked_for():
+    names = {"train_step": train_step, "W": W, "XS": XS}
+    session = Session(train_step, (W, XS), names=True, call="train_step(W, XS)", namespace=names)
+    view = view_for(session)
+    view.graph._handle_custom_msg({"do": "ask", "question": "flow", "of": "out[1][1]"}, [])
+    assert view.wait(100)
+    answer = view.graph.answer
+    assert answer["headline"].endswith("gradients of out[1][1]")
+    assert answer["of"] == "out[1][1]"
+    assert answer["code"].splitlines()[-1] == "taxpr.flow(train_step, of='out[1][1]')(W, XS)"
+    rows = {row["cells"][0]: row["cells"] for row in answer["rows"]}
+    flow = taxpr.flow(loss)(W, XS)
+    [root] = [row for row in flow.texts() if row[0] == "root"]
+    assert rows["root"][3:5] == root[3:5]
+    view.close()
+
+
+def test_of_a_function_with_states_too():
+    state = taxpr.State(jnp.float32(0), name="state")
+
+    def counting(x):
+        y = x * 2
+        state.value += y.sum()
+        return {"n": x, "loss": y.sum()}
+
+    names = {"counting": counting, "XS": XS, "state": state}
+    session = Session(counting, (XS,), call="counting(XS)", namespace=names, names=True)
+    [of] = session.losses()
+    assert of == "out['loss']"
+    *rest, last = session.code("flow", of).splitlines()
+    exec("\n".join(rest), names)
+    assert str(eval(last, names).rows) == str(session.flow(of=of).rows)
 
 
 def test_a_question_can_be_cancelled(session, monkeypatch):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 
 import taxpr
-from taxpr_jupyter._model.messages import Answer, Message, Question
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._lines.source import HOW_NAMES
+from taxpr_jupyter._model.messages import Answer, Empty, Flows, Message, Question
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._text.short import visible
@@ -15,6 +17,14 @@ from taxpr_jupyter._view.jobs import ASKING, CANCELLED, Jobs
 
 # What changes the answer of a question: states that of all but `check`, edits that of one.
 _OF_INJECTORS = ("tags", "injectors", "tried", "values")
+SINCE = "The injectors or states have changed since."
+SINCE_BARE = "This is of the program without its injectors, which have changed since."
+BARE = "Of the program without the injectors that are attached."
+NO_LOSS = (
+    "Sizes and gradients are of a loss, and no result here is a single number of floats: trace the "
+    "function that returns the loss, as %%taxpr loss(params, batch), and ask there."
+)
+MOST_RESULTS = 12  # of which gradients are offered
 
 
 class AskView:
@@ -28,36 +38,52 @@ class AskView:
     def handle(self, message: Message) -> bool:
         """Asks a question, in the place of the one before."""
         match message:
+            case {"do": "ask", "question": question, "of": of}:
+                self._start(question, of)
             case {"do": "ask", "question": question}:
-                work = functools.partial(self._ask, question)
-                self._jobs.start(ASKING, work, "asking", said=True)
+                self._start(question, "")
             case _:
                 return False
         return True
 
+    def _start(self, question: Question, of: str) -> None:
+        self._jobs.say("")
+        self._graph.answer = _empty(question, of)
+        work = functools.partial(self._ask, question, of)
+        self._jobs.start(ASKING, work, "asking", said=True)
+
+    def look(self, seen: bool) -> None:
+        """Says whether somebody looks; then the tab says what can be asked."""
+        if seen and not self._graph.flows:
+            self._graph.flows = _flows(self._session)
+
     def changed(self, change: str) -> None:
         """Says that the answer is of an earlier edition of the program, where it is."""
         shown = self._graph.answer
-        if "question" in shown:
-            by_edits = shown["question"] == "injectors" and change in _OF_INJECTORS
-            by_states = shown["question"] != "check" and change == "states"
-            stale = shown["stale"] or by_edits or by_states
+        if "question" in shown and (stale := _stale(shown["question"], change) or shown["stale"]):
             answer: Answer = {**shown, "stale": stale}
             self._graph.answer = answer
 
-    def _ask(self, question: Question, task: Task) -> None:
-        answer, code = None, ""
+    def _ask(self, question: Question, of: str, task: Task) -> None:
+        shown: Answer | Empty = {}
         try:
-            answer = self._jobs.attempt(self._answer, question, task)
-            code = self._session.code(question)
+            shown = self._jobs.attempt(self._shown, question, of, task) or {}
         except CancelledError:
             self._jobs.say(CANCELLED)
         finally:
             with self._jobs.lock:
-                if self._jobs.end(task) and answer is not None and not task.cancelled.is_set():
-                    self._graph.answer = self._state(question, answer, code)
+                if self._jobs.end(task):
+                    self._graph.answer = {} if task.cancelled.is_set() else shown
 
-    def _answer(self, question: Question, task: Task) -> taxpr.Answer:
+    def _shown(self, question: Question, of: str, task: Task) -> Answer:
+        """The answer, or why there is none."""
+        try:
+            answer = self._answer(question, of, task)
+        except PanelError as error:
+            return {**_empty(question, of), "error": str(error)}
+        return self._state(question, of, answer)
+
+    def _answer(self, question: Question, of: str, task: Task) -> taxpr.Answer:
         session = self._session
         match question:
             case "check":
@@ -65,16 +91,18 @@ class AskView:
             case "find_nan":
                 return session.find_nan(cancel=task.cancelled)
             case "flow":
-                return session.flow(cancel=task.cancelled)
+                more = {"of": of} if of else {}
+                return session.flow(cancel=task.cancelled, **more)
             case _:
                 other = None if question == "injectors" else question
                 return session.first_difference(other, cancel=task.cancelled)
 
-    def _state(self, question: Question, answer: taxpr.Answer, code: str) -> Answer:
+    def _state(self, question: Question, of: str, answer: taxpr.Answer) -> Answer:
+        bare = [BARE] if self._session.injectors and question not in ("injectors", "check") else []
         columns, *rows = answer.texts() if answer else [[]]
         shown = [k for k, name in enumerate(columns) if name != "address"]
         return {
-            "question": question,
+            **_empty(question, of),
             "headline": visible(answer.headline),
             "columns": [columns[k] for k in shown],
             "rows": [
@@ -85,11 +113,48 @@ class AskView:
                 for row, cells in zip(answer.rows, rows, strict=False)
             ],
             "more": len(answer) - len(rows),
-            "notes": [visible(note) for note in answer.notes],
-            "code": code,
-            "stale": False,
+            "notes": [*bare, *(visible(note) for note in answer.notes)],
+            "code": self._session.code(question, of),
         }
 
     def _address(self, address: str) -> str:
         """The address, if there is something to select."""
         return address if self._session.inspect(address).kind != "unknown" else ""
+
+
+def _empty(question: Question, of: str) -> Answer:
+    """Stands in the place of an answer until that is there."""
+    return {
+        "question": question,
+        "of": of,
+        "headline": "",
+        "columns": [],
+        "rows": [],
+        "more": 0,
+        "notes": [],
+        "code": "",
+        "stale": "",
+        "error": "",
+    }
+
+
+def _stale(question: Question, change: str) -> str:
+    """Why an answer is no longer that of what is shown, after a change."""
+    if question == "check":
+        return ""
+    if change == "states":
+        return SINCE
+    if change not in _OF_INJECTORS or (change == "tags" and question != "injectors"):
+        return ""
+    return SINCE if question == "injectors" else SINCE_BARE
+
+
+def _flows(session: Session) -> Flows:
+    """What the question about gradients can be asked of."""
+    if not session.program.variables():
+        return {"first": False, "results": [], "note": HOW_NAMES}
+    results = session.losses()
+    # What differentiates a loss takes the result, or the first of several.
+    first = results[:1] == ["out"] or (results[:1] == ["out[0]"] and not session.states())
+    shown = results[:1] if first else results[:MOST_RESULTS]
+    return {"first": first, "results": shown, "note": "" if results else NO_LOSS}

@@ -3,7 +3,7 @@
  * The questions about a program, and what the last one answered, beside the picture. What is asked
  * and answered is Python's to say (`taxpr_jupyter._view.parts.asking`).
  *
- * @import { Answer, AnswerRow, Empty, Message, Question } from "./messages.js"
+ * @import { Answer, AnswerRow, Empty, Flows, Message, Question } from "./messages.js"
  */
 
 import { eqnOf } from "./address.js";
@@ -32,6 +32,7 @@ export class Ask {
    * @param {(code: string) => (HTMLElement | null)[]} codeOf Makes code with a button that copies it.
    */
   constructor(send, choose, codeOf) {
+    this.send = send;
     this.choose = choose;
     this.codeOf = codeOf;
     this.selected = "";
@@ -48,8 +49,29 @@ export class Ask {
       return h("div", { class: "tx-questions", role: "group", "aria-label": words || "Questions" }, words ? h("span", {}, words) : null, ...buttons);
     });
     this.answer = h("div", { class: "tx-answer", role: "status" });
+    /** @type {Map<string, HTMLButtonElement>} */
+    this.results = new Map();
+    this.of = h("div", { class: "tx-questions", role: "group", "aria-label": "Sizes and gradients of" });
+    this.why = hint("", { class: "tx-hint tx-why" });
+    groups.splice(1, 0, this.of, this.why);
     this.panel = h("div", { class: "tx-ask" }, hint(HOW), ...groups, this.answer);
     this.injectors(false);
+    this.flows({});
+  }
+
+  /** What gradients there are. @param {Flows | Empty} flows */
+  flows(flows) {
+    const known = "results" in flows;
+    const offered = known && !flows.first ? flows.results : [];
+    this.results = new Map(offered.map((of) => {
+      const title = `How large values are, and the gradients of ${of} that flow back to them`;
+      return [of, button(of, () => this.send({ do: "ask", question: "flow", of }), { title, "aria-pressed": "false" })];
+    }));
+    fill(this.of, offered.length ? [h("span", {}, "Sizes and gradients of"), ...this.results.values()] : []);
+    const one = this.buttons.get("flow");
+    one?.toggleAttribute("disabled", known && !flows.first);
+    one?.toggleAttribute("hidden", offered.length > 0);
+    this.why.textContent = known ? flows.note : "";
   }
 
   /** Whether some are attached. @param {boolean} attached */
@@ -63,13 +85,16 @@ export class Ask {
     for (const [question, item] of this.buttons) {
       item.setAttribute("aria-pressed", String(there && question === shown.question));
     }
+    for (const [of, item] of this.results) item.setAttribute("aria-pressed", String(there && of === shown.of));
     this.rows = [];
+    this.answer.setAttribute("aria-busy", String(there && !shown.headline && !shown.error));
     if (!there) return fill(this.answer, []);
-    const { question, headline, columns, rows, more, notes, code, stale } = shown;
+    const { question, headline, columns, rows, more, notes, code, stale, error } = shown;
+    if (!headline) return fill(this.answer, [error ? h("p", { class: "tx-error" }, error) : hint("…")]);
     const drawn = LONG.includes(question) ? rows.map((row) => this.#drawLong(columns, row)) : [this.#drawTable(headline, columns, rows)];
     fill(this.answer, [
       section(headline),
-      stale ? h("p", { class: "tx-note" }, "The injectors or states have changed since.") : null,
+      stale ? h("p", { class: "tx-note" }, stale) : null,
       ...(rows.length ? drawn : []),
       more ? hint(`… ${more.toLocaleString("en")} more rows: the code below gives all.`) : null,
       ...notes.map((note) => hint(note)),

@@ -423,6 +423,7 @@ function render({ model, el }) {
     source_of: (lines) => source.know(lines),
     source_run: (said) => source.ran(said),
     source_values: (values) => source.values(values),
+    flows: (flows) => ask.flows(flows),
     answer: (answer) => ask.show(answer),
     found: (found) => find.found(found),
     slice: (slice) => {
